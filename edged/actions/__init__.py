@@ -1,0 +1,1 @@
+"""What can be asked (Action), by whom (Caller), and what came of it (Outcome). Pure."""

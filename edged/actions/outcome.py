@@ -1,0 +1,40 @@
+"""What came of an action, in the one form that audit, tools and both surfaces use."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from edged.errors import EdgedError
+
+__all__ = ["Outcome", "OutcomeStatus"]
+
+
+class OutcomeStatus(enum.StrEnum):
+    """``REFUSED``: nothing was sent to anything. ``FAILED``: it was tried."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The end of one action.
+
+    Attributes:
+        data: the tool's result as JSON-ready values, in the tool's own shape; also of a failure
+            where the shape of the tool has one (execute_command: success false…).
+        scpi: the SCPI lines that were sent, in order.
+        execution_time_ms: monotonic time from the path's first step to its last.
+        error: why, when the status is not OK.
+        is_tool_error: the result is shown to a model as an error (``isError``).
+    """
+
+    status: OutcomeStatus
+    data: Any = None
+    scpi: tuple[str, ...] = ()
+    execution_time_ms: float = 0.0
+    error: EdgedError | None = None
+    is_tool_error: bool = False

@@ -1,0 +1,46 @@
+"""Time, as something that is handed in.
+
+Nobody else in edged reads the time: whoever needs it takes a ``Clock``, so that tests drive it.
+Durations and deadlines are on the monotonic scale in seconds; what people read is Unix epoch
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """The two scales of time and the one way to let it pass."""
+
+    def monotonic(self) -> float:
+        """Seconds on a scale that never goes back; its zero means nothing."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Unix epoch milliseconds, as the machine believes; may jump."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that many seconds (zero or less: one turn of the loop) pass on the monotonic scale."""
+        ...
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def monotonic(self) -> float:
+        """See ``Clock``."""
+        return time.monotonic()
+
+    def wall_ms(self) -> int:
+        """See ``Clock``."""
+        return time.time_ns() // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        """See ``Clock``."""
+        await asyncio.sleep(max(0.0, seconds))

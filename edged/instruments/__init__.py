@@ -1,0 +1,1 @@
+"""Instruments: one actor thread a line, and the pool of those the bench has."""

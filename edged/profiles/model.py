@@ -1,0 +1,449 @@
+"""What a profile says, as frozen values; nothing here reads files or talks to anything.
+
+``PROFILE-FORMAT.md`` (shared) is the grammar; ``loader.py`` makes these from YAML and has checked
+every rule of the grammar by the time one exists, so that the rest of the house trusts them.
+Times are milliseconds as in the files. Templates stay text here; ``render.py`` fills them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = [
+    "ABORT_COMMAND",
+    "AnswerField",
+    "AnswerType",
+    "BitField",
+    "BitsAnswer",
+    "Bound",
+    "Command",
+    "CommandStep",
+    "Completion",
+    "CompletionKind",
+    "Connection",
+    "ErrorCheck",
+    "ErrorKind",
+    "FieldsAnswer",
+    "ForStep",
+    "ImageAnswer",
+    "Match",
+    "Parameter",
+    "ParameterType",
+    "PollStep",
+    "Probe",
+    "Profile",
+    "QueryStep",
+    "Returns",
+    "RowStep",
+    "Scalar",
+    "ScalarAnswer",
+    "Sequence",
+    "Setting",
+    "Step",
+    "SweepPlan",
+    "Verify",
+    "WaitStep",
+    "WaveformAnswer",
+]
+
+Scalar = float | int | str | bool
+
+ABORT_COMMAND: Final = "abort"
+"""The name under which a profile's own abort list is audited; no command may have it."""
+
+
+class ParameterType(enum.StrEnum):
+    """The ``type`` of a ParameterConfig."""
+
+    FLOAT = "float"
+    INT = "int"
+    STRING = "string"
+    BOOL = "bool"
+    ENUM = "enum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Limits of a number or choices of an enum; ``None`` leaves that side open."""
+
+    min: float | None = None
+    max: float | None = None
+    options: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One argument of a command or sequence.
+
+    Attributes:
+        options: the choices of an enum (labels, in the file's order), else empty.
+        default: the value that stands in when the caller gives none; ``None`` is "no default".
+        map: label → what goes onto the wire; the caller sees labels only. For a bool the keys are
+            ``"true"`` and ``"false"``.
+        step: resolution in the parameter's unit.
+        by: limits by another parameter: its name → its value → the bound that then holds too.
+    """
+
+    name: str
+    type: ParameterType
+    description: str = ""
+    unit: str = ""
+    options: tuple[str, ...] = ()
+    min: float | None = None
+    max: float | None = None
+    default: Scalar | None = None
+    map: Mapping[str, str | int | float] = field(default_factory=dict)
+    step: float | None = None
+    by: Mapping[str, Mapping[Scalar, Bound]] = field(default_factory=dict)
+
+
+class AnswerType(enum.StrEnum):
+    """How a piece of an answer is read; ``SI`` is a number with an SI suffix or a unit."""
+
+    FLOAT = "float"
+    INT = "int"
+    STRING = "string"
+    BOOL = "bool"
+    SI = "si"
+
+
+DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)
+"""SCPI's numbers for "no value" (SCPI-99 7.2.1.4 and what instruments send in its place)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarAnswer:
+    """``returns: {type, unit?, map?, scale?}``: the whole answer is one value.
+
+    ``map`` is wire text → label; ``scale`` an expression over ``value``.
+    """
+
+    type: AnswerType
+    unit: str = ""
+    map: Mapping[str, str] = field(default_factory=dict)
+    scale: str | None = None
+    sentinels: tuple[float, ...] = DEFAULT_SENTINELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerField:
+    """One field of a structured answer, found by exactly one of index, key or pattern."""
+
+    name: str
+    type: AnswerType
+    unit: str = ""
+    map: Mapping[str, str] = field(default_factory=dict)
+    scale: str | None = None
+    index: int | None = None
+    key: str | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldsAnswer:
+    """``returns: {fields: […], separator?, primary?}``: several named values in one answer."""
+
+    fields: tuple[AnswerField, ...]
+    separator: str = ","
+    primary: str | None = None
+    sentinels: tuple[float, ...] = DEFAULT_SENTINELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BitField:
+    """One field of a status word: the bits under ``mask``, shifted down, with labels by number."""
+
+    name: str
+    mask: int
+    map: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BitsAnswer:
+    """``returns: {bits: {base, fields}}``: a status word."""
+
+    base: int
+    fields: tuple[BitField, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveformAnswer:
+    """``returns: {waveform: …}``: a block of samples and how to make volts and seconds of it.
+
+    ``x_increment`` and ``scale`` are expressions: the first over the preamble's fields and the
+    command's parameters, the second over ``value`` (the sample's code) besides.
+    """
+
+    data: str
+    dtype: str
+    byte_order: str
+    setup: tuple[str, ...] = ()
+    preamble_query: str | None = None
+    preamble_fields: tuple[AnswerField, ...] = ()
+    preamble_separator: str = ","
+    chunk_points: int | None = None
+    trailing_bytes: int = 0
+    x_increment: str = "1"
+    x_unit: str = "s"
+    y_unit: str = "V"
+    scale: str = "value"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAnswer:
+    """``returns: {image: {mime, data}}``: a picture of the screen."""
+
+    mime: str
+    data: str
+
+
+Returns = ScalarAnswer | FieldsAnswer | BitsAnswer | WaveformAnswer | ImageAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """Ask back after a write: ``query`` must answer ``parameter``'s value within ``tolerance``."""
+
+    query: str
+    tolerance: float
+    parameter: str
+
+
+class CompletionKind(enum.StrEnum):
+    """How a command tells that it is done."""
+
+    NONE = "none"
+    OPC = "opc"
+    POLL = "poll"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """``complete``: nothing, ``*OPC?``, or a query polled until an expression over ``value`` holds."""
+
+    kind: CompletionKind = CompletionKind.NONE
+    query: str = ""
+    until: str = ""
+    every_ms: int = 100
+    timeout_ms: int = 10_000
+
+
+class ErrorKind(enum.StrEnum):
+    """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""
+
+    NONE = "none"
+    QUEUE = "queue"
+    ESR = "esr"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorCheck:
+    """The query that tells what the instrument itself thought of the last write."""
+
+    kind: ErrorKind = ErrorKind.NONE
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlan:
+    """``sweep`` of a command: which parameter can be ramped, and how one looks and stops.
+
+    Attributes:
+        setpoint: query for what the instrument holds as set, a template over the parameters.
+        readback: name of a query command that measures it, or none.
+        step: resolution; ``None`` leaves it to the parameter's format.
+        abort: templates, rendered with the sweep's parameters; empty means the profile's abort.
+    """
+
+    parameter: str
+    setpoint: str
+    readback: str | None = None
+    interval_ms: int = 100
+    step: float | None = None
+    abort: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One thing an instrument can be told or asked.
+
+    Attributes:
+        scpi: the lines of one uninterruptible job, as templates.
+        timeout_ms, after_write_ms, errors, complete: ``None`` leaves the connection's own.
+    """
+
+    name: str
+    scpi: tuple[str, ...]
+    description: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    is_query: bool = False
+    returns: Returns | None = None
+    verify: Verify | None = None
+    complete: Completion | None = None
+    errors: ErrorCheck | None = None
+    timeout_ms: int | None = None
+    after_write_ms: int | None = None
+    is_dangerous: bool = False
+    is_safe: bool = False
+    requires_sweep: bool = False
+    is_essential: bool = False
+    sweep: SweepPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandStep:
+    """``{command, parameters?, as?}``. A parameter value may be ``"{name}"`` or hold expressions."""
+
+    command: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    save_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStep:
+    """``{query, as, type?}``: raw SCPI, judged as send_scpi would be."""
+
+    query: str
+    save_as: str
+    type: AnswerType = AnswerType.STRING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitStep:
+    """``{wait_ms}``: a number or ``"{name}"``."""
+
+    wait_ms: int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollStep:
+    """``{poll, until, every_ms, timeout_ms}``: ``poll`` is a query template or a command's name."""
+
+    poll: str
+    until: str
+    is_command: bool
+    every_ms: int = 100
+    timeout_ms: int = 10_000
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForStep:
+    """``{for, in, steps}``: ``values`` is a list, or ``lin``/``log`` of (start, stop, n).
+
+    The three numbers of a range may be ``"{name}"`` or expressions over the parameters.
+    """
+
+    name: str
+    kind: str
+    values: tuple[object, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStep:
+    """``{row: {column: …}}``: one row of the table that the sequence returns."""
+
+    columns: Mapping[str, object]
+
+
+Step = CommandStep | QueryStep | WaitStep | PollStep | ForStep | RowStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """Steps in order, and those that run whatever happens."""
+
+    name: str
+    steps: tuple[Step, ...]
+    description: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    finally_steps: tuple[Step, ...] = ()
+    finally_timeout_ms: int = 5_000
+    result: Mapping[str, object] = field(default_factory=dict)
+    is_essential: bool = False
+    is_dangerous: bool = False
+    """True when the author marked it, or when one of its steps (``finally`` too) is dangerous."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A state of the instrument worth writing down when a recording starts."""
+
+    name: str
+    get: str
+    set_command: str | None = None
+    for_values: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    unit: str = ""
+    type: AnswerType = AnswerType.STRING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which instruments a profile fits: a pattern searched in the whole IDN, ids, real examples."""
+
+    idn: str
+    usb_ids: tuple[tuple[int, int], ...] = ()
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A question whose answer must match before the profile is taken to fit (``*LANG?``)."""
+
+    query: str
+    expect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to talk to the instrument; ``None`` leaves the transport's own."""
+
+    read_termination: str = "\n"
+    write_termination: str = "\n"
+    encoding: str = "ascii"
+    timeout_ms: int = 2_000
+    open_timeout_ms: int = 5_000
+    after_write_ms: int = 0
+    min_gap_ms: int = 0
+    chunk_bytes: int | None = None
+    baud_rate: int | None = None
+    data_bits: int | None = None
+    parity: str | None = None
+    stop_bits: float | None = None
+    flow: str | None = None
+    errors: ErrorCheck = field(default_factory=ErrorCheck)
+    on_connect: tuple[str, ...] = ()
+    on_release: tuple[str, ...] = ()
+    probe: Probe | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One instrument model, whole.
+
+    ``source_path`` is the file it came from (for messages), ``extends`` the family it was made from.
+    """
+
+    key: str
+    version: int
+    manufacturer: str
+    model: str
+    instrument_class: str
+    source: str
+    match: Match
+    commands: Mapping[str, Command]
+    connection: Connection = field(default_factory=Connection)
+    abort: tuple[str, ...] = ()
+    sequences: Mapping[str, Sequence] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    sim: str | None = None
+    extends: str | None = None
+    unverified: tuple[str, ...] = ()
+    source_path: str = ""
