@@ -41,6 +41,7 @@ class ErrorCode(enum.StrEnum):
     BAD_REQUEST = "bad_request"
     BAD_ARGUMENTS = "bad_arguments"
     BAD_CONFIG = "bad_config"
+    UNSUPPORTED_PLATFORM = "unsupported_platform"
     BAD_PROFILE = "bad_profile"
     BAD_SCPI = "bad_scpi"
     # NotFound
@@ -80,6 +81,7 @@ class ErrorCode(enum.StrEnum):
     SDK_MISSING = "sdk_missing"
     RECORDING_FAILED = "recording_failed"
     BIND_FAILED = "bind_failed"
+    NO_ENGINE = "no_engine"
     # Fault
     INTERNAL = "internal"
 

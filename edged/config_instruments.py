@@ -1,0 +1,99 @@
+"""An entry of the configuration key INSTRUMENTS: an instrument whose address the owner gives."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.config_values import TEXT, BadValue, Kind, integer, matching
+from edged.yaml_source import Value
+
+__all__ = ["INSTRUMENT", "InstrumentEntry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstrumentEntry:
+    """A statically addressed instrument; what is None is left to its profile or transport.
+
+    Attributes:
+        address: VISA resource string.
+        profile: profile key that is taken without asking ``*IDN?`` for a match.
+        name: what the owner calls it.
+        read_termination, write_termination: the characters themselves; empty for none.
+    """
+
+    address: str
+    profile: str | None = None
+    name: str | None = None
+    read_termination: str | None = None
+    write_termination: str | None = None
+    timeout_ms: int | None = None
+    open_timeout_ms: int | None = None
+    baud_rate: int | None = None
+
+
+ADDRESS: Final = matching(
+    "VISA resource string",
+    r"[A-Za-z][A-Za-z0-9_-]*::\S.{0,250}",
+    "be a VISA resource string like TCPIP::192.168.1.20::5025::SOCKET",
+)
+ESCAPES: Final[Mapping[str, str]] = MappingProxyType(
+    {"CR": "\r", "LF": "\n", "CRLF": "\r\n", "none": ""}
+)
+
+
+def _termination(value: Value, _base: Path) -> str:
+    r"""CR, LF, CRLF or none as words; or up to four characters, ``\r`` and ``\n`` spelled out."""
+    if value.text in ESCAPES:
+        return ESCAPES[value.text]
+    if not isinstance(value.data, str) or not value.data.isascii():
+        raise BadValue("must be CR, LF, CRLF, none or up to four ASCII characters", value)
+    text = value.data
+    if "\\" in text:
+        try:
+            text = codecs.decode(text, "unicode_escape")
+        except UnicodeDecodeError as error:
+            raise BadValue(f"has a broken escape: {value.data!r}", value) from error
+    if len(text) > 4 or not text.isascii():
+        raise BadValue("must be CR, LF, CRLF, none or up to four ASCII characters", value)
+    return text
+
+
+FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
+    {
+        "address": ADDRESS.parse,
+        "profile": matching("profile key", r"[a-z0-9_]{1,64}", "be a profile key").parse,
+        "name": TEXT.parse,
+        "read_termination": _termination,
+        "write_termination": _termination,
+        "timeout_ms": integer(1, 3_600_000).parse,
+        "open_timeout_ms": integer(1, 600_000).parse,
+        "baud_rate": integer(50, 12_000_000).parse,
+    }
+)
+
+
+def _instrument(value: Value, base: Path) -> InstrumentEntry:
+    if isinstance(value.data, str):
+        return InstrumentEntry(address=ADDRESS.parse(value, base))
+    if not isinstance(value.data, dict) or "address" not in value.data:
+        raise BadValue("needs entries like {address: TCPIP::192.168.1.20::5025::SOCKET}", value)
+    fields: dict[str, Any] = {}
+    for key, entry in value.data.items():
+        if key not in FIELDS:
+            near = difflib.get_close_matches(key, FIELDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(FIELDS)})"
+            raise BadValue(f"has an entry with the unknown field {key}{hint}", entry)
+        try:
+            fields[key] = FIELDS[key](entry, base)
+        except BadValue as error:
+            raise BadValue(f"has an entry whose {key} {error.reason}", entry) from error
+    return InstrumentEntry(**fields)
+
+
+INSTRUMENT: Final = Kind(name="instrument", parse=_instrument)

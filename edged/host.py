@@ -1,0 +1,226 @@
+"""What this machine is: its platform, its name, and where edged keeps things on it.
+
+Linux, as root or as the packaged service (whoever may write ``/var/lib/edged``): the places of the
+file system standard. Linux, as an ordinary user: the XDG places, so that a first try needs no root;
+configuration falls back to ``/etc/edged`` where the user has none of their own. Windows:
+``%PROGRAMDATA%\\edged``. macOS and everything else: a refusal, because nobody tests edged there.
+
+The functions take what they look at (platform name, environment, file tests) as arguments, so every
+platform's answer can be computed on any other.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from edged.errors import ErrorCode, Invalid
+
+__all__ = [
+    "ExitStatus",
+    "Places",
+    "Platform",
+    "find_places",
+    "find_platform",
+    "host_name",
+    "keep_edge_id",
+    "may_write",
+    "write_atomically",
+]
+
+EDGE_ID_FILE: Final = "edge_id"
+SYSTEM_CONFIG: Final = Path("/etc/edged")
+SYSTEM_STATE: Final = Path("/var/lib/edged")
+SYSTEM_SHARE: Final = Path("/usr/share/edged")
+
+
+class ExitStatus(enum.IntEnum):
+    """What the programs of edged end with; the numbers from 64 up are those of sysexits.h."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNAVAILABLE = 69
+    CONFIG = 78
+    INTERRUPTED = 130
+
+
+class Platform(enum.StrEnum):
+    """The platforms edged runs on."""
+
+    LINUX = "linux"
+    WINDOWS = "win32"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where things are looked for and kept unless the configuration says otherwise.
+
+    Attributes:
+        config_file: drop-ins lie beside it, in a directory of its name with ``.d`` added.
+        profile_dirs, sdk_wrapper_dirs: the shipped one first, then the owner's; later ones override.
+        state_dirs: where a running engine may have left its ``engine.json``: one's own first.
+    """
+
+    config_file: Path
+    bench_file: Path
+    state_dir: Path
+    data_dir: Path
+    profile_dirs: tuple[Path, ...]
+    sdk_wrapper_dirs: tuple[Path, ...]
+    state_dirs: tuple[Path, ...]
+
+
+def find_platform(name: str = sys.platform) -> Platform:
+    """The platform of that ``sys.platform``.
+
+    Raises:
+        Invalid: UNSUPPORTED_PLATFORM; a program ends with ``ExitStatus.UNAVAILABLE`` then.
+    """
+    for platform in Platform:
+        if name == platform.value:
+            return platform
+    spoken = "macOS" if name == "darwin" else name
+    raise Invalid(
+        f"edged does not run on {spoken}.",
+        code=ErrorCode.UNSUPPORTED_PLATFORM,
+        data={"platform": name},
+        remedy="Run it on Linux (a Raspberry Pi will do) or Windows, beside the bench, and point "
+        "your client at that machine.",
+    )
+
+
+def may_write(directory: Path) -> bool:
+    """True if this user may make files in ``directory``, or make it."""
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    return os.access(directory, os.W_OK)
+
+
+def find_places(
+    *,
+    platform: Platform,
+    environ: Mapping[str, str],
+    home: Path,
+    checkout: Path | None,
+    is_writable: Callable[[Path], bool] = may_write,
+) -> Places:
+    """The places of this machine and user.
+
+    Args:
+        home: the user's home directory, used where XDG variables are unset.
+        checkout: root of a source tree that edged runs from, or None; its profiles and wrappers
+            then stand for the shipped ones.
+        is_writable: whether this user may make files in a directory.
+    """
+    if platform is Platform.WINDOWS:
+        return _windows_places(environ, checkout)
+    if is_writable(SYSTEM_STATE):
+        return _linux_places(SYSTEM_CONFIG, SYSTEM_STATE, SYSTEM_STATE / "data", checkout)
+    config = _xdg(environ, "XDG_CONFIG_HOME", home / ".config") / "edged"
+    state = _xdg(environ, "XDG_STATE_HOME", home / ".local" / "state") / "edged"
+    data = _xdg(environ, "XDG_DATA_HOME", home / ".local" / "share") / "edged"
+    return _linux_places(config, state, data, checkout)
+
+
+def find_checkout() -> Path | None:
+    """The source tree this package lies in, or None where it was installed."""
+    root = Path(__file__).resolve().parent.parent
+    return root if (root / "setup.cfg").is_file() and (root / "profiles").is_dir() else None
+
+
+def host_name() -> str:
+    """This machine's bare host name."""
+    return socket.gethostname().split(".")[0] or "localhost"
+
+
+def keep_edge_id(state_dir: Path, configured: str) -> str:
+    """The identity of this edge: the configured one, else the kept one, else a new one, kept.
+
+    Raises:
+        OSError: the state directory can be neither read nor written.
+    """
+    if configured:
+        return configured
+    path = state_dir / EDGE_ID_FILE
+    try:
+        kept = path.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        kept = ""
+    if kept.isascii() and kept.replace("-", "").isalnum() and len(kept) <= 64:
+        return kept
+    made = f"edge-{secrets.token_hex(6)}"
+    write_atomically(path, f"{made}\n")
+    return made
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a small UTF-8 file so that a reader sees the old or the new text, never half of it.
+
+    Raises:
+        OSError: the directory cannot be made or written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _xdg(environ: Mapping[str, str], name: str, fallback: Path) -> Path:
+    # The XDG specification has relative paths ignored.
+    value = environ.get(name, "")
+    return Path(value) if value.startswith("/") else fallback
+
+
+def _linux_places(config: Path, state: Path, data: Path, checkout: Path | None) -> Places:
+    own_first = tuple(dict.fromkeys((config, SYSTEM_CONFIG)))
+    shipped = SYSTEM_SHARE if checkout is None else checkout
+    owners = tuple(reversed(own_first))
+    return Places(
+        config_file=_first_present(tuple(place / "edged.yaml" for place in own_first)),
+        bench_file=_first_present(tuple(place / "bench.yaml" for place in own_first)),
+        state_dir=state,
+        data_dir=data,
+        profile_dirs=_present(shipped / "profiles", *(place / "profiles" for place in owners)),
+        sdk_wrapper_dirs=_present(
+            shipped / "sdk_wrappers", *(place / "sdk_wrappers" for place in owners)
+        ),
+        state_dirs=tuple(dict.fromkeys((state, SYSTEM_STATE))),
+    )
+
+
+def _windows_places(environ: Mapping[str, str], checkout: Path | None) -> Places:
+    root = Path(environ.get("PROGRAMDATA", r"C:\ProgramData")) / "edged"
+    shipped = (Path(sys.prefix) / "share" / "edged") if checkout is None else checkout
+    return Places(
+        config_file=root / "edged.yaml",
+        bench_file=root / "bench.yaml",
+        state_dir=root / "state",
+        data_dir=root / "data",
+        profile_dirs=_present(shipped / "profiles", root / "profiles"),
+        sdk_wrapper_dirs=_present(shipped / "sdk_wrappers", root / "sdk_wrappers"),
+        state_dirs=(root / "state",),
+    )
+
+
+def _first_present(paths: tuple[Path, ...]) -> Path:
+    # A configuration may consist of drop-ins alone.
+    for path in paths:
+        if path.exists() or path.with_name(f"{path.name}.d").is_dir():
+            return path
+    return paths[0]
+
+
+def _present(first: Path, *others: Path) -> tuple[Path, ...]:
+    # The shipped directory stays even when it is missing, so that its loss is noticed.
+    return (first, *(path for path in others if path.is_dir()))
