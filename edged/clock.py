@@ -26,7 +26,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let that many seconds (zero or less: one turn of the loop) pass on the monotonic scale."""
+        """Let that many monotonic seconds pass; zero or less is one turn of the loop."""
         ...
 
 

@@ -201,6 +201,9 @@ def load_config(
                 Complaint(where=setting.place(error.line), key=key.name, message=message)
             )
         origins[key.name] = setting.place(setting.value.line)
+    if origins["DATA_DIR"] == "default" and origins["STATE_DIR"] != "default":
+        # Whoever moves the state means to move all that is written.
+        fields["data_dir"] = fields["state_dir"] / "data"
     complaints.extend(_contradictions(fields, origins) if not complaints else ())
     if complaints:
         raise _as_error(complaints)

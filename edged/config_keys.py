@@ -237,7 +237,7 @@ _TABLE: Final = (
         name="DATA_DIR",
         kind=PLACE,
         default=lambda places: places.data_dir,
-        default_text="/var/lib/edged/data ¹",
+        default_text="STATE_DIR/data if that is set, else /var/lib/edged/data ¹",
         sentence="Recorded data of sweeps, streams and tables; edged deletes none of it.",
     ),
     Key(

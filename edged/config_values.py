@@ -153,7 +153,7 @@ def matching(name: str, pattern: str, reason: str) -> Kind:
 
 
 def url(*schemes: str, insecure: str = "") -> Kind:
-    """A URL of one of those schemes; ``insecure`` is one more that only loopback addresses may use."""
+    """A URL of one of those schemes; ``insecure`` is one more, for loopback addresses only."""
 
     def parse(value: Value, base: Path) -> str:
         text = _text(value, base)

@@ -1,9 +1,9 @@
-"""What this machine is: its platform, its name, and where edged keeps things on it.
+r"""What this machine is: its platform, its name, and where edged keeps things on it.
 
 Linux, as root or as the packaged service (whoever may write ``/var/lib/edged``): the places of the
 file system standard. Linux, as an ordinary user: the XDG places, so that a first try needs no root;
 configuration falls back to ``/etc/edged`` where the user has none of their own. Windows:
-``%PROGRAMDATA%\\edged``. macOS and everything else: a refusal, because nobody tests edged there.
+``%PROGRAMDATA%\edged``. macOS and everything else: a refusal, because nobody tests edged there.
 
 The functions take what they look at (platform name, environment, file tests) as arguments, so every
 platform's answer can be computed on any other.
@@ -65,7 +65,7 @@ class Places:
 
     Attributes:
         config_file: drop-ins lie beside it, in a directory of its name with ``.d`` added.
-        profile_dirs, sdk_wrapper_dirs: the shipped one first, then the owner's; later ones override.
+        profile_dirs, sdk_wrapper_dirs: the shipped one, then the owner's; later ones override.
         state_dirs: where a running engine may have left its ``engine.json``: one's own first.
     """
 

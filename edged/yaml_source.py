@@ -1,10 +1,10 @@
 """A small YAML file from outside, read into plain values that know their lines.
 
 Made for files that people write and that nobody has checked: bounded in size, depth and number of
-values; anchors, aliases and tags are refused (a file of one kilobyte can mean gigabytes with them);
-a key that stands twice is an error. Plain scalars follow YAML 1.2's core schema, so ``on``, ``off``,
-``yes`` and ``no`` are strings. ruamel.yaml is used for its event stream only, which is flat: neither
-depth nor size of the file becomes depth of a stack here.
+values; anchors, aliases and tags are refused (with them a file of one kilobyte can mean gigabytes);
+a key that stands twice is an error. Plain scalars follow YAML 1.2's core schema, so ``on``,
+``off``, ``yes`` and ``no`` are strings. ruamel.yaml is used for its event stream only, which is
+flat: neither depth nor size of the file becomes depth of a stack here.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def parse_text(text: str) -> Value:
     if len(text) > MAX_BYTES:
         raise YamlProblem(f"The text is longer than {MAX_BYTES // 1024} KiB.")
     # Imported here because most commands of the CLI run without any file to read.
-    from ruamel.yaml import YAML  # noqa: PLC0415
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
         return _build(YAML(typ="safe", pure=True).parse(text))
@@ -171,7 +171,7 @@ class _Open:
 
 def _build(events: Iterator[Any]) -> Value:
     """Fold the event stream into one value."""
-    from ruamel.yaml import events as kinds  # noqa: PLC0415
+    from ruamel.yaml import events as kinds
 
     root = _Open(line=1, is_mapping=False)
     stack = [root]
