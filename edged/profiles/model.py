@@ -29,6 +29,7 @@ __all__ = [
     "FieldsAnswer",
     "ForStep",
     "ImageAnswer",
+    "Mark",
     "Match",
     "Parameter",
     "ParameterType",
@@ -50,6 +51,21 @@ __all__ = [
 ]
 
 Scalar = float | int | str | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Where something stands in a file; line and column count from 1."""
+
+    path: str
+    line: int
+    column: int
+
+    @property
+    def place(self) -> str:
+        """As compilers write it, so that editors jump there."""
+        return f"{self.path}:{self.line}:{self.column}"
+
 
 ABORT_COMMAND: Final = "abort"
 """The name under which a profile's own abort list is audited; no command may have it."""
@@ -429,6 +445,8 @@ class Profile:
     """One instrument model, whole.
 
     ``source_path`` is the file it came from (for messages), ``extends`` the family it was made from.
+    ``marks`` says where each entry stands: ``"commands.set_voltage.parameters.voltage.max"`` → the
+    place of that key; list entries go by number. It is for messages and never compared.
     """
 
     key: str
@@ -446,4 +464,6 @@ class Profile:
     sim: str | None = None
     extends: str | None = None
     unverified: tuple[str, ...] = ()
+    """Commands and sequences that nobody has tried on the real instrument."""
     source_path: str = ""
+    marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)

@@ -1,0 +1,46 @@
+"""Plain Python data as nodes, so that the one grammar reads what is not YAML too.
+
+The specifications of SDK wrappers are Python lists and dicts in ParameterConfig form; a worker
+sends them as JSON. ``grammar_parameters.read_parameters`` reads these nodes like a profile's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from edged.profiles.complaints import complaint
+from edged.profiles.model import Mark
+from edged.profiles.yaml_source import ListNode, MapNode, Node, ScalarNode
+
+__all__ = ["plain_node"]
+
+_MAX_DEPTH: Final = 32
+
+
+def plain_node(value: object, mark: Mark, depth: int = 0) -> Node:
+    """Nodes that all stand at ``mark``.
+
+    Raises:
+        Invalid: something that YAML could not hold, or too deep.
+    """
+    if depth > _MAX_DEPTH:
+        raise complaint(mark, f"This is nested deeper than {_MAX_DEPTH} levels.")
+    match value:
+        case float() if not math.isfinite(value):
+            raise complaint(mark, f"{value} is not a finite number.")
+        case None:
+            return ScalarNode(mark, None, "")
+        case bool():
+            return ScalarNode(mark, value, str(value).lower())
+        case int() | float() | str():
+            return ScalarNode(mark, value, str(value))
+        case list() | tuple():
+            return ListNode(mark, tuple(plain_node(item, mark, depth + 1) for item in value))
+        case Mapping():
+            keys = {str(key): ScalarNode(mark, key, str(key)) for key in value}
+            entries = {str(key): plain_node(item, mark, depth + 1) for key, item in value.items()}
+            return MapNode(mark, entries, keys)
+        case _:
+            raise complaint(mark, f"{type(value).__name__} is no plain value.")

@@ -1,0 +1,64 @@
+"""One YAML file of ours as text: bounded, UTF-8, and never a thing that makes a reader wait."""
+
+from __future__ import annotations
+
+import codecs
+import stat
+from pathlib import Path
+from typing import Final
+
+from edged.errors import Invalid
+from edged.profiles.complaints import complaint
+from edged.profiles.model import Mark
+
+__all__ = ["MAX_BYTES", "read_file"]
+
+MAX_BYTES: Final = 1024 * 1024
+"""A rich profile has 20 kB."""
+
+
+def read_file(path: Path) -> str:
+    """The text of a file of at most ``MAX_BYTES``; a byte order mark is taken off.
+
+    Raises:
+        Invalid: missing, unreadable, a symlink loop, not a regular file, too large, not UTF-8.
+    """
+    start = Mark(path=str(path), line=1, column=1)
+    try:
+        status = path.stat()
+        # Opening a FIFO waits for a writer for ever, so the kind is looked at first.
+        if not stat.S_ISREG(status.st_mode):
+            raise complaint(start, "This is not a regular file.")
+        if status.st_size > MAX_BYTES:
+            raise _too_large(start, status.st_size)
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise complaint(
+            start, f"The file cannot be read: {error.strerror or type(error).__name__}."
+        )
+    except (RuntimeError, ValueError) as error:
+        # What pathlib raises for a symlink loop (RuntimeError) and a NUL in the name (ValueError).
+        raise complaint(start, f"The file cannot be read: {error}.") from None
+    if len(data) > MAX_BYTES:
+        raise _too_large(start, len(data))
+    return _decode(data, str(path))
+
+
+def _too_large(start: Mark, size: int) -> Invalid:
+    return complaint(start, f"The file has {size} bytes, over the maximum {MAX_BYTES}.")
+
+
+def _decode(data: bytes, path: str) -> str:
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before) - (before.rfind(b"\n") + 1) + 1
+        raise complaint(
+            Mark(path=path, line=line, column=column),
+            f"Byte 0x{data[error.start]:02x} is not UTF-8.",
+            "Save the file as UTF-8.",
+        ) from None
