@@ -1,0 +1,135 @@
+"""Logging: structlog set up once, for people on a terminal and as JSON lines for everything else.
+
+Event names are stable snake_case facts, everything else is a field. Nothing secret gets out: fields
+that are called like one lose their value, and tokens inside of texts are cut out, also in what
+other libraries log through ``logging``. Lines go to stderr; stdout belongs to a program's results.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, TextIO
+
+import structlog
+
+from edged.config import LogFormat, LogLevel
+
+__all__ = ["scrub", "set_up_logging"]
+
+REMOVED: Final = "[removed]"
+SECRET_NAMES: Final = re.compile(
+    r"(authorization|token|jwt|secret|password|passwd|credentials|cookie|api_?key|private_?key)\Z",
+    re.IGNORECASE,
+)
+# Names that end like a secret's and are none.
+HARMLESS_NAMES: Final = frozenset({"progress_token", "progresstoken"})
+SECRET_TEXTS: Final = re.compile(
+    r"(?P<scheme>\bBearer\s+)[A-Za-z0-9._~+/=-]+"
+    r"|\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){0,4}",
+    re.IGNORECASE,
+)
+# A line end inside of a value could pass for a line of the log.
+CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+MAX_DEPTH: Final = 6
+KEPT_LINES: Final = frozenset({"exception", "stack"})
+
+
+def scrub(value: Any, *, depth: int = 0) -> Any:
+    """``value`` without secrets and control characters; of bytes only how many there are."""
+    match value:
+        case str():
+            return _scrub_text(value).translate(CONTROL)
+        case bytes() | bytearray() | memoryview():
+            return f"<{len(value)} bytes>"
+        case None | bool() | int() | float():
+            return value
+        case _ if depth >= MAX_DEPTH:
+            return "…"
+        case Mapping():
+            return {str(name): _scrub_field(str(name), item, depth) for name, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [scrub(item, depth=depth + 1) for item in value]
+        case _:
+            return _scrub_text(str(value)).translate(CONTROL)
+
+
+def set_up_logging(level: LogLevel, log_format: LogFormat, *, stream: TextIO | None = None) -> None:
+    """Send all logging, ours and that of libraries, to one stream in one form.
+
+    Args:
+        level: the least severe event that is logged; libraries only speak from warning up.
+        log_format: how a line looks.
+        stream: where lines go instead of stderr.
+    """
+    out = stream or sys.stderr
+    is_console = log_format is LogFormat.CONSOLE or (log_format is LogFormat.AUTO and out.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=not is_console),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        _scrub_event,
+    ]
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(colors=out.isatty())
+        if is_console
+        else structlog.processors.JSONRenderer(ensure_ascii=True)
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("edged").setLevel(level.value.upper())
+    logging.captureWarnings(capture=True)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=_EdgedLoggers(),
+        cache_logger_on_first_use=False,
+    )
+
+
+class _EdgedLoggers:
+    """Makes every structlog logger a child of ``edged``, whose level is the configured one."""
+
+    def __call__(self, *names: Any) -> logging.Logger:
+        name = str(names[0]) if names else "edged"
+        inside = name == "edged" or name.startswith("edged.")
+        return logging.getLogger(name if inside else f"edged.{name}")
+
+
+def _scrub_field(name: str, value: Any, depth: int) -> Any:
+    plain = name.replace("-", "_").lower()
+    if value and SECRET_NAMES.search(plain) and plain not in HARMLESS_NAMES:
+        return REMOVED
+    return scrub(value, depth=depth + 1)
+
+
+def _scrub_text(text: str) -> str:
+    return SECRET_TEXTS.sub(lambda found: (found.group("scheme") or "") + REMOVED, text)
+
+
+def _scrub_event(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    for name, value in list(event.items()):
+        if name in KEPT_LINES:
+            event[name] = _scrub_text(str(value))
+        elif not name.startswith("_"):
+            event[name] = _scrub_field(name, value, 0)
+    return event

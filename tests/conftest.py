@@ -1,0 +1,126 @@
+"""What every test gets: a driven clock, free ports, and a look at what it left behind.
+
+A test that leaves an asyncio task, a thread, a child process or an open socket fails at its end, so
+that the leak is found where it is made and not three tests later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import os
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.bench.driven_clock import DrivenClock
+
+# What ends by itself (a closing loop's executor, a joined child) is given this long.
+GRACE_S = 2.0
+FDS = Path("/proc/self/fd")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    threads = set(threading.enumerate())
+    children = _children()
+    sockets = _sockets()
+    yield
+    left = [f"thread {thread.name}" for thread in _lingering(threads)]
+    left += [f"process {child}" for child in _children() - children]
+    if _sockets() - sockets:
+        # A socket in a reference cycle is closed by the collector; that is no leak of ours.
+        gc.collect()
+        left += [f"socket {name}" for name in sorted(_sockets() - sockets)]
+    if left:
+        pytest.fail(f"left behind: {', '.join(left)}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def no_task_left_in_a_loop(
+    request: pytest.FixtureRequest,
+    nothing_left_behind: None,  # noqa: ARG001 (for the order of the two)
+) -> None:
+    """Only tests with a loop pay for one; the loop itself is gone when its sockets are counted."""
+    if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
+        request.getfixturevalue("no_task_left")
+
+
+@pytest.fixture
+async def no_task_left() -> AsyncIterator[None]:
+    before = asyncio.all_tasks()
+    yield
+    deadline = asyncio.get_running_loop().time() + GRACE_S
+    while _new_tasks(before) and asyncio.get_running_loop().time() < deadline:
+        await asyncio.wait(_new_tasks(before), timeout=GRACE_S)
+    left = [task.get_name() + f" {task.get_coro()}" for task in _new_tasks(before)]
+    if left:
+        pytest.fail(f"tasks left behind: {', '.join(left)}", pytrace=False)
+
+
+@pytest.fixture
+def driven_clock() -> DrivenClock:
+    return DrivenClock()
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    """Makes loopback port numbers that nobody listens on; no two calls give the same."""
+    given: set[int] = set()
+
+    def find() -> int:
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port: int = probe.getsockname()[1]
+            if port not in given:
+                given.add(port)
+                return port
+
+    return find
+
+
+def _new_tasks(before: set[asyncio.Task[object]]) -> set[asyncio.Task[object]]:
+    return asyncio.all_tasks() - before - {asyncio.current_task()}  # type: ignore[arg-type]
+
+
+def _lingering(before: set[threading.Thread]) -> list[threading.Thread]:
+    """New threads that outlive the grace; foreign daemon threads (of libraries) do not count."""
+    ours = [
+        thread
+        for thread in threading.enumerate()
+        if thread not in before and (not thread.daemon or thread.name.startswith("edged"))
+    ]
+    for thread in ours:
+        thread.join(GRACE_S)
+    return [thread for thread in ours if thread.is_alive()]
+
+
+def _children() -> set[str]:
+    if sys.platform != "win32":
+        try:
+            # Cheap, and takes nobody's exit status away; looking through /proc is 100 times dearer.
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return set()
+    return {f"{child.pid} {child.name()}" for child in psutil.Process().children(recursive=True)}
+
+
+def _sockets() -> set[str]:
+    if not FDS.is_dir():
+        return set()
+    found = set()
+    for entry in os.listdir(FDS):  # noqa: PTH208 (hot: runs twice a test)
+        try:
+            target = os.readlink(f"{FDS}/{entry}")  # noqa: PTH115
+        except OSError:
+            continue
+        if target.startswith("socket:"):
+            found.add(target)
+    return found

@@ -1,0 +1,55 @@
+"""What SPEC.md promises, sentence by sentence, and the mark by which a test says which it holds.
+
+``tests/test_promises.py`` fails on a promise without a test and on a test that names none that is
+here. ``pytest -m promise -v`` prints the list as a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A sentence and the section of SPEC.md it stands in."""
+
+    section: str
+    sentence: str
+
+
+PROMISES: Mapping[str, Promise] = MappingProxyType(
+    {
+        # 1, 2: processes and configuration
+        "platform.macos-refused": Promise("1", "On macOS it says so and stops."),
+        "config.all-keys": Promise("2", "Every key of the table is accepted and validated."),
+        "config.precedence": Promise("2", "Flag > environment > drop-in > file > default."),
+        "config.complaint": Promise(
+            "2", "A complaint names file, line, key and the nearest known key; exit status 78."
+        ),
+        "config.hostile-file": Promise(
+            "13", "No YAML makes a program of edged hang or grow without bound."
+        ),
+        "config.sim-discovers-nothing": Promise("2", "DISCOVERY is [] under --sim unless set."),
+        "config.edge-id-kept": Promise("2", "EDGE_ID is made once and kept."),
+        "config.documented": Promise("2", "docs/configuration.md is what the table says."),
+        "log.no-secrets": Promise("9", "Never a hint of a key or token, in the log neither."),
+        # 8: the command line
+        "cli.no-engine": Promise("8", "A CLI verb without an engine says so and exits with 69."),
+        "cli.light": Promise("8", "A CLI verb loads neither the VISA nor the tool floors."),
+        "cli.typed-arguments": Promise("8", "edged call types key=value by the tool's schema."),
+        "cli.exit-statuses": Promise("8", "Exit statuses mean something."),
+        "rpc.token-of-client": Promise("8", "The CLI presents INBOUND_AUTH_TOKEN."),
+    }
+)
+
+
+def promise(promise_id: str) -> pytest.MarkDecorator:
+    """Mark a test as one that holds that promise."""
+    if promise_id not in PROMISES:
+        message = f"{promise_id} is no promise of tests/promises.py"
+        raise KeyError(message)
+    return pytest.mark.promise(promise_id)
