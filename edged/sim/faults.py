@@ -1,0 +1,206 @@
+"""Faults on demand: what becomes of an answer between the instrument and its reader. Pure.
+
+A fault is taken by the next answer (or the next ``count``, or all until cleared). The shell that
+moves bytes carries out the deliveries this module plans; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from edged.errors import Invalid
+
+__all__ = [
+    "Close",
+    "Delivery",
+    "Fault",
+    "FaultBook",
+    "FaultKind",
+    "Reset",
+    "Send",
+    "Wait",
+    "deliver",
+    "make_fault",
+    "parse_fault",
+]
+
+DEFAULT_LATE_S: Final = 1.0
+SPLIT_PIECES: Final = 4
+DEFAULT_SPLIT_GAP_S: Final = 0.02
+"""Long enough that each piece travels in a packet of its own."""
+
+GARBAGE: Final = bytes(range(0x80, 0x100))
+
+
+class FaultKind(enum.StrEnum):
+    """What can go wrong; the text is what flags and the control port call it."""
+
+    TIMEOUT = "timeout"  # the command is done, its answer is lost
+    LATE = "late"  # the answer comes after `seconds`
+    GARBAGE = "garbage"  # bytes above 0x7f instead of the answer, with its line end
+    DROP = "drop"  # half of the answer, then the connection is closed
+    DOUBLE = "double"  # the answer comes twice
+    SPLIT = "split"  # the answer comes in pieces with pauses
+    STRAY = "stray"  # an empty line comes before the answer
+    HANG = "hang"  # commands are done, nothing is answered any more
+    FREEZE = "freeze"  # nothing is done and nothing is answered any more
+    REFUSE = "refuse"  # powered off: connections reset, new ones refused
+    RESET = "reset"  # the connection is reset (RST) instead of an answer
+
+
+_ONE_BY_ONE: Final = frozenset(FaultKind) - {FaultKind.HANG, FaultKind.FREEZE, FaultKind.REFUSE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault of one instrument.
+
+    ``seconds``: of a late answer or between pieces its delay; of refuse how long (None: until
+    cleared). ``count``: how many answers it takes (None: all until cleared).
+    """
+
+    kind: FaultKind
+    seconds: float | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write these bytes."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Let seconds pass before the next delivery."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection in order (FIN)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Reset the connection (RST)."""
+
+
+Delivery = Send | Wait | Close | Reset
+
+
+class FaultBook:
+    """The faults under which one instrument stands now."""
+
+    def __init__(self) -> None:
+        self._active: list[Fault] = []
+
+    def add(self, fault: Fault) -> None:
+        """Put a fault behind those that wait already."""
+        self._active.append(fault)
+
+    def clear(self) -> None:
+        """Be well again."""
+        self._active.clear()
+
+    def active(self) -> tuple[Fault, ...]:
+        """What is in force, first come first."""
+        return tuple(self._active)
+
+    def is_under(self, kind: FaultKind) -> bool:
+        """Whether a fault of that kind is in force."""
+        return any(fault.kind is kind for fault in self._active)
+
+    def take(self) -> Fault | None:
+        """The fault that befalls the answer about to be sent; counts it."""
+        for index, fault in enumerate(self._active):
+            if fault.kind is FaultKind.HANG:
+                return fault
+            if fault.kind not in _ONE_BY_ONE:
+                continue
+            if fault.count is not None:
+                left = fault.count - 1
+                self._active[index : index + 1] = [replace(fault, count=left)] if left else []
+            return fault
+        return None
+
+
+def deliver(answer: bytes, fault: Fault | None, random: Random) -> tuple[Delivery, ...]:
+    """How ``answer`` (with its line end) reaches the reader under ``fault``."""
+    if fault is None:
+        return (Send(answer),)
+    match fault.kind:
+        case FaultKind.TIMEOUT | FaultKind.HANG | FaultKind.FREEZE | FaultKind.REFUSE:
+            return ()
+        case FaultKind.LATE:
+            return (Wait(DEFAULT_LATE_S if fault.seconds is None else fault.seconds), Send(answer))
+        case FaultKind.GARBAGE:
+            body = bytes(random.choices(GARBAGE, k=max(1, len(answer) - 1)))
+            return (Send(body + answer[-1:]),)
+        case FaultKind.DROP:
+            return (Send(answer[: len(answer) // 2]), Close())
+        case FaultKind.DOUBLE:
+            return (Send(answer), Send(answer))
+        case FaultKind.SPLIT:
+            return _in_pieces(
+                answer, DEFAULT_SPLIT_GAP_S if fault.seconds is None else fault.seconds
+            )
+        case FaultKind.STRAY:
+            return (Send(answer[-1:] + answer),)
+        case FaultKind.RESET:
+            return (Reset(),)
+
+
+def _in_pieces(answer: bytes, gap_s: float) -> tuple[Delivery, ...]:
+    size = max(1, -(-len(answer) // SPLIT_PIECES))
+    steps: list[Delivery] = []
+    for start in range(0, len(answer), size):
+        if steps:
+            steps.append(Wait(gap_s))
+        steps.append(Send(answer[start : start + size]))
+    return tuple(steps)
+
+
+def make_fault(kind: str, seconds: float | None = None, count: int | None = None) -> Fault:
+    """A checked fault from what a flag or the control port said.
+
+    Raises:
+        Invalid: no such kind, or a number out of range.
+    """
+    if kind not in _KINDS:
+        raise Invalid(
+            f"{kind!r} is not a kind of fault.", remedy=f"The kinds are {', '.join(_KINDS)}."
+        )
+    if seconds is not None and not 0 <= seconds <= 3600:
+        raise Invalid(f"A fault of {seconds} seconds is outside of 0 to 3600.")
+    if count is not None and count < 1:
+        raise Invalid(f"A fault for {count} answers is none; the count is 1 or more.")
+    return Fault(kind=_KINDS[kind], seconds=seconds, count=count)
+
+
+def parse_fault(text: str) -> tuple[str, Fault]:
+    """``KIND:NAME[:SECONDS[:COUNT]]`` → (instrument's name, fault).
+
+    Raises:
+        Invalid: the text is something else.
+    """
+    kind, _, rest = text.partition(":")
+    name, _, numbers = rest.partition(":")
+    seconds, _, count = numbers.partition(":")
+    if not name:
+        raise Invalid(f"The fault {text!r} is not KIND:NAME[:SECONDS[:COUNT]].")
+    try:
+        return name, make_fault(
+            kind, float(seconds) if seconds else None, int(count) if count else None
+        )
+    except ValueError as error:
+        raise Invalid(f"The fault {text!r} is not KIND:NAME[:SECONDS[:COUNT]].") from error
+
+
+_KINDS: Final[Mapping[str, FaultKind]] = {kind.value: kind for kind in FaultKind}

@@ -1,0 +1,32 @@
+"""The pretended instruments, one file each; a file's ``MODEL`` is all that the bench asks of it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+
+from edged.errors import NotFound
+from edged.sim.scpi import ModelSpec, State
+
+__all__ = ["load_model", "model_names"]
+
+
+def model_names() -> tuple[str, ...]:
+    """Every model there is, sorted."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def load_model(name: str) -> ModelSpec[State]:
+    """The model called ``name``; only the files that a bench uses are loaded.
+
+    Raises:
+        NotFound: there is no such model.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name not in model_names():
+        raise NotFound(
+            f"There is no pretended instrument called {name!r}.",
+            remedy=f"There are {', '.join(model_names())}.",
+        )
+    spec: ModelSpec[State] = importlib.import_module(f"{__name__}.{name}").MODEL
+    return spec

@@ -1,0 +1,65 @@
+"""A device that no profile knows: one set-point, one output, one reading. It drives no wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.sim.call import Call
+from edged.sim.headers import Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, Unit
+
+HIGHEST_LEVEL: Final = 10.0
+
+
+class Generic:
+    """The state of one unit: a level that its reading follows while the output is on."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.serial = unit.serial
+        self.level = 0.0
+        self.is_on = False
+
+    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
+        """See ``State``."""
+        self.level, self.is_on = 0.0, False
+
+    def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
+        """See ``State``."""
+        return {"level": self.level, "is_on": self.is_on}
+
+
+def set_level(unit: Generic, call: Call) -> None:
+    """``LEV 2.5``."""
+    unit.level = call.number(0, lowest=0.0, highest=HIGHEST_LEVEL, default=0.0)
+
+
+def switch(unit: Generic, call: Call) -> None:
+    """``OUTP ON``."""
+    unit.is_on = call.boolean(0)
+
+
+def read(unit: Generic, call: Call) -> str:
+    """``MEAS?``."""
+    noise = call.random.gauss(0.0, 0.001)
+    return f"{(unit.level if unit.is_on else 0.0) + noise:+.6E}"
+
+
+VOCABULARY: Final = Vocabulary(
+    {
+        "[:SOURce]:LEVel": set_level,
+        "[:SOURce]:LEVel?": lambda u, _c: f"{u.level:.6E}",
+        ":OUTPut[:STATe]": switch,
+        ":OUTPut[:STATe]?": lambda u, _c: str(int(u.is_on)),
+        ":MEASure?": read,
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="Example Instruments,GX100,{serial},1.0",
+    serial="GX{number:06d}",
+    first_number=1,
+    dialect=Dialect(),
+    vocabulary=VOCABULARY,
+    build=Generic,
+)
