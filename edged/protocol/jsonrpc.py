@@ -1,0 +1,406 @@
+"""JSON-RPC 2.0: bytes in, typed messages out, and back. Knows nothing of MCP or HTTP headers.
+
+Everything hostile that can be said in JSON ends here as ``BadMessage``: bytes that are not UTF-8, a
+byte order mark, NaN, numbers without a float, nesting that would exhaust the stack, two members of
+one name (two readers of the same bytes could believe different ones), half of a surrogate pair
+(text that no database and no log can write), ids that are not a string or an integer.
+
+Source: the JSON-RPC 2.0 specification; SPEC.md section 3 has the limits.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.errors import ErrorCode, Invalid
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "MAX_NESTING",
+    "BadMessage",
+    "Batch",
+    "ErrorReply",
+    "JsonObject",
+    "Message",
+    "Notification",
+    "Request",
+    "RequestId",
+    "Response",
+    "RpcCode",
+    "encode",
+    "error_bytes",
+    "notification_bytes",
+    "parse",
+    "result_bytes",
+    "result_bytes_from",
+]
+
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+"""What the reference server takes too; a waveform never comes in, only small arguments do."""
+MAX_NESTING: Final = 64
+"""Levels of arrays and objects; no schema of ours needs ten."""
+MAX_BATCH_ITEMS: Final = 1_000
+"""Bounds the answer: 4 MiB of ``[1,1,…]`` would ask for two million error objects."""
+MAX_INTEGER_DIGITS: Final = 300
+"""Below 10**308, so that no reader of an argument meets ``OverflowError`` in ``float()``."""
+
+RequestId = str | int
+JsonObject = Mapping[str, Any]
+NO_PARAMS: Final[JsonObject] = MappingProxyType({})
+
+
+class RpcCode(enum.IntEnum):
+    """Every error code that this product sends.
+
+    The first block is JSON-RPC's own, the second MCP's (2026-07-28), the third ours: outside of
+    -32768..-32000, which both keep for themselves.
+    """
+
+    PARSE_ERROR = -32700
+    INVALID_REQUEST = -32600
+    METHOD_NOT_FOUND = -32601
+    INVALID_PARAMS = -32602
+    INTERNAL_ERROR = -32603
+
+    HEADER_MISMATCH = -32020
+    MISSING_CAPABILITY = -32021
+    UNSUPPORTED_VERSION = -32022
+
+    NOT_AUTHENTICATED = -33001
+    NOT_ALLOWED = -33003
+    DANGEROUS = -33004
+
+
+class BadMessage(Invalid):
+    """Bytes, or a part of a message, that cannot be served.
+
+    Attributes:
+        rpc_code: the JSON-RPC error code.
+        request_id: the id to answer with, ``None`` where it could not be known.
+        http_status: what HTTP says of it when it is the whole body of a POST.
+    """
+
+    default_code = ErrorCode.BAD_REQUEST
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rpc_code: int,
+        request_id: RequestId | None = None,
+        http_status: int = 400,
+        data: JsonObject = NO_PARAMS,
+    ) -> None:
+        super().__init__(message, data=data)
+        self.rpc_code = rpc_code
+        self.request_id = request_id
+        self.http_status = http_status
+
+    def reply(self) -> ErrorReply:
+        """What to answer."""
+        return ErrorReply(
+            request_id=self.request_id,
+            rpc_code=self.rpc_code,
+            message=self.message,
+            data=self.data or None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorReply:
+    """A JSON-RPC error on its way out; ``data`` is left out of the bytes when it is ``None``."""
+
+    request_id: RequestId | None
+    rpc_code: int
+    message: str
+    data: JsonObject | None = None
+
+    def encode(self) -> bytes:
+        """The whole message."""
+        return error_bytes(self.request_id, self.rpc_code, self.message, self.data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A call that wants an answer."""
+
+    id: RequestId
+    method: str
+    params: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """A call that wants none."""
+
+    method: str
+    params: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """A client's answer to something the server asked; exactly one of result and error counts."""
+
+    id: RequestId | None
+    result: object = None
+    error: JsonObject | None = None
+
+
+Message = Request | Notification | Response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """An array body, in its order; an item that is no message stands as why it is none."""
+
+    items: tuple[Message | BadMessage, ...]
+
+
+def parse(body: bytes) -> Message | Batch:
+    """Read the body of one POST.
+
+    Raises:
+        BadMessage: -32700 for what is not JSON (413 when it is too long), -32600 for what is JSON
+            and no JSON-RPC message. Nothing else is ever raised, whatever the bytes are.
+    """
+    value = _decode(body)
+    if not isinstance(value, list):
+        return _message(value)
+    if not value:
+        raise _invalid("A batch holds at least one message.", None)
+    if len(value) > MAX_BATCH_ITEMS:
+        raise _invalid(f"A batch of {len(value)} messages is over {MAX_BATCH_ITEMS}.", None)
+    return Batch(items=tuple(_message_or_complaint(item) for item in value))
+
+
+def encode(value: object) -> bytes:
+    """A JSON value as compact ASCII, so that no byte of it can end an SSE line.
+
+    Raises:
+        ValueError: NaN or an infinity is in it; such a value is a bug of whoever made it.
+        TypeError: something in it is not JSON.
+    """
+    return _ENCODER.encode(value).encode("ascii")
+
+
+def result_bytes(request_id: RequestId, result: JsonObject) -> bytes:
+    """The answer to a request."""
+    return result_bytes_from(request_id, encode(result))
+
+
+def result_bytes_from(request_id: RequestId, encoded_result: bytes) -> bytes:
+    """The answer to a request, from a result that was encoded before (a cached tool list)."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(request_id), encoded_result)
+
+
+def error_bytes(
+    request_id: RequestId | None, rpc_code: int, message: str, data: JsonObject | None = None
+) -> bytes:
+    """The refusal of a request; ``None`` says that its id is unknown."""
+    error: dict[str, object] = {"code": int(rpc_code), "message": message}
+    if data is not None:
+        error["data"] = dict(data)
+    return encode({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+def notification_bytes(method: str, params: JsonObject | None = None) -> bytes:
+    """A message that wants no answer."""
+    message: dict[str, object] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = dict(params)
+    return encode(message)
+
+
+# Reading bytes -----------------------------------------------------------------------------------
+
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_HALF_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ONE_BRACKET: Final = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def _decode(body: bytes) -> object:
+    """Bytes to a JSON value, within every limit."""
+    if len(body) > MAX_BODY_BYTES:
+        raise BadMessage(
+            f"The body has {len(body)} bytes; at most {MAX_BODY_BYTES} are read.",
+            rpc_code=RpcCode.INVALID_REQUEST,
+            http_status=413,
+        )
+    if body.count(b"[") + body.count(b"{") > MAX_NESTING:
+        _check_nesting(body)
+    try:
+        # json.loads(bytes) would take UTF-16 and UTF-32 too.
+        value: object = _DECODER.decode(body.decode("utf-8"))
+    except _DuplicateKeyError as twice:
+        raise _invalid(f"The member {str(twice)!r} is given twice.", None) from None
+    except UnicodeDecodeError:
+        raise _not_json("it is not UTF-8") from None
+    except json.JSONDecodeError as bad:
+        raise _not_json(f"{bad.msg} at character {bad.pos}") from None
+    except (ValueError, RecursionError) as bad:
+        raise _not_json(str(bad)) from None
+    if _HALF_SURROGATE.search(body):
+        _check_surrogates(value)
+    return value
+
+
+def _check_nesting(body: bytes) -> None:
+    """Refuse too deep a body before a recursive reader sees it.
+
+    Strings are cut out and all brackets made one kind; then each pass takes away the innermost
+    pairs, so the passes count the levels. What does not shrink has an unmatched bracket.
+    """
+    left = _STRING.sub(b"", body).translate(_ONE_BRACKET, _NOT_BRACKETS)
+    if b"[" * (MAX_NESTING + 1) in left:
+        raise _too_deep()
+    for _ in range(MAX_NESTING):
+        shorter = left.replace(b"[]", b"")
+        if len(shorter) == len(left):
+            break
+        left = shorter
+    if not left:
+        return
+    if b"[]" in left:
+        raise _too_deep()
+    raise _not_json("a bracket has no partner")
+
+
+def _check_surrogates(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise _not_json("a string holds half of a surrogate pair") from None
+
+
+class _DuplicateKeyError(ValueError):
+    """The name of the member that came twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _DuplicateKeyError(name[:80])
+            seen.add(name)
+    return members
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits is over {MAX_INTEGER_DIGITS}")
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return number
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=_integer,
+    parse_float=_finite,
+    parse_constant=_no_constant,
+)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+# Reading values ----------------------------------------------------------------------------------
+
+
+def _message_or_complaint(value: object) -> Message | BadMessage:
+    try:
+        return _message(value)
+    except BadMessage as bad:
+        return bad
+
+
+def _message(value: object) -> Message:
+    """One JSON value as a message.
+
+    Raises:
+        BadMessage: -32600 (-32602 for positional params), with the id if that at least is one.
+    """
+    if not isinstance(value, dict):
+        raise _invalid("A JSON-RPC message is an object.", None)
+    request_id = _known_id(value)
+    if value.get("jsonrpc") != "2.0":
+        raise _invalid('"jsonrpc" must be "2.0".', request_id)
+    if "method" in value:
+        return _call(value, request_id)
+    return _response(value, request_id)
+
+
+def _known_id(value: dict[str, Any]) -> RequestId | None:
+    found = value.get("id")
+    return found if _is_id(found) else None
+
+
+def _is_id(found: object) -> bool:
+    return isinstance(found, str | int) and not isinstance(found, bool)
+
+
+def _call(value: dict[str, Any], request_id: RequestId | None) -> Request | Notification:
+    method, params = value["method"], value.get("params", {})
+    if not isinstance(method, str):
+        raise _invalid('"method" must be a string.', request_id)
+    if "result" in value or "error" in value:
+        raise _invalid("A message is either a call or an answer.", request_id)
+    if "id" in value and request_id is None:
+        # Taken as a notification it would get no answer, and its sender would wait for ever.
+        raise _invalid('"id" must be a string or an integer.', None)
+    if isinstance(params, list):
+        raise BadMessage(
+            "MCP passes params by name, in an object.",
+            rpc_code=RpcCode.INVALID_PARAMS,
+            request_id=request_id,
+        )
+    if not isinstance(params, dict):
+        raise _invalid('"params" must be an object.', request_id)
+    if request_id is None:
+        return Notification(method=method, params=params)
+    return Request(id=request_id, method=method, params=params)
+
+
+def _response(value: dict[str, Any], request_id: RequestId | None) -> Response:
+    if "result" not in value and "error" not in value:
+        raise _invalid('A message has "method", "result" or "error".', request_id)
+    if "result" in value and "error" in value:
+        raise _invalid('An answer has "result" or "error", not both.', request_id)
+    if "error" in value:
+        error = value["error"]
+        is_known = request_id is not None or ("id" in value and value["id"] is None)
+        if not isinstance(error, dict) or not is_known:
+            raise _invalid("An error answer has an id and an error object.", request_id)
+        return Response(id=request_id, error=error)
+    if request_id is None:
+        raise _invalid('"id" must be a string or an integer.', None)
+    return Response(id=request_id, result=value["result"])
+
+
+def _invalid(message: str, request_id: RequestId | None) -> BadMessage:
+    return BadMessage(message, rpc_code=RpcCode.INVALID_REQUEST, request_id=request_id)
+
+
+def _not_json(reason: str) -> BadMessage:
+    return BadMessage(f"The body is not JSON: {reason}.", rpc_code=RpcCode.PARSE_ERROR)
+
+
+def _too_deep() -> BadMessage:
+    return _not_json(f"it is nested more than {MAX_NESTING} levels deep")

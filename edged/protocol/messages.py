@@ -1,0 +1,278 @@
+"""The parameters of MCP's methods, read into types; and the notifications the server sends.
+
+Reading is strict where a wrong shape would be guessed at, and every complaint is a ``BadMessage``
+with -32602 and the request's id. Results are in ``results``.
+
+Source: MCP ``schema/<version>/schema.ts``; MCP-REVISIONS.md sections 2 to 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    JsonObject,
+    Notification,
+    Request,
+    RequestId,
+    RpcCode,
+    notification_bytes,
+)
+from edged.protocol.revisions import SUBSCRIPTION_ID_KEY
+
+__all__ = [
+    "PROMPTS_CHANGED",
+    "RESOURCES_CHANGED",
+    "TOOLS_CHANGED",
+    "CallParams",
+    "ClientInfo",
+    "InitializeParams",
+    "ProgressToken",
+    "Subscription",
+    "acknowledged_bytes",
+    "call_params",
+    "cancelled_id",
+    "change_bytes",
+    "initialize_params",
+    "list_cursor",
+    "progress_bytes",
+    "progress_token",
+    "subscription_params",
+]
+
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
+RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
+PROMPTS_CHANGED: Final = "notifications/prompts/list_changed"
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
+ProgressToken = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientInfo:
+    """What a client says it is; for the log, never for a decision."""
+
+    name: str
+    version: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitializeParams:
+    """``initialize``: the version wished for, what the client can do, what it is."""
+
+    protocol_version: str
+    capabilities: JsonObject
+    client: ClientInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallParams:
+    """``tools/call``. ``progress_token`` 0 is a token; ``None`` is none."""
+
+    name: str
+    arguments: JsonObject
+    progress_token: ProgressToken | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a ``subscriptions/listen`` stream carries: notification methods, and resource URIs."""
+
+    methods: frozenset[str]
+    resource_uris: tuple[str, ...] = field(default=())
+
+    def honoured(self, supported: frozenset[str]) -> Subscription:
+        """The part of the wish that the server can meet.
+
+        Args:
+            supported: notification methods that the server sends.
+        """
+        return Subscription(
+            methods=self.methods & supported,
+            resource_uris=self.resource_uris if RESOURCE_UPDATED in supported else (),
+        )
+
+    def as_filter(self) -> JsonObject:
+        """The wire form, with what is not carried left out."""
+        wire: dict[str, object] = {
+            key: True for key, method in _FILTER_KEYS.items() if method in self.methods
+        }
+        if self.resource_uris:
+            wire["resourceSubscriptions"] = list(self.resource_uris)
+        return wire
+
+
+_FILTER_KEYS: Final[Mapping[str, str]] = {
+    "toolsListChanged": TOOLS_CHANGED,
+    "promptsListChanged": PROMPTS_CHANGED,
+    "resourcesListChanged": RESOURCES_CHANGED,
+}
+
+
+# What clients send ---------------------------------------------------------------------------
+
+
+def initialize_params(request: Request) -> InitializeParams:
+    """Read ``initialize``.
+
+    Raises:
+        BadMessage: -32602, a member is missing or of another type.
+    """
+    reader = _Reader(request)
+    client = reader.object_at(request.params, "clientInfo")
+    title = client.get("title")
+    return InitializeParams(
+        protocol_version=reader.text_at(request.params, "protocolVersion"),
+        capabilities=reader.object_at(request.params, "capabilities"),
+        client=ClientInfo(
+            name=reader.text_at(client, "name", where="clientInfo."),
+            version=reader.text_at(client, "version", where="clientInfo."),
+            title=title if isinstance(title, str) else "",
+        ),
+    )
+
+
+def call_params(request: Request) -> CallParams:
+    """Read ``tools/call``; no ``arguments`` are the same as none in it.
+
+    Raises:
+        BadMessage: -32602, a member is missing or of another type.
+    """
+    reader = _Reader(request)
+    has_arguments = "arguments" in request.params
+    return CallParams(
+        name=reader.text_at(request.params, "name"),
+        arguments=reader.object_at(request.params, "arguments") if has_arguments else {},
+        progress_token=progress_token(request),
+    )
+
+
+def progress_token(request: Request) -> ProgressToken | None:
+    """``_meta.progressToken`` of any request, ``None`` when it wants no progress.
+
+    Raises:
+        BadMessage: -32602, it is neither a string nor an integer.
+    """
+    reader = _Reader(request)
+    meta = reader.object_at(request.params, "_meta") if "_meta" in request.params else {}
+    token = meta.get("progressToken")
+    if "progressToken" not in meta:
+        return None
+    if isinstance(token, bool) or not isinstance(token, str | int):
+        raise reader.complaint("_meta.progressToken must be a string or an integer.")
+    return token
+
+
+def list_cursor(request: Request) -> str | None:
+    """The ``cursor`` of a list request, ``None`` for its first page.
+
+    Raises:
+        BadMessage: -32602, it is no string.
+    """
+    return (
+        _Reader(request).text_at(request.params, "cursor") if "cursor" in request.params else None
+    )
+
+
+def subscription_params(request: Request) -> Subscription:
+    """Read ``subscriptions/listen``; wishes that are not known are passed over.
+
+    Raises:
+        BadMessage: -32602, a member is missing or of another type.
+    """
+    reader = _Reader(request)
+    wishes = reader.object_at(request.params, "notifications")
+    for key in _FILTER_KEYS:
+        if not isinstance(wishes.get(key, False), bool):
+            raise reader.complaint(f"notifications.{key} must be true or false.")
+    uris = wishes.get("resourceSubscriptions", [])
+    if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+        raise reader.complaint("notifications.resourceSubscriptions must be a list of URIs.")
+    return Subscription(
+        methods=frozenset(method for key, method in _FILTER_KEYS.items() if wishes.get(key)),
+        resource_uris=tuple(uris),
+    )
+
+
+def cancelled_id(notification: Notification) -> RequestId | None:
+    """Which request ``notifications/cancelled`` means; ``None`` when it names none, and is void."""
+    found = notification.params.get("requestId")
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        return None
+    return found
+
+
+# What the server sends -----------------------------------------------------------------------
+
+
+def progress_bytes(
+    token: ProgressToken,
+    progress: float,
+    *,
+    total: float | None = None,
+    message: str = "",
+    meta: JsonObject | None = None,
+) -> bytes:
+    """``notifications/progress``; ``progress`` must be larger than the one before."""
+    params: dict[str, object] = {"progressToken": token, "progress": progress}
+    if total is not None:
+        params["total"] = total
+    if message:
+        params["message"] = message
+    if meta:
+        params["_meta"] = dict(meta)
+    return notification_bytes("notifications/progress", params)
+
+
+def change_bytes(method: str, *, subscription_id: RequestId | None = None) -> bytes:
+    """A ``list_changed`` notification.
+
+    Args:
+        method: ``TOOLS_CHANGED`` and its like.
+        subscription_id: id of the ``subscriptions/listen`` request on whose stream it goes;
+            ``None`` for the stream of a session.
+    """
+    if subscription_id is None:
+        return notification_bytes(method)
+    return notification_bytes(method, {"_meta": {SUBSCRIPTION_ID_KEY: subscription_id}})
+
+
+def acknowledged_bytes(subscription_id: RequestId, honoured: Subscription) -> bytes:
+    """``notifications/subscriptions/acknowledged``: the first message of a listen stream."""
+    return notification_bytes(
+        "notifications/subscriptions/acknowledged",
+        {
+            "_meta": {SUBSCRIPTION_ID_KEY: subscription_id},
+            "notifications": honoured.as_filter(),
+        },
+    )
+
+
+class _Reader:
+    """Takes members out of one request's params, or complains under its id."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def complaint(self, message: str) -> BadMessage:
+        return BadMessage(
+            f"{self._request.method}: {message}",
+            rpc_code=RpcCode.INVALID_PARAMS,
+            request_id=self._request.id,
+        )
+
+    def text_at(self, members: JsonObject, key: str, *, where: str = "") -> str:
+        found = members.get(key)
+        if not isinstance(found, str):
+            raise self.complaint(f"{where}{key} must be a string.")
+        return found
+
+    def object_at(self, members: JsonObject, key: str) -> JsonObject:
+        found = members.get(key)
+        if not isinstance(found, dict):
+            raise self.complaint(f"{key} must be an object.")
+        return found

@@ -1,0 +1,292 @@
+"""Which revision does this request speak, and does it keep that revision's rules of transport?
+
+One pure function for each kind of request, the first failure wins. Both eras of MCP share the one
+endpoint, so everything that says a version counts: the method, ``params._meta``, the
+``MCP-Protocol-Version`` header, the session.
+
+Source: MCP-REVISIONS.md section 1 (order of the questions) and section 3 (the modern ladder);
+2026-07-28 ``basic/transports/streamable-http`` and ``basic/versioning``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Final
+
+from edged.protocol.http_rules import (
+    METHOD_HEADER,
+    NAME_HEADER,
+    VERSION_HEADER,
+    Accepted,
+    Rejected,
+    rejection,
+)
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    Batch,
+    JsonObject,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    RpcCode,
+)
+from edged.protocol.revisions import (
+    BASE,
+    NEWEST,
+    PROTOCOL_VERSION_KEY,
+    REVISIONS,
+    SUPPORTED_VERSIONS,
+    Revision,
+    negotiate,
+)
+
+__all__ = ["Recognized", "recognize", "recognize_stream"]
+
+_BASE64_PREFIX: Final = "=?base64?"
+_BASE64_SUFFIX: Final = "?="
+_KIND_NAMES: Final[dict[type, str]] = {str: "a string", dict: "an object"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recognized:
+    """A POST whose revision is known and whose headers agree with its body.
+
+    Attributes:
+        uses_session: it belongs to the session its header names. Otherwise it stands alone: an
+            ``initialize``, a one-shot, or a revision without sessions (where the header, if one
+            was sent, means nothing).
+    """
+
+    revision: Revision
+    uses_session: bool
+
+
+def recognize(
+    message: Message | Batch, accepted: Accepted, session: Revision | None
+) -> Recognized | Rejected:
+    """Judge a POST.
+
+    Args:
+        session: what the live session named by the header speaks; ``None`` when there is no
+            header or no such session.
+    """
+    if isinstance(message, Batch):
+        return _recognize_batch(message, accepted, session)
+    if _is_modern(message, accepted):
+        return _climb_modern(message, accepted)
+    unsupported = _judge_version_header(accepted, _id_of(message))
+    if unsupported is not None:
+        return unsupported
+    if isinstance(message, Request) and message.method == "initialize":
+        requested = message.params.get("protocolVersion")
+        wish = requested if isinstance(requested, str) else ""
+        return Recognized(revision=negotiate(wish), uses_session=False)
+    return _recognize_legacy(accepted, session, _id_of(message))
+
+
+def recognize_stream(accepted: Accepted, session: Revision | None) -> Revision | Rejected:
+    """Judge a GET (the session's notification stream) or a DELETE (its end): both need one."""
+    stated = REVISIONS.get(accepted.version or "")
+    if stated is not None and not stated.has_handshake:
+        return rejection(
+            405,
+            f"{stated.version} has no {accepted.verb} here; POST.",
+            headers=(("Allow", "POST"),),
+        )
+    unsupported = _judge_version_header(accepted, None)
+    if unsupported is not None:
+        return unsupported
+    if accepted.session_id is None:
+        return rejection(
+            400, f"{accepted.verb} needs the Mcp-Session-Id that initialize answered with."
+        )
+    return session if session is not None else _no_session(None)
+
+
+# Revisions with a handshake ------------------------------------------------------------------
+
+
+def _recognize_legacy(
+    accepted: Accepted, session: Revision | None, request_id: RequestId | None
+) -> Recognized | Rejected:
+    if accepted.session_id is not None:
+        if session is None:
+            return _no_session(request_id)
+        return Recognized(revision=session, uses_session=True)
+    # A one-shot: served without ceremony, as the header says or as the base revision.
+    return Recognized(revision=REVISIONS.get(accepted.version or "", BASE), uses_session=False)
+
+
+def _recognize_batch(
+    batch: Batch, accepted: Accepted, session: Revision | None
+) -> Recognized | Rejected:
+    messages = [item for item in batch.items if not isinstance(item, BadMessage)]
+    stated = REVISIONS.get(accepted.version or "")
+    if any(_version_in(item) is not None for item in messages) or (
+        stated is not None and not stated.has_handshake
+    ):
+        return rejection(400, "This revision takes one message in a POST, not an array.")
+    unsupported = _judge_version_header(accepted, None)
+    if unsupported is not None:
+        return unsupported
+    found = _recognize_legacy(accepted, session, None)
+    if isinstance(found, Rejected):
+        return found
+    if not found.revision.has_batches:
+        version = found.revision.version
+        return rejection(400, f"{version} takes one message in a POST, not an array.")
+    for item in messages:
+        if isinstance(item, Request) and item.method == "initialize":
+            return rejection(400, "initialize must not be part of a batch.", request_id=item.id)
+    return found
+
+
+def _judge_version_header(accepted: Accepted, request_id: RequestId | None) -> Rejected | None:
+    """The header may be absent; a value that no revision has is refused in every era."""
+    if accepted.version is None or accepted.version in REVISIONS:
+        return None
+    return _unsupported(accepted.version, request_id)
+
+
+def _no_session(request_id: RequestId | None) -> Rejected:
+    # Exactly 404: clients take it as the sign to initialize again.
+    return rejection(
+        404, "This session is unknown or has ended; initialize again.", request_id=request_id
+    )
+
+
+# Revisions without --------------------------------------------------------------------------
+
+
+def _is_modern(message: Message, accepted: Accepted) -> bool:
+    """Whether anything says a revision without handshake, or a version in ``_meta`` at all."""
+    if _version_in(message) is not None:
+        return True
+    if isinstance(message, Request) and message.method == "initialize":
+        return False
+    stated = REVISIONS.get(accepted.version or "")
+    return stated is not None and not stated.has_handshake
+
+
+def _climb_modern(message: Message, accepted: Accepted) -> Recognized | Rejected:
+    """MCP-REVISIONS.md section 3, rungs 1 to 4; ``session.admit`` has the fifth."""
+    in_body = _version_in(message)
+    version = in_body if isinstance(in_body, str) else accepted.version or ""
+    match message:
+        case Response():
+            return rejection(400, "The server asked nothing, so this answers nothing.")
+        case Notification():
+            # None is defined over HTTP, nor any header rule for it; it is taken and dropped.
+            return _stateless(version, None)
+        case Request():
+            rules = _rules_for(version)
+            return (
+                _judge_meta(message, rules)
+                or _judge_headers(message, accepted, rules)
+                or _stateless(version, message.id)
+            )
+
+
+def _rules_for(version: str) -> Revision:
+    """Whose rungs to climb: of an unknown version nothing newer is known than our newest."""
+    revision = REVISIONS.get(version)
+    return revision if revision is not None and not revision.has_handshake else NEWEST
+
+
+def _judge_meta(request: Request, rules: Revision) -> Rejected | None:
+    """Rung 2: what every request must say of its client."""
+    meta = _meta_of(request)
+    for key, kind in rules.required_meta.items():
+        if not isinstance(meta.get(key), kind):
+            return rejection(
+                400,
+                f"params._meta must carry {key!r} ({_KIND_NAMES[kind]}).",
+                rpc_code=RpcCode.INVALID_PARAMS,
+                request_id=request.id,
+                data={"missing": key},
+            )
+    return None
+
+
+def _judge_headers(request: Request, accepted: Accepted, rules: Revision) -> Rejected | None:
+    """Rung 3: the headers must repeat the body, because proxies route by them."""
+    expected: list[tuple[str, object]] = [(VERSION_HEADER, _version_in(request))]
+    if rules.has_method_header:
+        expected.append((METHOD_HEADER, request.method))
+    for name, in_body in expected:
+        if accepted.header(name) != in_body:
+            return _mismatch(request, name)
+    parameter = rules.name_headers.get(request.method)
+    if parameter is None:
+        return None
+    named = _decode_value(accepted.header(NAME_HEADER))
+    in_body = request.params.get(parameter)
+    # A body without the name is bad params, which is a later rung's word.
+    if named is None or (isinstance(in_body, str) and named != in_body):
+        return _mismatch(request, NAME_HEADER)
+    return None
+
+
+def _decode_value(value: str | None) -> str | None:
+    """A header's text, out of ``=?base64?…?=`` if it is in that; ``None`` for a broken one."""
+    if value is None or not value.startswith(_BASE64_PREFIX):
+        return value
+    if not value.endswith(_BASE64_SUFFIX) or len(value) < len(_BASE64_PREFIX + _BASE64_SUFFIX):
+        return None
+    packed = value[len(_BASE64_PREFIX) : -len(_BASE64_SUFFIX)]
+    try:
+        return base64.b64decode(packed, validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _mismatch(request: Request, header: str) -> Rejected:
+    return rejection(
+        400,
+        f"The header {header} is missing or does not repeat what the body says.",
+        rpc_code=RpcCode.HEADER_MISMATCH,
+        request_id=request.id,
+        data={"header": header},
+    )
+
+
+def _stateless(version: str, request_id: RequestId | None) -> Recognized | Rejected:
+    """Rung 4."""
+    revision = REVISIONS.get(version)
+    if revision is None or revision.has_handshake:
+        return _unsupported(version, request_id)
+    return Recognized(revision=revision, uses_session=False)
+
+
+# What a message says of itself ------------------------------------------------------------------
+
+
+def _meta_of(message: Message) -> JsonObject:
+    if isinstance(message, Response):
+        return {}
+    meta = message.params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _version_in(message: Message) -> object:
+    """The version that ``_meta`` gives, of whatever type; ``None`` when it gives none."""
+    meta = _meta_of(message)
+    return meta.get(PROTOCOL_VERSION_KEY)
+
+
+def _id_of(message: Message) -> RequestId | None:
+    return message.id if isinstance(message, Request) else None
+
+
+def _unsupported(version: str, request_id: RequestId | None) -> Rejected:
+    return rejection(
+        400,
+        f"MCP revision {version[:80]!r} is not served here.",
+        rpc_code=RpcCode.UNSUPPORTED_VERSION,
+        request_id=request_id,
+        data={"supported": list(SUPPORTED_VERSIONS), "requested": version[:80]},
+    )

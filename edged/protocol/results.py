@@ -1,0 +1,274 @@
+"""The results of MCP's methods, made as each revision wants them, and already encoded.
+
+A result is encoded once and spliced into as many answers as ask for it
+(``jsonrpc.result_bytes_from``), so a cached tool list costs its bytes and nothing else.
+
+Source: MCP ``schema/<version>/schema.ts``; MCP-REVISIONS.md sections 3 and 4; SPEC.md section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from edged.protocol.jsonrpc import BadMessage, JsonObject, Request, RequestId, RpcCode, encode
+from edged.protocol.revisions import (
+    SERVER_INFO_KEY,
+    SUBSCRIPTION_ID_KEY,
+    SUPPORTED_VERSIONS,
+    Revision,
+)
+
+__all__ = [
+    "MAX_PAGE_BYTES",
+    "Server",
+    "ToolEntry",
+    "discover_result",
+    "initialize_result",
+    "list_result",
+    "listen_result",
+    "page_number",
+    "ping_result",
+    "tool_pages",
+    "tool_result",
+]
+
+MAX_PAGE_BYTES: Final = 1024 * 1024
+"""Many clients read only the first page, so a page holds all that can be asked of one reader."""
+TTL_MS: Final = 0
+"""A cached tool list is wrong from the moment something is plugged in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What this server says of itself.
+
+    Attributes:
+        capabilities: as on the wire (``{"tools": {"listChanged": true}}``).
+        instructions: for the model; empty for none.
+    """
+
+    name: str
+    version: str
+    title: str = ""
+    description: str = ""
+    website_url: str = ""
+    instructions: str = ""
+    capabilities: JsonObject
+
+    def info(self, revision: Revision) -> JsonObject:
+        """``serverInfo`` with the members that the revision knows."""
+        members = {
+            "name": self.name,
+            "version": self.version,
+            "title": self.title,
+            "description": self.description,
+            "websiteUrl": self.website_url,
+        }
+        return {
+            key: value for key, value in members.items() if value and key in revision.server_fields
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEntry:
+    """A tool as ``tools/list`` shows it, before a revision has had its say.
+
+    Attributes:
+        is_destructive: always sent, since clients take an absent hint for true.
+        output_schema: of the structured content (so for a list: of the object it is wrapped in).
+    """
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    title: str = ""
+    output_schema: JsonObject | None = None
+    is_read_only: bool
+    is_destructive: bool
+    is_idempotent: bool
+    is_open_world: bool
+    meta: JsonObject | None = None
+
+    def as_listed(self, revision: Revision) -> JsonObject:
+        """The wire form, with the members that the revision knows."""
+        hints: dict[str, object] = {
+            "readOnlyHint": self.is_read_only,
+            "destructiveHint": self.is_destructive,
+            "idempotentHint": self.is_idempotent,
+            "openWorldHint": self.is_open_world,
+        }
+        if self.title:
+            hints["title"] = self.title
+        members: dict[str, object] = {
+            "name": self.name,
+            "title": self.title or None,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": hints,
+            "_meta": self.meta,
+        }
+        return {
+            key: value
+            for key, value in members.items()
+            if value is not None and key in revision.tool_fields
+        }
+
+
+def initialize_result(revision: Revision, server: Server) -> bytes:
+    """The answer to ``initialize``; ``revision`` is what was settled on."""
+    members: dict[str, object] = {
+        "protocolVersion": revision.version,
+        "capabilities": server.capabilities,
+        "serverInfo": server.info(revision),
+    }
+    if server.instructions:
+        members["instructions"] = server.instructions
+    return encode(members)
+
+
+def discover_result(revision: Revision, server: Server) -> bytes:
+    """The answer to ``server/discover``."""
+    members: dict[str, object] = {
+        "supportedVersions": list(SUPPORTED_VERSIONS),
+        "capabilities": server.capabilities,
+    }
+    if server.instructions:
+        members["instructions"] = server.instructions
+    return encode(members | _decoration(revision, "server/discover", server))
+
+
+def ping_result() -> bytes:
+    """The answer to ``ping``."""
+    return b"{}"
+
+
+def listen_result(revision: Revision, server: Server, subscription_id: RequestId) -> bytes:
+    """The last word on a ``subscriptions/listen`` stream that the server closes."""
+    return encode(
+        _decoration(
+            revision,
+            "subscriptions/listen",
+            server,
+            meta={SUBSCRIPTION_ID_KEY: subscription_id},
+        )
+    )
+
+
+def list_result(
+    revision: Revision, server: Server, *, method: str, key: str, entries: Iterable[JsonObject]
+) -> bytes:
+    """The answer to a list request of one page (``resources/list`` and its like)."""
+    return encode({key: list(entries)} | _decoration(revision, method, server))
+
+
+def tool_pages(
+    revision: Revision,
+    server: Server,
+    tools: Iterable[ToolEntry],
+    *,
+    generation: int,
+    max_page_bytes: int = MAX_PAGE_BYTES,
+) -> tuple[bytes, ...]:
+    """Every page of ``tools/list``, encoded, in the order of ``tools``; at least one.
+
+    Args:
+        generation: names this state of the list in the cursors.
+        max_page_bytes: of the entries in a page; an entry larger than that has one to itself.
+    """
+    pages: list[list[bytes]] = [[]]
+    room = max_page_bytes
+    for tool in tools:
+        entry = encode(tool.as_listed(revision))
+        if pages[-1] and len(entry) + 1 > room:
+            pages.append([])
+            room = max_page_bytes
+        pages[-1].append(entry)
+        room -= len(entry) + 1
+    decoration = _decoration(revision, "tools/list", server)
+    encoded = []
+    for number, entries in enumerate(pages, start=1):
+        members = {"tools": b"[%b]" % b",".join(entries)}
+        if number < len(pages):
+            members["nextCursor"] = encode(f"{generation}.{number}")
+        encoded.append(_splice(members, decoration))
+    return tuple(encoded)
+
+
+def page_number(request: Request, cursor: str | None, *, generation: int, count: int) -> int:
+    """Which of ``count`` pages a cursor means, from 0.
+
+    Raises:
+        BadMessage: -32602, the cursor is not one of ours, or of a list that has changed since.
+    """
+    if cursor is None:
+        return 0
+    for number in range(1, count):
+        if cursor == f"{generation}.{number}":
+            return number
+    raise BadMessage(
+        "This cursor is unknown, or the list has changed; begin again without one.",
+        rpc_code=RpcCode.INVALID_PARAMS,
+        request_id=request.id,
+    )
+
+
+def tool_result(
+    revision: Revision,
+    server: Server,
+    *,
+    data: object,
+    is_error: bool = False,
+    wrap_key: str = "",
+    text: str | None = None,
+    more_content: Sequence[JsonObject] = (),
+) -> bytes:
+    """The answer to ``tools/call``.
+
+    Args:
+        data: the result as JSON-ready values; objects and lists become structured content too,
+            where the revision has it.
+        wrap_key: under which key a list is wrapped there, since that must be an object.
+        text: what the text item says instead of the JSON of ``data``; structured content stays.
+        more_content: further items (an image), as on the wire.
+
+    Raises:
+        ValueError: ``data`` holds NaN or an infinity.
+        TypeError: ``data`` holds what is not JSON.
+    """
+    encoded = encode(data)
+    item = b'{"type":"text","text":%b}' % encode(encoded.decode("ascii") if text is None else text)
+    items = [item, *(encode(content) for content in more_content)]
+    members = {"content": b"[%b]" % b",".join(items), "isError": encode(is_error)}
+    if revision.has_structured_content:
+        if isinstance(data, Mapping):
+            members["structuredContent"] = encoded
+        elif isinstance(data, list | tuple):
+            members["structuredContent"] = b"{%b:%b}" % (encode(wrap_key or "result"), encoded)
+    return _splice(members, _decoration(revision, "tools/call", server))
+
+
+def _decoration(
+    revision: Revision, method: str, server: Server, *, meta: JsonObject | None = None
+) -> dict[str, object]:
+    """What the revision puts on every result, and on those that clients may cache."""
+    members: dict[str, object] = {}
+    if revision.result_type:
+        members["resultType"] = revision.result_type
+    if method in revision.cached_methods:
+        members["ttlMs"] = TTL_MS
+        members["cacheScope"] = "private"
+    all_meta = dict(meta or {})
+    if revision.has_server_meta:
+        all_meta[SERVER_INFO_KEY] = server.info(revision)
+    if all_meta:
+        members["_meta"] = all_meta
+    return members
+
+
+def _splice(members: Mapping[str, bytes], more: Mapping[str, object]) -> bytes:
+    """One JSON object of members that are encoded already and members that are not."""
+    encoded = [*members.items(), *((key, encode(value)) for key, value in more.items())]
+    return b"{%b}" % b",".join(b"%b:%b" % (encode(key), value) for key, value in encoded)
