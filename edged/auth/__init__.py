@@ -1,0 +1,1 @@
+"""Keys, tokens, and what they allow."""

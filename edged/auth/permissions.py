@@ -1,0 +1,106 @@
+"""Who may do what: one rule for tokens and for the owner's bound on the direct route.
+
+Pure. The command path asks twice: tool and scope before anything is looked up (so that a refusal
+says nothing about what exists), danger as soon as the command behind the name is known.
+
+Source: SPEC.md section 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from edged.actions.caller import Caller, Route
+from edged.errors import ErrorCode, Refused
+
+__all__ = ["EVERYTHING", "Grant", "Permissions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What somebody may do.
+
+    Attributes:
+        tools: entries ``<tool>`` or ``<tool>:<scope>``; ``None`` allows every tool.
+        danger: whether dangerous things are allowed at all.
+    """
+
+    tools: frozenset[str] | None
+    danger: bool
+
+    def allows_tool(self, tool: str, scope: str | None) -> bool:
+        """True if ``tool`` is allowed bare, or with exactly this scope.
+
+        A scope that is missing (``None`` or empty) is allowed by no scoped entry.
+        """
+        if self.tools is None or tool in self.tools:
+            return True
+        return bool(scope) and f"{tool}:{scope}" in self.tools
+
+
+EVERYTHING = Grant(tools=None, danger=True)
+
+
+class Permissions:
+    """The grant of each route.
+
+    Args:
+        direct: what the owner leaves to the direct route (DIRECT_TOOLS_ALLOW, DIRECT_DANGER_ALLOW).
+    """
+
+    def __init__(self, direct: Grant = EVERYTHING) -> None:
+        self._direct = direct
+
+    def authorize_tool(
+        self, caller: Caller, tool: str, scope: str | None, plain_tool: str = ""
+    ) -> None:
+        """Let a tool pass under its called name or its unsuffixed one.
+
+        A nested action passes: the tool around it was judged here before its first step, and only
+        code inside the daemon can make a nested caller.
+
+        Raises:
+            Refused: NOT_ALLOWED.
+        """
+        if caller.outer_tool:
+            return
+        grant = self._grant_of(caller)
+        if grant.allows_tool(tool, scope):
+            return
+        if plain_tool and grant.allows_tool(plain_tool, scope):
+            return
+        asked = f"{tool}:{scope}" if scope else tool
+        raise Refused(
+            f"The tool {asked} is not among those this caller may use.",
+            code=ErrorCode.NOT_ALLOWED,
+            data={"tool": tool, "scope": scope or None},
+            remedy="Ask whoever issued the access for it.",
+        )
+
+    def authorize_danger(self, caller: Caller, what: str, *, is_dangerous: bool) -> None:
+        """Let something dangerous pass only where danger is allowed.
+
+        Raises:
+            Refused: DANGEROUS.
+        """
+        if not is_dangerous or self._grant_of(caller).danger:
+            return
+        raise Refused(
+            f"{what} is dangerous, and this caller may not do dangerous things.",
+            code=ErrorCode.DANGEROUS,
+            data={"what": what},
+            remedy="Ask whoever issued the access for one that allows danger.",
+        )
+
+    def _grant_of(self, caller: Caller) -> Grant:
+        match caller.route:
+            case Route.RELAY:
+                if caller.claims is None:
+                    return Grant(tools=frozenset(), danger=False)
+                return Grant(tools=caller.claims.tools_allow, danger=caller.claims.danger_allow)
+            case Route.DIRECT:
+                return self._direct
+            case Route.RPC | Route.INTERNAL:
+                return EVERYTHING
+        assert_never(caller.route)

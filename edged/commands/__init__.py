@@ -1,0 +1,1 @@
+"""The one command path: authorize, resolve, hold, validate, record, run, record."""

@@ -1,0 +1,181 @@
+"""``EXECUTORS``: action type → how it is run. The only list of what the daemon can do.
+
+Each executor gets a judged action and its target, does it through the rooms below, and puts the
+result into the tool's own shape. Failures of each tool have a shape too: ``failure_shape``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from edged.actions.action import (
+    Action,
+    ReadState,
+    RunCommand,
+    RunSequence,
+    Scan,
+    SendScpi,
+    State,
+)
+from edged.clock import Clock
+from edged.commands.capabilities import capabilities_of
+from edged.commands.catalog import Catalog
+from edged.commands.path import Done, Executor
+from edged.commands.run_command import run_command, send_raw
+from edged.commands.target import Target
+from edged.errors import EdgedError, Failed
+from edged.instruments.discovery import Discovery
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.model import Profile
+from edged.work.sequences import SequenceBook
+
+__all__ = ["Executors", "failure_shape"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executors:
+    """The rooms that executors work with.
+
+    Attributes:
+        profiles: gives the library as it is now.
+        status: gives get_status's result; the composition root knows all that it tells of.
+    """
+
+    pool: InstrumentPool
+    discovery: Discovery
+    catalog: Catalog
+    sequences: SequenceBook
+    profiles: Callable[[], Mapping[str, Profile]]
+    status: Callable[[], dict[str, Any]]
+    clock: Clock
+
+    def table(self) -> dict[type[Action], Executor]:
+        """``EXECUTORS``, bound to these rooms."""
+        return {
+            RunCommand: self._run_command,
+            RunSequence: self._run_sequence,
+            SendScpi: self._send_scpi,
+            Scan: self._scan,
+            ReadState: self._read_state,
+        }
+
+    async def _run_command(self, action: RunCommand, target: Target, began: float) -> Done:
+        instrument, command = target.aimed_command()
+        part, sent = await run_command(
+            instrument, command, target.values, target.lines, action.purpose
+        )
+        data = {
+            "success": True,
+            **part,
+            "scpi_command": "\n".join(target.lines),
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=sent)
+
+    async def _run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
+        done = await self.sequences.run(action, target.aimed_sequence(), target.values)
+        data = {
+            "result": done.result,
+            "steps_executed": done.steps_executed,
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=done.sent)
+
+    async def _send_scpi(self, action: SendScpi, target: Target, began: float) -> Done:
+        reply = await send_raw(target.aimed_instrument(), target.lines, action.purpose)
+        data = {
+            "response": reply.answer,
+            "error": None,
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=reply.sent)
+
+    async def _scan(self, _action: Scan, _target: Target, _began: float) -> Done:
+        return Done(data=[found.summary() for found in await self.discovery.scan()])
+
+    async def _read_state(self, action: ReadState, _target: Target, _began: float) -> Done:
+        match action.state:
+            case State.INSTRUMENTS:
+                return Done(data=self._instruments(str(action.arguments.get("filter", ""))))
+            case State.CAPABILITIES:
+                return Done(data=self._capabilities(action.arguments))
+            case State.PROFILES:
+                return Done(data=self._profiles())
+            case State.STATUS:
+                return Done(data=self.status())
+        assert_never(action.state)
+
+    def _instruments(self, wanted: str) -> list[dict[str, Any]]:
+        """Entries in which some field holds the text, whatever its case."""
+        entries = [instrument.summary() for instrument in self.pool.all()]
+        text = wanted.casefold()
+        return [e for e in entries if not text or _holds(e, text)]
+
+    def _capabilities(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
+        instruments = [self.pool.get(wanted_id)] if wanted_id else self.pool.all()
+        return [
+            capabilities_of(instrument, self.catalog)
+            for instrument in instruments
+            if not wanted_class or instrument.instrument_class == wanted_class
+        ]
+
+    def _profiles(self) -> list[dict[str, Any]]:
+        counts = Counter(i.profile.key for i in self.pool.all() if i.profile is not None)
+        return [
+            {
+                "key": profile.key,
+                "count": counts[profile.key],
+                "manufacturer": profile.manufacturer,
+                "model": profile.model,
+                "instrument_class": profile.instrument_class,
+                "version": profile.version,
+                "commands": len(profile.commands),
+                "sequences": len(profile.sequences),
+            }
+            for profile in self.profiles().values()
+        ]
+
+    def _since_ms(self, began: float) -> float:
+        return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def failure_shape(action: Action, target: Target | None, error: EdgedError, spent_ms: float) -> Any:
+    """The data of a failed call in its tool's own shape; ``None`` where the tool has none.
+
+    ``error`` is {message, remedy, sent} but for send_scpi, whose ``error`` is a text.
+    """
+    time_ms = round(spent_ms, 3)
+    sent = list(error.sent) if isinstance(error, Failed) else []
+    told = {"message": error.message, "remedy": error.remedy, "sent": sent}
+    match action:
+        case RunCommand():
+            return {
+                "success": False,
+                "data": None,
+                "scpi_command": "\n".join(target.lines) if target else "",
+                "execution_time_ms": time_ms,
+                "error": told,
+            }
+        case RunSequence():
+            return {
+                "result": None,
+                "steps_executed": error.data.get("steps_executed", 0),
+                "execution_time_ms": time_ms,
+                "error": told,
+            }
+        case SendScpi():
+            return {"response": None, "error": str(error), "execution_time_ms": time_ms}
+        case _:
+            return {"error": told}
+
+
+def _holds(value: Any, text: str) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds(inner, text) for inner in value.values())
+    if isinstance(value, list | tuple):
+        return any(_holds(inner, text) for inner in value)
+    return text in str(value).casefold()

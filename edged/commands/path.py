@@ -1,0 +1,173 @@
+"""The one command path: authorize, resolve, hold, validate, record, run, record.
+
+Every surface, every sequence step, every sweep step and stream point comes through ``perform``. The
+order is ARCHITECTURE.md's: tool and scope are judged before anything is looked up, so that a refusal
+tells nothing; danger as soon as the command is known; arguments last, because their schema belongs to
+the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from edged.actions.action import Action, RunCommand, RunSequence
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.auth.permissions import Permissions
+from edged.clock import Clock
+from edged.commands.holds import Hold
+from edged.commands.record import Record
+from edged.commands.resolve import Resolver
+from edged.commands.target import Target
+from edged.errors import EdgedError, ErrorCode, Failed, Fault
+from edged.profiles.render import render_lines
+
+__all__ = ["CommandPath", "Done", "Executor"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What an executor made of an action."""
+
+    data: Any
+    scpi: tuple[str, ...] = ()
+
+
+Executor = Callable[[Any, Target, float], Awaitable[Done]]
+"""Runs a judged action of the type it stands under; the float is when that began (monotonic s).
+
+Raises ``EdgedError``. Its first argument is ``Any`` because a table from types to functions of those
+types cannot be written otherwise.
+"""
+
+FailureShape = Callable[[Action, Target | None, EdgedError, float], Any]
+"""The data of a failed action in its tool's own shape; the float is milliseconds."""
+
+
+class CommandPath:
+    """Performs actions.
+
+    Args:
+        permissions: who may do what.
+        resolver: what names mean.
+        holds: what holds actions back.
+        record: where attempts are written.
+        executors: action type → how it is run; the only list of what the daemon can do.
+        failure_shape: the data of a failure, in the tool's own shape.
+        clock: for execution times.
+    """
+
+    def __init__(
+        self,
+        *,
+        permissions: Permissions,
+        resolver: Resolver,
+        holds: Sequence[Hold],
+        record: Record,
+        executors: Mapping[type[Action], Executor],
+        failure_shape: FailureShape,
+        clock: Clock,
+    ) -> None:
+        self.record = record
+        self._permissions = permissions
+        self._resolver = resolver
+        self._holds = tuple(holds)
+        self._executors = executors
+        self._failure_shape = failure_shape
+        self._clock = clock
+        self._log = structlog.get_logger("edged.path")
+
+    def judge(self, action: Action) -> Target:
+        """Everything up to the record: may it, can it, what exactly would be sent.
+
+        Raises:
+            EdgedError: why not; nothing has been sent.
+        """
+        self._permissions.authorize_tool(
+            action.caller, action.tool, action.scope, action.plain_tool
+        )
+        action.check(action.arguments)
+        target = self._resolver.resolve(action)
+        self._permissions.authorize_danger(
+            action.caller,
+            target.command_name or action.tool,
+            is_dangerous=target.is_dangerous,
+        )
+        if not target.is_safe:
+            for hold in self._holds:
+                hold(action, target)
+        return _with_values(action, target)
+
+    def precheck(self, action: Action) -> None:
+        """``judge`` for those who only want to know; see ``work.ports.Precheck``."""
+        self.judge(action)
+
+    async def perform(self, action: Action) -> Outcome:
+        """Judge, record, run, record.
+
+        Returns:
+            The outcome; an ``EdgedError`` is in it and never raised.
+
+        Raises:
+            asyncio.CancelledError: the caller went away; recorded as such.
+        """
+        began = self._clock.monotonic()
+        target: Target | None = None
+        try:
+            target = self.judge(action)
+            if target.is_write and not target.is_safe:
+                await self.record.intend(action, target)
+            done = await self._executors[type(action)](action, target, began)
+            outcome = Outcome(
+                status=OutcomeStatus.OK,
+                data=done.data,
+                scpi=done.scpi,
+                execution_time_ms=self._since_ms(began),
+            )
+        except EdgedError as error:
+            outcome = self._failure(action, target, error, began)
+        except asyncio.CancelledError:
+            cancelled = Failed("The caller went away.", code=ErrorCode.CANCELLED)
+            self.record.conclude(action, target, self._failure(action, target, cancelled, began))
+            raise
+        except Exception as bug:  # noqa: BLE001 - the top of every call: a bug must not take others along
+            outcome = self._failure(action, target, self._fault(action, bug), began)
+        self.record.conclude(action, target, outcome)
+        return outcome
+
+    def _failure(
+        self, action: Action, target: Target | None, error: EdgedError, began: float
+    ) -> Outcome:
+        spent_ms = self._since_ms(began)
+        is_failure = isinstance(error, Failed | Fault)
+        return Outcome(
+            status=OutcomeStatus.FAILED if is_failure else OutcomeStatus.REFUSED,
+            data=self._failure_shape(action, target, error, spent_ms) if is_failure else None,
+            scpi=error.sent if isinstance(error, Failed) else (),
+            execution_time_ms=spent_ms,
+            error=error,
+        )
+
+    def _fault(self, action: Action, bug: Exception) -> Fault:
+        self._log.error("internal_fault", fault_id=action.action_id, tool=action.tool, exc_info=bug)
+        return Fault(
+            "edged made a mistake; this call did not complete.",
+            data={"fault_id": action.action_id},
+            remedy=f"Its log has the details under {action.action_id}.",
+        )
+
+    def _since_ms(self, began: float) -> float:
+        return (self._clock.monotonic() - began) * 1000
+
+
+def _with_values(action: Action, target: Target) -> Target:
+    """Validate the command's or sequence's own parameters, and write the SCPI they make."""
+    if target.check is None or not isinstance(action, RunCommand | RunSequence):
+        return target
+    values = target.check.validate(action.parameters)
+    lines = render_lines(target.command, values) if target.command else ()
+    return dataclasses.replace(target, values=values, lines=lines)

@@ -1,0 +1,147 @@
+"""From the names in an action to the thing they mean, or what to do instead.
+
+Looks things up and judges nothing but whether they exist and fit together; holding back (lockout,
+sweeps, the owner's denials) is ``holds.py``.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from edged.actions.action import (
+    Action,
+    CallWrapper,
+    FetchWaveform,
+    ReadState,
+    ReadSweep,
+    RunCommand,
+    RunSequence,
+    Scan,
+    SendScpi,
+    StartStream,
+    StartSweep,
+    StopAll,
+    StopStream,
+    StopSweep,
+)
+from edged.commands.catalog import Catalog
+from edged.commands.raw_policy import check_raw_scpi
+from edged.commands.target import Target
+from edged.config_keys import RawScpi
+from edged.errors import ErrorCode, Failed, Invalid
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.raw import RawPart
+
+__all__ = ["Resolver"]
+
+NOTHING = Target()
+
+
+class Resolver:
+    """Looks up what actions mean.
+
+    Args:
+        pool: the instruments.
+        catalog: their compiled checks.
+        raw_scpi: RAW_SCPI of the configuration.
+    """
+
+    def __init__(self, *, pool: InstrumentPool, catalog: Catalog, raw_scpi: RawScpi) -> None:
+        self._pool = pool
+        self._catalog = catalog
+        self._raw_scpi = raw_scpi
+
+    def resolve(self, action: Action) -> Target:
+        """What the action is aimed at.
+
+        Raises:
+            NotFound: an instrument, command or sequence that does not exist.
+            Failed: DISCONNECTED, an instrument that is known and not there.
+            Invalid: what the caller expects contradicts the profile; or raw SCPI that cannot be.
+            Refused: raw SCPI that may not be sent.
+        """
+        match action:
+            case RunCommand():
+                return self._command(action)
+            case RunSequence():
+                return self._sequence(action)
+            case SendScpi():
+                return self._raw(action)
+            case ReadState() | Scan():
+                return NOTHING
+            case (
+                StartSweep()
+                | ReadSweep()
+                | StopSweep()
+                | StartStream()
+                | StopStream()
+                | StopAll()
+                | FetchWaveform()
+                | CallWrapper()
+            ):
+                return NOTHING
+            case _:
+                assert_never(action)
+
+    def _command(self, action: RunCommand) -> Target:
+        instrument = self._instrument(action.instrument_id)
+        command, check = self._catalog.of(instrument).command(action.command_name)
+        if action.expects_query is not None and action.expects_query is not command.is_query:
+            kind = "a query" if command.is_query else "no query"
+            raise Invalid(
+                f"is_query is {str(action.expects_query).lower()}, but {command.name} is {kind}.",
+                data={"parameter": "is_query", "value": action.expects_query},
+                remedy="Leave is_query out, or read get_capabilities again.",
+            )
+        return Target(
+            instrument=instrument,
+            command=command,
+            check=check,
+            is_dangerous=command.is_dangerous,
+            is_safe=command.is_safe,
+            is_write=command.is_dangerous or not command.is_query,
+        )
+
+    def _sequence(self, action: RunSequence) -> Target:
+        instrument = self._instrument(action.instrument_id)
+        sequence, check = self._catalog.of(instrument).sequence(action.sequence_name)
+        return Target(
+            instrument=instrument,
+            sequence=sequence,
+            check=check,
+            is_dangerous=sequence.is_dangerous,
+            is_write=True,
+        )
+
+    def _raw(self, action: SendScpi) -> Target:
+        """Raw SCPI is dangerous, but for a query inside a sequence that the profile knows."""
+        instrument = self._instrument(action.instrument_id)
+        parts = check_raw_scpi(instrument, action.scpi, self._catalog, self._raw_scpi)
+        is_known_read = (
+            bool(action.caller.outer_tool)
+            and bool(parts)
+            and all(part.is_query and not _is_dangerous(part) for part in parts)
+        )
+        return Target(
+            instrument=instrument,
+            is_dangerous=not is_known_read,
+            is_write=not is_known_read,
+            lines=(action.scpi.strip(),),
+        )
+
+    def _instrument(self, instrument_id: str) -> Instrument:
+        instrument = self._pool.get(instrument_id)
+        if not instrument.is_connected:
+            raise Failed(
+                f"{instrument.id} is not connected now.",
+                code=ErrorCode.DISCONNECTED,
+                data={"instrument_id": instrument.id},
+                remedy="Check its power and cable; it comes back by itself, or call "
+                "scan_instruments.",
+            )
+        return instrument
+
+
+def _is_dangerous(part: RawPart) -> bool:
+    return part.command is not None and part.command.is_dangerous

@@ -1,0 +1,149 @@
+"""Runs one profile command on its instrument's line, and makes the result of it.
+
+The conversation (lines, completion, error query, verify) runs on the actor's thread; what the answer
+means is worked out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.actions.action import Purpose
+from edged.errors import ErrorCode, Failed
+from edged.instruments.conversation import Reply, command_conversation, raw_conversation
+from edged.instruments.instrument import Instrument
+from edged.instruments.mailbox import Priority
+from edged.profiles.answers import matches, parse_answer
+from edged.profiles.model import Command, CompletionKind, Profile, Scalar
+from edged.profiles.raw import is_query
+from edged.profiles.render import render
+
+__all__ = ["PRIORITY", "run_command", "send_raw"]
+
+GRACE_S: Final = 5.0
+"""Waiting in the mailbox behind others, on top of what the command itself may take."""
+
+PRIORITY: Final[Mapping[Purpose, Priority]] = {
+    Purpose.CALL: Priority.COMMAND,
+    Purpose.SEQUENCE_STEP: Priority.COMMAND,
+    Purpose.FINALLY_STEP: Priority.SAFE,
+    Purpose.SWEEP_STEP: Priority.SWEEP_STEP,
+    Purpose.MEASURE: Priority.MEASURE,
+    Purpose.STREAM_POINT: Priority.MEASURE,
+    Purpose.ABORT: Priority.SAFE,
+}
+"""Why a command runs → its place in the mailbox; an ``is_safe`` command is SAFE whatever it is."""
+
+
+async def run_command(
+    instrument: Instrument,
+    command: Command,
+    values: Mapping[str, Scalar],
+    lines: tuple[str, ...],
+    purpose: Purpose,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Send the lines, read what there is to read.
+
+    Returns:
+        The variable part of execute_command's result, {data, unit?, flag?, primary?}, and what was
+        sent.
+
+    Raises:
+        Failed: timeout, disconnect, the instrument's own error, an answer that cannot be read, or a
+            verify that missed; ``sent`` says what had gone out.
+    """
+    profile = _profile(instrument)
+    priority = Priority.SAFE if command.is_safe else PRIORITY[purpose]
+    verify = render(command.verify.query, command.parameters, values) if command.verify else None
+    reply = await instrument.converse(
+        lambda: command_conversation(
+            lines=lines, command=command, connection=profile.connection, verify=verify
+        ),
+        priority=priority,
+        timeout_s=_longest_s(command, profile) + GRACE_S,
+        name=command.name,
+    )
+    if command.is_query:
+        return _read(command, values, reply), reply.sent
+    return {
+        "data": {"set": dict(values), "readback": _verified(command, values, reply)}
+    }, reply.sent
+
+
+async def send_raw(instrument: Instrument, lines: tuple[str, ...], purpose: Purpose) -> Reply:
+    """Send raw lines; ask for an answer if the last one is a query.
+
+    Raises:
+        Failed: as ``run_command``.
+    """
+    connection = instrument.connection
+    asks = is_query(lines[-1])
+    return await instrument.converse(
+        lambda: raw_conversation(lines=lines, asks=asks, connection=connection),
+        priority=PRIORITY[purpose],
+        timeout_s=connection.timeout_ms / 1000 + GRACE_S,
+        name="send_scpi",
+    )
+
+
+def _read(command: Command, values: Mapping[str, Scalar], reply: Reply) -> dict[str, Any]:
+    try:
+        answer = parse_answer(command.returns, reply.answer or "", values)
+    except Failed as unreadable:
+        raise Failed(
+            unreadable.message,
+            code=unreadable.code,
+            data=unreadable.data,
+            remedy=unreadable.remedy,
+            sent=reply.sent,
+        ) from unreadable
+    part: dict[str, Any] = {"data": answer.value}
+    if answer.unit:
+        part["unit"] = answer.unit
+    if answer.flag is not None:
+        part["flag"] = answer.flag
+    if isinstance(answer.value, Mapping) and answer.primary is not None:
+        part["primary"] = answer.primary
+    return part
+
+
+def _verified(command: Command, values: Mapping[str, Scalar], reply: Reply) -> Scalar | None:
+    """What the instrument holds now, asked back after the write.
+
+    Raises:
+        Failed: VERIFY_FAILED, naming what was set and what came back.
+    """
+    verify = command.verify
+    if verify is None:
+        return None
+    wanted = values[verify.parameter]
+    found = matches(
+        command.parameters[verify.parameter], wanted, reply.verify_answer or "", verify.tolerance
+    )
+    if found.is_match:
+        return found.value
+    raise Failed(
+        f"{command.name} set {verify.parameter} to {wanted!r}, but the instrument says "
+        f"{found.value!r} (tolerance {verify.tolerance:g}).",
+        code=ErrorCode.VERIFY_FAILED,
+        data={"parameter": verify.parameter, "wanted": wanted, "found": found.value},
+        remedy="It may have ignored or rounded the value; look at its display and its limits.",
+        sent=reply.sent,
+    )
+
+
+def _longest_s(command: Command, profile: Profile) -> float:
+    """What all the exchanges of one command may take together."""
+    one_ms = command.timeout_ms or profile.connection.timeout_ms
+    total_ms = one_ms * (len(command.scpi) + 2)
+    complete = command.complete
+    if complete is not None and complete.kind is not CompletionKind.NONE:
+        total_ms += complete.timeout_ms
+    return total_ms / 1000
+
+
+def _profile(instrument: Instrument) -> Profile:
+    if instrument.profile is None:
+        raise Failed(f"{instrument.id} has lost its profile.", code=ErrorCode.DISCONNECTED)
+    return instrument.profile

@@ -1,0 +1,67 @@
+"""What an action is aimed at, once its names have been looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edged.errors import Fault
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import Command, Scalar, Sequence
+from edged.profiles.schema import ParameterCheck
+
+__all__ = ["Target"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The thing behind the names of an action.
+
+    Attributes:
+        is_dangerous: it, or something inside it, is marked dangerous (raw SCPI always is).
+        is_write: bytes may go out that change something, so the intent is recorded first.
+        is_safe: it makes things safe; nothing holds it back.
+        check: of the command's or sequence's own parameters.
+        values: the parameters after ``check``, defaults filled in.
+        lines: the SCPI that will be sent, where it is known beforehand.
+    """
+
+    instrument: Instrument | None = None
+    command: Command | None = None
+    sequence: Sequence | None = None
+    is_dangerous: bool = False
+    is_write: bool = False
+    is_safe: bool = False
+    check: ParameterCheck | None = None
+    values: Mapping[str, Scalar] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+    @property
+    def instrument_id(self) -> str:
+        """The instrument's id, or empty."""
+        return self.instrument.id if self.instrument else ""
+
+    @property
+    def command_name(self) -> str:
+        """The command's or sequence's name, or empty."""
+        if self.command:
+            return self.command.name
+        return self.sequence.name if self.sequence else ""
+
+    def aimed_instrument(self) -> Instrument:
+        """The instrument; resolving has put one there for every action that needs one."""
+        if self.instrument is None:
+            raise Fault("An action reached its executor without an instrument.")
+        return self.instrument
+
+    def aimed_command(self) -> tuple[Instrument, Command]:
+        """The instrument and the command."""
+        if self.command is None:
+            raise Fault("An action reached its executor without a command.")
+        return self.aimed_instrument(), self.command
+
+    def aimed_sequence(self) -> Sequence:
+        """The sequence."""
+        if self.sequence is None:
+            raise Fault("An action reached its executor without a sequence.")
+        return self.sequence

@@ -1,0 +1,1 @@
+"""The programs that are put together from the rest."""

@@ -1,0 +1,77 @@
+"""Watches the event loop from a thread of its own: a blocked loop is told with its stack.
+
+A task on the loop could only tell afterwards that it had been late; a thread sees the loop while it
+is stuck, and what it is stuck in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from typing import Final
+
+import structlog
+
+from edged.clock import Clock
+
+__all__ = ["LoopWatch"]
+
+EVERY_S: Final = 0.5
+LATE_S: Final = 0.05
+"""Half of what a stop may take on an idle instrument (SPEC.md section 13)."""
+
+
+class LoopWatch:
+    """Measures how long the loop takes to answer.
+
+    Attributes:
+        worst_lag_s: the longest answer since the start.
+        last_lag_s: the latest one.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._log = structlog.get_logger("edged.loop")
+        self.worst_lag_s = 0.0
+        self.last_lag_s = 0.0
+
+    def start(self) -> None:
+        """Begin; call it on the loop that is to be watched."""
+        loop, loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._thread = threading.Thread(
+            target=self._watch, args=(loop, loop_thread), name="edged-loop-watch", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; returns when the thread has."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+        while not self._stopping.wait(EVERY_S):
+            answered = threading.Event()
+            asked = self._clock.monotonic()
+            try:
+                loop.call_soon_threadsafe(answered.set)
+            except RuntimeError:
+                return
+            stack = "" if answered.wait(LATE_S) else _stack_of(loop_thread)
+            while not answered.wait(0.1):
+                if self._stopping.is_set():
+                    return
+            self.last_lag_s = self._clock.monotonic() - asked
+            self.worst_lag_s = max(self.worst_lag_s, self.last_lag_s)
+            if stack:
+                lag_ms = round(self.last_lag_s * 1000)
+                self._log.warning("event_loop_blocked", lag_ms=lag_ms, stack=stack)
+
+
+def _stack_of(thread: int) -> str:
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to see another thread
+    return "".join(traceback.format_stack(frame, limit=12)) if frame else ""

@@ -1,0 +1,66 @@
+"""get_status: what the daemon tells about itself. Reads what the parts know; touches no hardware."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from edged import __version__
+from edged.clock import Clock
+from edged.instruments.pool import InstrumentPool
+from edged.work.sequences import SequenceBook
+
+__all__ = ["StatusReport"]
+
+Part = Callable[[], Any]
+
+
+class StatusReport:
+    """Puts get_status together.
+
+    Args:
+        edge_id, edge_name: who this edge is.
+        pool: the instruments.
+        sequences: those that run.
+        mcp: tells of the MCP listener.
+        clock: for the uptime.
+        more: further entries, each asked when the status is.
+    """
+
+    def __init__(
+        self,
+        *,
+        edge_id: str,
+        edge_name: str,
+        pool: InstrumentPool,
+        sequences: SequenceBook,
+        mcp: Part,
+        clock: Clock,
+        more: Mapping[str, Part],
+    ) -> None:
+        self._identity = {"edge_id": edge_id, "edge_name": edge_name, "version": __version__}
+        self._platform = f"{platform.system()} {platform.machine()}"
+        self._pool = pool
+        self._sequences = sequences
+        self._mcp = mcp
+        self._clock = clock
+        self._more = dict(more)
+        self._began = clock.monotonic()
+
+    def __call__(self) -> dict[str, Any]:
+        """The result of get_status."""
+        instruments = self._pool.all()
+        return {
+            **self._identity,
+            "instrument_count": len(instruments),
+            "instruments_by_state": Counter(i.line_state.value for i in instruments),
+            "uptime_s": round(self._clock.monotonic() - self._began, 3),
+            "platform": self._platform,
+            "mcp": self._mcp(),
+            "sweeps": [],
+            "streams": [],
+            "sequences": list(self._sequences.running()),
+            **{name: part() for name, part in self._more.items()},
+        }

@@ -1,0 +1,148 @@
+"""``METHODS`` of the RPC interface: every tool by name, tools/list, tools/call, and the daemon's own.
+
+A method that acts goes through the same ``ToolDesk`` as an MCP call, so there is one command path;
+the methods of the daemon itself only tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged import __version__
+from edged.actions.caller import Caller
+from edged.actions.outcome import Outcome
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.tools.call import ToolDesk
+from edged.tools.tool import Tool, ToolCall
+
+__all__ = ["METHODS", "RpcContext", "dispatch"]
+
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcContext:
+    """What a method works with.
+
+    Attributes:
+        new_action_id: makes the id under which a call is recorded.
+    """
+
+    desk: ToolDesk
+    caller: Caller
+    new_action_id: Callable[[], str]
+
+
+Handler = Callable[[RpcContext, Params], Awaitable[Any]]
+
+
+async def dispatch(context: RpcContext, method: str, params: Params) -> Any:
+    """Run a method: one of ``METHODS``, else the tool of that name.
+
+    Raises:
+        NotFound: UNKNOWN_METHOD.
+        EdgedError: what the method raised; a tool's failure is in its result instead.
+    """
+    handler = METHODS.get(method)
+    if handler is not None:
+        return await handler(context, params)
+    try:
+        context.desk.registry.find(method)
+    except NotFound as unknown:
+        if unknown.code is ErrorCode.RENAMED_TOOL:
+            raise
+        raise NotFound(
+            f"There is no method {method[:128]!r}.",
+            code=ErrorCode.UNKNOWN_METHOD,
+            remedy=f"Methods: {', '.join(sorted(METHODS))}, and every tool by its name.",
+        ) from unknown
+    return await _call(context, method, params)
+
+
+async def version(_context: RpcContext, _params: Params) -> Any:
+    """{version}: of the running engine."""
+    return {"version": __version__}
+
+
+async def list_tools(context: RpcContext, _params: Params) -> Any:
+    """{tools: […]}: name, title, description, input_schema, annotations of each."""
+    return {"tools": [_shown(tool) for tool in context.desk.registry.tools()]}
+
+
+async def call_tool(context: RpcContext, params: Params) -> Any:
+    """Params {name, arguments?} → {is_error, result, error?}, as every tool's own method answers."""
+    name, arguments = params.get("name"), params.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, Mapping):
+        raise Invalid(
+            "tools/call takes name (a string) and arguments (an object).",
+            data={"parameter": "name" if not isinstance(name, str) else "arguments"},
+        )
+    return await _call(context, name, arguments)
+
+
+def _short_form(tool_name: str) -> Handler:
+    async def handler(context: RpcContext, params: Params) -> Any:
+        return await _call(context, tool_name, params)
+
+    handler.__doc__ = f"The tool {tool_name} under its short name."
+    return handler
+
+
+METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
+    {
+        "version": version,
+        "tools/list": list_tools,
+        "tools/call": call_tool,
+        "status": _short_form("get_status"),
+        "instruments": _short_form("list_instruments"),
+        "scan": _short_form("scan_instruments"),
+    }
+)
+
+
+async def _call(context: RpcContext, name: str, arguments: Params) -> dict[str, Any]:
+    outcome = await context.desk.call(
+        ToolCall(
+            name=name,
+            arguments=arguments,
+            caller=context.caller,
+            action_id=context.new_action_id(),
+        )
+    )
+    return _answer(outcome)
+
+
+def _answer(outcome: Outcome) -> dict[str, Any]:
+    answer: dict[str, Any] = {"is_error": outcome.error is not None, "result": outcome.data}
+    if outcome.error is not None:
+        answer["error"] = told(outcome.error)
+    return answer
+
+
+def told(error: EdgedError) -> dict[str, Any]:
+    """{code, message, remedy, data}: an error as the RPC interface words it."""
+    return {
+        "code": error.code.value,
+        "message": error.message,
+        "remedy": error.remedy,
+        "data": error.data,
+    }
+
+
+def _shown(tool: Tool) -> dict[str, Any]:
+    hints = tool.annotations
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "annotations": {
+            "read_only": hints.read_only,
+            "destructive": hints.destructive,
+            "idempotent": hints.idempotent,
+            "open_world": hints.open_world,
+        },
+    }

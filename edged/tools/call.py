@@ -1,0 +1,47 @@
+"""From a tool's name to the outcome of what it means: the one door for every surface."""
+
+from __future__ import annotations
+
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.auth.permissions import Permissions
+from edged.commands.path import CommandPath
+from edged.errors import EdgedError, NotFound
+from edged.tools.registry import ToolRegistry
+from edged.tools.tool import ToolCall
+
+__all__ = ["ToolDesk"]
+
+
+class ToolDesk:
+    """Takes calls by tool name.
+
+    Args:
+        registry: the present set of tools.
+        path: the command path.
+        permissions: judges names that lead to no tool, so that a caller who may not use a name
+            does not learn whether it exists.
+    """
+
+    def __init__(
+        self, *, registry: ToolRegistry, path: CommandPath, permissions: Permissions
+    ) -> None:
+        self.registry = registry
+        self._path = path
+        self._permissions = permissions
+
+    async def call(self, call: ToolCall) -> Outcome:
+        """Perform one call. Never raises an ``EdgedError``: what went wrong is in the outcome."""
+        try:
+            tool = self.registry.find(call.name)
+        except NotFound as unknown:
+            return self._refuse(call, unknown)
+        return await self._path.perform(tool.action(call))
+
+    def _refuse(self, call: ToolCall, unknown: EdgedError) -> Outcome:
+        error = unknown
+        try:
+            self._permissions.authorize_tool(call.caller, call.name, None)
+        except EdgedError as refused:
+            error = refused
+        self._path.record.refuse(call.caller, call.name[:128], error)
+        return Outcome(status=OutcomeStatus.REFUSED, error=error)

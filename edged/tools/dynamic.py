@@ -1,0 +1,181 @@
+"""One tool for every command and sequence of every instrument that has a profile.
+
+Tools are made once an instrument and naming, and kept until either changes: with hundreds of
+instruments the list is put together from parts instead of being made anew.
+
+Source: SPEC.md section 5 (names, annotations, descriptions).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from edged.actions.action import Action, Check, RunCommand, RunSequence
+from edged.commands.catalog import Catalog
+from edged.errors import Invalid
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import Command, Sequence
+from edged.profiles.naming import sequence_tool_name, tool_name
+from edged.profiles.schema import ParameterCheck
+from edged.tools.tool import MakeAction, Tool, ToolAnnotations, ToolCall
+
+__all__ = ["instrument_tools"]
+
+
+def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> tuple[Tool, ...]:
+    """The tools of one instrument under its present suffix (empty: the profile's first instance).
+
+    The owner's ``expose`` decides which are listed; a denied command has no tool.
+    """
+    profile = instrument.profile
+    if profile is None:
+        return ()
+    checks = catalog.of(instrument)
+    tools = []
+    for name in profile.commands:
+        if name in instrument.rules.deny:
+            continue
+        command, check = checks.command(name)
+        tools.append(_command_tool(instrument, suffix, command, check))
+    for name in profile.sequences:
+        sequence, check = checks.sequence(name)
+        tools.append(_sequence_tool(instrument, suffix, sequence, check))
+    return tuple(tool for tool in tools if _is_exposed(tool, instrument))
+
+
+def _is_exposed(tool: Tool, instrument: Instrument) -> bool:
+    expose = instrument.rules.expose
+    if expose is None or "all" in expose:
+        return True
+    if "none" in expose:
+        return False
+    if "essential" in expose and tool.is_essential:
+        return True
+    short = tool.plain_name.split("__", 1)[1]
+    return any(fnmatchcase(short, pattern) for pattern in expose)
+
+
+def _command_tool(
+    instrument: Instrument, suffix: str, command: Command, check: ParameterCheck
+) -> Tool:
+    key = _profile_key(instrument)
+    return Tool(
+        name=tool_name(key, suffix, command.name),
+        plain_name=tool_name(key, "", command.name),
+        title=command.name.replace("_", " ").capitalize(),
+        description=_command_description(instrument, command),
+        input_schema=check.schema,
+        annotations=_annotations(command),
+        check=_fits_json,
+        make=_make_command(instrument.id, command.name),
+        instrument_id=instrument.id,
+        is_essential=command.is_essential,
+    )
+
+
+def _sequence_tool(
+    instrument: Instrument, suffix: str, sequence: Sequence, check: ParameterCheck
+) -> Tool:
+    key = _profile_key(instrument)
+    danger = " It does something dangerous." if sequence.is_dangerous else ""
+    text = sequence.description or f"Run the sequence {sequence.name}."
+    return Tool(
+        name=sequence_tool_name(key, suffix, sequence.name),
+        plain_name=sequence_tool_name(key, "", sequence.name),
+        title=sequence.name.replace("_", " ").capitalize(),
+        description=f"{text}{danger} {_whose(instrument)}",
+        input_schema=check.schema,
+        annotations=ToolAnnotations(
+            read_only=False,
+            destructive=sequence.is_dangerous,
+            idempotent=False,
+            open_world=True,
+        ),
+        check=_fits_json,
+        make=_make_sequence(instrument.id, sequence.name),
+        instrument_id=instrument.id,
+        is_essential=sequence.is_essential,
+    )
+
+
+def _annotations(command: Command) -> ToolAnnotations:
+    is_plain_read = command.is_query and not command.is_dangerous
+    return ToolAnnotations(
+        read_only=is_plain_read,
+        destructive=command.is_dangerous,
+        idempotent=is_plain_read,
+        open_world=True,
+    )
+
+
+def _command_description(instrument: Instrument, command: Command) -> str:
+    parts = [command.description or f"Run {command.name}."]
+    if command.requires_sweep:
+        parts.append(
+            f"This command is only allowed as a ramp: call start_sweep with command_name "
+            f"{json.dumps(command.name)} instead of this tool."
+        )
+    if command.is_dangerous:
+        parts.append("Dangerous: it can put energy on the terminals or harm what is connected.")
+    if command.is_safe:
+        parts.append("Safe: it is never refused.")
+    unit = getattr(command.returns, "unit", "") if command.returns else ""
+    if unit:
+        parts.append(f"Answers in {unit}.")
+    parts.append(_whose(instrument))
+    return " ".join(parts)
+
+
+def _whose(instrument: Instrument) -> str:
+    """Which unit this tool drives, by what is written on it."""
+    named = f"{instrument.alias}: " if instrument.alias else ""
+    place = f", {instrument.location}" if instrument.location else ""
+    unit = f"{instrument.identity.manufacturer} {instrument.identity.model}".strip()
+    serial = f", serial {instrument.identity.serial}" if instrument.identity.serial else ""
+    return f"[{named}{unit}{serial}{place}]"
+
+
+def _profile_key(instrument: Instrument) -> str:
+    return instrument.profile.key if instrument.profile else ""
+
+
+def _fits_json(arguments: Mapping[str, Any]) -> None:
+    """The tool's own schema is the command's; the path checks that one, once, with its limits."""
+    if not isinstance(arguments, Mapping):
+        raise Invalid("The arguments of a tool are an object.")
+
+
+def _make_command(instrument_id: str, command_name: str) -> MakeAction:
+    def make(call: ToolCall, check: Check) -> Action:
+        return RunCommand(
+            tool=call.name,
+            caller=call.caller,
+            action_id=call.action_id,
+            arguments=call.arguments,
+            check=check,
+            instrument_id=instrument_id,
+            command_name=command_name,
+            parameters=call.arguments,
+        )
+
+    return make
+
+
+def _make_sequence(instrument_id: str, sequence_name: str) -> MakeAction:
+    def make(call: ToolCall, check: Check) -> Action:
+        return RunSequence(
+            tool=call.name,
+            caller=call.caller,
+            action_id=call.action_id,
+            arguments=call.arguments,
+            check=check,
+            progress=call.progress,
+            instrument_id=instrument_id,
+            sequence_name=sequence_name,
+            parameters=call.arguments,
+        )
+
+    return make

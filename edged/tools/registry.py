@@ -1,0 +1,187 @@
+"""The present set of tools, and the memory of names that meant something before.
+
+Listens to the instrument pool; computes the names of everything seen in this life of the daemon
+anew on each arrival and departure (``profiles.naming``), and publishes that the set has changed,
+once for each change. Lives on the event loop; nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from edged.commands.catalog import Catalog
+from edged.errors import ErrorCode, NotFound
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.model import Profile
+from edged.profiles.naming import KnownInstrument, assign, strict_name
+from edged.tools.dynamic import instrument_tools
+from edged.tools.tool import Tool
+
+__all__ = ["ToolRegistry"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The tools of one instrument, with what they were made from."""
+
+    suffix: str
+    profile: Profile
+    label: tuple[str, str]
+    tools: tuple[Tool, ...]
+
+
+class ToolRegistry:
+    """All tools by name.
+
+    Args:
+        static: the tools that are always there, in listing order.
+        pool: where instruments come and go.
+        catalog: the compiled checks of their commands.
+        is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
+    """
+
+    def __init__(
+        self,
+        *,
+        static: Iterable[Tool],
+        pool: InstrumentPool,
+        catalog: Catalog,
+        is_strict: bool = False,
+    ) -> None:
+        self._static = tuple(static)
+        self._pool = pool
+        self._catalog = catalog
+        self._is_strict = is_strict
+        self._known: dict[str, KnownInstrument] = {}
+        self._made: dict[str, _Made] = {}
+        self._by_name: dict[str, Tool] = {}
+        self._strict_spelling: dict[str, Tool] = {}
+        self._former: dict[str, tuple[str, str]] = {}
+        self._tools: tuple[Tool, ...] = ()
+        self._listeners: list[Callable[[], None]] = []
+        self.generation = 0
+        self._rebuild()
+        self._unsubscribe = pool.subscribe(lambda _event: self.refresh())
+
+    def close(self) -> None:
+        """Stop listening to the pool."""
+        self._unsubscribe()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call ``callback`` after each change of the set; returns how to end that."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Every tool in listing order: static ones, then by profile, instrument and command."""
+        return self._tools
+
+    def find(self, name: str) -> Tool:
+        """The tool that this name means now, in either spelling.
+
+        Raises:
+            NotFound: UNKNOWN_TOOL; or RENAMED_TOOL with the new name, if the name meant an
+                instrument that is now called otherwise.
+        """
+        tool = self._by_name.get(name) or self._strict_spelling.get(strict_name(name))
+        if tool is not None:
+            return tool
+        former = self._former.get(strict_name(name))
+        if former is None:
+            raise NotFound(
+                f"There is no tool {name[:128]!r}.",
+                code=ErrorCode.UNKNOWN_TOOL,
+                data={"tool": name[:128]},
+                remedy="tools/list has the present names; list_instruments says what is connected.",
+            )
+        raise self._renamed(name, *former)
+
+    def refresh(self) -> None:
+        """Compute the set anew; publishes if it changed."""
+        if self._rebuild():
+            self.generation += 1
+            for listener in tuple(self._listeners):
+                listener()
+
+    def _renamed(self, name: str, instrument_id: str, plain_name: str) -> NotFound:
+        now = next(
+            (
+                tool.name
+                for tool in self._tools
+                if tool.instrument_id == instrument_id and tool.plain_name == plain_name
+            ),
+            None,
+        )
+        if now is None:
+            return NotFound(
+                f"The tool {name!r} drove {instrument_id}, which is not connected now.",
+                code=ErrorCode.UNKNOWN_TOOL,
+                data={"tool": name, "instrument_id": instrument_id},
+                remedy="Connect it again, or use list_instruments to see what is here.",
+            )
+        return NotFound(
+            f"The tool {name!r} is now called {now!r}, because another instrument of the same "
+            "profile was connected.",
+            code=ErrorCode.RENAMED_TOOL,
+            data={"tool": name, "renamed_to": now},
+            remedy=f"Call {now!r}.",
+        )
+
+    def _rebuild(self) -> bool:
+        """Returns whether the set is another than before."""
+        present = [i for i in self._pool.all() if i.is_offered and i.profile is not None]
+        for instrument in present:
+            self._note(instrument)
+        suffixes = assign(tuple(self._known.values()))
+        tools = list(self._static)
+        for instrument in sorted(present, key=_listing_order):
+            tools.extend(self._tools_of(instrument, suffixes[instrument.id]))
+        before = self._tools
+        self._tools = tuple(tools)
+        if self._tools == before:
+            return False
+        self._remember(before)
+        self._by_name = {tool.name: tool for tool in self._tools}
+        self._strict_spelling = {strict_name(tool.name): tool for tool in self._tools}
+        return True
+
+    def _note(self, instrument: Instrument) -> None:
+        """Remember that this unit has been seen in this life of the daemon."""
+        if instrument.profile is not None and instrument.id not in self._known:
+            self._known[instrument.id] = KnownInstrument(
+                instrument_id=instrument.id, profile_key=instrument.profile.key
+            )
+
+    def _tools_of(self, instrument: Instrument, suffix: str) -> tuple[Tool, ...]:
+        profile = instrument.profile
+        if profile is None:
+            return ()
+        label = (instrument.alias, instrument.location)
+        made = self._made.get(instrument.id)
+        if (
+            made is None
+            or made.suffix != suffix
+            or made.profile is not profile
+            or made.label != label
+        ):
+            tools = instrument_tools(instrument, suffix, self._catalog)
+            if self._is_strict:
+                tools = tuple(replace(tool, name=strict_name(tool.name)) for tool in tools)
+            made = self._made[instrument.id] = _Made(suffix, profile, label, tools)
+        return made.tools
+
+    def _remember(self, before: tuple[Tool, ...]) -> None:
+        """Names that are gone keep pointing at the instrument that they meant."""
+        names = {tool.name for tool in self._tools}
+        for tool in before:
+            if tool.instrument_id and tool.name not in names:
+                former = (tool.instrument_id, tool.plain_name)
+                self._former[strict_name(tool.name)] = former
+        for name in names:
+            self._former.pop(strict_name(name), None)
+
+
+def _listing_order(instrument: Instrument) -> tuple[str, str]:
+    return (instrument.profile.key if instrument.profile else "", instrument.id)

@@ -1,0 +1,1 @@
+"""Long work that lives in the daemon."""

@@ -1,0 +1,286 @@
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edged.actions.action import Action, Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.caller import Caller, Route
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.errors import ErrorCode, Failed, Invalid
+from edged.profiles.model import (
+    CommandStep,
+    ForStep,
+    PollStep,
+    QueryStep,
+    RowStep,
+    Sequence,
+    WaitStep,
+)
+from edged.work.sequences import SequenceBook
+from tests.bench.driven_clock import DrivenClock
+
+Answers = Callable[[RunCommand | SendScpi], Any]
+
+
+class Lab:
+    """Records what was performed and prechecked; answers as told."""
+
+    def __init__(self, clock: DrivenClock) -> None:
+        self.clock = clock
+        self.performed: list[tuple[str, dict[str, Any], Purpose]] = []
+        self.answers: dict[str, Any] = {}
+        self.failing: dict[str, Failed] = {}
+        self.refusing: dict[str, Invalid] = {}
+        self.gate: dict[str, asyncio.Event] = {}
+        ids = itertools.count()
+        self.book = SequenceBook(
+            perform=self.perform,
+            precheck=self.precheck,
+            new_id=lambda: f"a{next(ids)}",
+            clock=clock,
+        )
+
+    def precheck(self, action: Action) -> None:
+        assert isinstance(action, RunCommand | SendScpi)
+        name = action.command_name if isinstance(action, RunCommand) else action.scpi
+        if name in self.refusing:
+            raise self.refusing[name]
+
+    async def perform(self, action: Action) -> Outcome:
+        assert isinstance(action, RunCommand | SendScpi)
+        name = action.command_name if isinstance(action, RunCommand) else action.scpi
+        parameters = dict(action.parameters) if isinstance(action, RunCommand) else {}
+        self.performed.append((name, parameters, action.purpose))
+        if name in self.gate:
+            await self.gate[name].wait()
+        if name in self.failing:
+            return Outcome(status=OutcomeStatus.FAILED, error=self.failing[name], scpi=(name,))
+        answer = self.answers.get(name)
+        if isinstance(answer, list):
+            answer = answer.pop(0)
+        key = "data" if isinstance(action, RunCommand) else "response"
+        return Outcome(status=OutcomeStatus.OK, data={key: answer}, scpi=(name,))
+
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.performed]
+
+    async def run(self, sequence: Sequence, **values: Any) -> Any:
+        action = RunSequence(
+            tool="execute_sequence",
+            caller=Caller(route=Route.DIRECT),
+            action_id="outer",
+            instrument_id="psu",
+            sequence_name=sequence.name,
+        )
+        return await self.book.run(action, sequence, values)
+
+
+@pytest.fixture
+def lab(driven_clock: DrivenClock) -> Lab:
+    return Lab(driven_clock)
+
+
+OFF = CommandStep(command="output_off", parameters={"channel": "{channel}"})
+POINT = Sequence(
+    name="point",
+    steps=(
+        CommandStep(command="set_voltage", parameters={"voltage": "{voltage}"}),
+        CommandStep(command="output_on"),
+        CommandStep(command="measure", save_as="v"),
+    ),
+    finally_steps=(OFF,),
+    result={"voltage": "{v}"},
+)
+
+
+async def test_steps_run_in_order_and_the_result_holds_the_saved_answer(lab: Lab) -> None:
+    lab.answers["measure"] = 4.98
+    done = await lab.run(POINT, voltage=5.0, channel=1)
+    assert lab.names() == ["set_voltage", "output_on", "measure", "output_off"]
+    assert done.result == {"voltage": 4.98}
+    assert done.steps_executed == 4
+    assert lab.book.running() == ()
+
+
+async def test_finally_steps_overtake_what_waits_on_the_line(lab: Lab) -> None:
+    await lab.run(POINT, voltage=5.0, channel=1)
+    assert lab.performed[-1] == ("output_off", {"channel": 1}, Purpose.FINALLY_STEP)
+
+
+async def test_a_failed_step_runs_finally_and_tells_what_was_sent(lab: Lab) -> None:
+    lab.failing["output_on"] = Failed("no answer", code=ErrorCode.TIMEOUT)
+    with pytest.raises(Failed, match="no answer") as failure:
+        await lab.run(POINT, voltage=5.0, channel=1)
+    assert lab.names() == ["set_voltage", "output_on", "output_off"]
+    assert failure.value.code is ErrorCode.STEP_FAILED
+    assert failure.value.sent == ("set_voltage", "output_on", "output_off")
+
+
+async def test_a_failed_finally_step_fails_a_run_that_went_well(lab: Lab) -> None:
+    lab.failing["output_off"] = Failed("pulled")
+    with pytest.raises(Failed, match="finally steps failed"):
+        await lab.run(POINT, voltage=5.0, channel=1)
+
+
+async def test_every_finally_step_is_tried_also_after_one_that_failed(lab: Lab) -> None:
+    lab.failing["first"] = Failed("no")
+    sequence = Sequence(
+        name="s",
+        steps=(),
+        finally_steps=(CommandStep(command="first"), CommandStep(command="second")),
+    )
+    with pytest.raises(Failed):
+        await lab.run(sequence)
+    assert lab.names() == ["first", "second"]
+
+
+async def test_a_step_that_would_be_refused_is_found_before_the_first_is_sent(lab: Lab) -> None:
+    lab.refusing["output_off"] = Invalid("channel 9 is over the maximum 3")
+    with pytest.raises(Invalid, match="channel 9"):
+        await lab.run(POINT, voltage=5.0, channel=9)
+    assert lab.performed == []
+
+
+async def test_a_client_that_goes_away_leaves_finally_run(lab: Lab) -> None:
+    lab.gate["measure"] = asyncio.Event()
+    task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
+    while "measure" not in lab.names():
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lab.names()[-1] == "output_off"
+
+
+async def test_a_client_that_goes_away_during_finally_does_not_stop_it(lab: Lab) -> None:
+    lab.gate["output_off"] = asyncio.Event()
+    task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
+    while "output_off" not in lab.names():
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    lab.gate["output_off"].set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lab.book.running() == ()
+
+
+async def test_stop_all_ends_a_run_as_a_failure_that_says_so(lab: Lab) -> None:
+    lab.gate["measure"] = asyncio.Event()
+    task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
+    while "measure" not in lab.names():
+        await asyncio.sleep(0)
+    await lab.book.stop_all()
+    with pytest.raises(Failed, match="was stopped") as failure:
+        await task
+    assert failure.value.data["state"] == "stopped"
+    assert lab.names()[-1] == "output_off"
+
+
+async def test_finally_steps_that_hang_are_given_up_at_their_deadline(lab: Lab) -> None:
+    lab.gate["output_off"] = asyncio.Event()
+    sequence = Sequence(name="s", steps=(), finally_steps=(OFF,), finally_timeout_ms=20)
+    with pytest.raises(Failed, match="20 ms"):
+        await lab.run(sequence, channel=1)
+
+
+async def test_a_loop_makes_rows_with_expressions(lab: Lab) -> None:
+    lab.answers["measure"] = [0.1, 0.2, 0.3]
+    sequence = Sequence(
+        name="iv",
+        steps=(
+            ForStep(
+                name="v",
+                kind="lin",
+                values=(0, "{stop}", 3),
+                steps=(
+                    CommandStep(command="set_voltage", parameters={"voltage": "{v}"}),
+                    CommandStep(command="measure", save_as="i"),
+                    RowStep(columns={"v": "{v}", "i_ma": "i * 1000"}),
+                ),
+            ),
+        ),
+    )
+    done = await lab.run(sequence, stop=2)
+    assert [row["v"] for row in done.result["rows"]] == [0, 1, 2]
+    assert [row["i_ma"] for row in done.result["rows"]] == pytest.approx([100, 200, 300])
+
+
+async def test_every_turn_of_a_loop_is_checked_before_the_first_is_sent(lab: Lab) -> None:
+    seen: list[Any] = []
+
+    def precheck(action: Action) -> None:
+        assert isinstance(action, RunCommand)
+        seen.append(action.parameters["voltage"])
+        if action.parameters["voltage"] > 30:
+            raise Invalid("voltage 40 is over the maximum 30")
+
+    lab.book = SequenceBook(
+        perform=lab.perform, precheck=precheck, new_id=lambda: "x", clock=lab.clock
+    )
+    step = CommandStep(command="set_voltage", parameters={"voltage": "{v}"})
+    loop = ForStep(name="v", kind="list", values=(10, 20, 40), steps=(step,))
+    with pytest.raises(Invalid):
+        await lab.run(Sequence(name="s", steps=(loop,)))
+    assert seen == [10, 20, 40]
+    assert lab.performed == []
+
+
+async def test_a_wait_takes_its_time(lab: Lab) -> None:
+    task = asyncio.create_task(
+        lab.run(Sequence(name="s", steps=(WaitStep(wait_ms="{ms}"),)), ms=200)
+    )
+    await lab.clock.advance(0.199)
+    assert not task.done()
+    await lab.clock.advance(0.002)
+    await task
+
+
+async def test_a_poll_asks_until_it_holds(lab: Lab) -> None:
+    lab.answers["STAT?"] = ["0", "0", "1"]
+    poll = PollStep(poll="STAT?", until="value == 1", is_command=False, every_ms=100)
+    task = asyncio.create_task(lab.run(Sequence(name="s", steps=(poll,))))
+    await lab.clock.advance(0.25)
+    await task
+    assert lab.names() == ["STAT?"] * 3
+
+
+async def test_a_poll_that_never_holds_fails_with_the_last_answer(lab: Lab) -> None:
+    lab.answers["STAT?"] = "0"
+    poll = PollStep(poll="STAT?", until="value == 1", is_command=False, timeout_ms=300)
+    task = asyncio.create_task(lab.run(Sequence(name="s", steps=(poll,))))
+    await lab.clock.advance(1)
+    with pytest.raises(Failed, match="answered 0"):
+        await task
+
+
+async def test_a_raw_query_is_saved_with_its_type(lab: Lab) -> None:
+    from edged.profiles.model import AnswerType
+
+    lab.answers["MEAS? CH2"] = "1.25"
+    sequence = Sequence(
+        name="s",
+        steps=(QueryStep(query="MEAS? CH{channel}", save_as="v", type=AnswerType.FLOAT),),
+        result={"v": "{v}"},
+    )
+    done = await lab.run(sequence, channel=2)
+    assert done.result == {"v": 1.25}
+
+
+async def test_nested_actions_carry_the_outer_tool_and_name_their_parent(lab: Lab) -> None:
+    seen: list[Action] = []
+
+    async def perform(action: Action) -> Outcome:
+        seen.append(action)
+        return Outcome(status=OutcomeStatus.OK, data={"data": None})
+
+    lab.book = SequenceBook(
+        perform=perform, precheck=lab.precheck, new_id=lambda: "x", clock=lab.clock
+    )
+    await lab.run(Sequence(name="s", steps=(CommandStep(command="c"),)))
+    assert seen[0].parent_id == "outer"
+    assert seen[0].caller.outer_tool == "execute_sequence"
+    assert seen[0].caller.outer_scope == "s"
+    assert seen[0].caller.on_behalf_of == "seq-outer"
