@@ -1,0 +1,177 @@
+r"""What instruments send, before it means anything: cleaned, first line, unquoted, one value.
+
+Everything here is untrusted text. Quirks that it copes with: stray CR, LF and NUL around an answer,
+a second line of junk (Rigol DL3021: ``0.000067\n0``), quotes around everything (Rigol DG1000Z
+``APPL?``), numbers with units, hexadecimal words, and stars or dashes where a value should be.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from edged.errors import ErrorCode, Failed
+from edged.profiles.model import AnswerType, Scalar
+from edged.profiles.suffixes import NUMBER, number_with_suffix
+
+__all__ = [
+    "bad_answer",
+    "clean_text",
+    "first_line",
+    "labelled",
+    "leading_integer",
+    "plain_value",
+    "read_number",
+    "read_value",
+    "sentinel_flag",
+    "unquoted",
+]
+
+MAX_LABEL: Final = 200
+"""Characters of instrument text in messages and labels (SPEC section 5)."""
+
+MAX_ANSWER: Final = 1_000_000
+"""Characters of an answer that is data: a full reading buffer as text, and no more."""
+
+_MOST_DIGITS: Final = 20
+"""A longer run of digits is read as a float."""
+
+_PLAIN_NUMBER: Final = re.compile(NUMBER)
+_OTHER_BASE: Final = re.compile(
+    r"(?:0x|#h)(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})",
+    re.IGNORECASE,
+)
+_LEADING_INTEGER: Final = re.compile(r"""\s*["']?\s*([+-]?[0-9]{1,18})(?![0-9])""")
+_NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
+_TRUE: Final = frozenset({"1", "on", "true", "yes"})
+_FALSE: Final = frozenset({"0", "off", "false", "no"})
+_NOT_NUMBERS: Final = {
+    "nan": "no_value",
+    "inf": "over_range",
+    "+inf": "over_range",
+    "-inf": "under_range",
+    "ninf": "under_range",
+    "infinity": "over_range",
+}
+
+
+def clean_text(text: str, limit: int = MAX_LABEL) -> str:
+    """Instrument text that is fit to be shown: no control characters, bounded, blanks trimmed."""
+    shown = "".join(mark if mark.isprintable() else " " for mark in text[: limit * 4])
+    shown = shown.strip()
+    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+
+
+def first_line(text: str) -> str:
+    """The first line that holds anything; later ones are junk that came along."""
+    rest = text[:MAX_ANSWER].replace("\x00", "").replace("\r", "\n").lstrip()
+    return rest.partition("\n")[0].rstrip()
+
+
+def unquoted(text: str) -> str:
+    """Without one pair of quotes around the whole, doubled ones inside made single."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        quote, inside = text[0], text[1:-1]
+        if quote not in inside.replace(quote * 2, ""):
+            return inside.replace(quote * 2, quote)
+    return text
+
+
+def leading_integer(text: str) -> int | None:
+    """The signed integer that an answer begins with (``+0,"No error"``), or ``None``."""
+    match = _LEADING_INTEGER.match(text.replace("\x00", ""))
+    return int(match.group(1)) if match else None
+
+
+def plain_value(text: str) -> Scalar:
+    """An answer without a declared type, for ``until``: a number if it is one, else its text."""
+    line = unquoted(first_line(text))
+    number = read_number(line)
+    return clean_text(line, MAX_ANSWER) if number is None else number
+
+
+def read_number(text: str) -> float | int | None:
+    """A bare number, decimal or SCPI's ``#H…``, or ``None``; integers stay integers."""
+    text = text.strip()
+    if _PLAIN_NUMBER.fullmatch(text) is not None:
+        if text.lstrip("+-").isdigit() and len(text) <= _MOST_DIGITS:
+            return int(text)
+        number = float(text)
+        return number if math.isfinite(number) else None
+    match = _OTHER_BASE.fullmatch(text)
+    if match is None:
+        return None
+    base = {"hex": 16, "oct": 8, "bin": 2}[match.lastgroup or "hex"]
+    return int(match.group(match.lastgroup or 0), base)
+
+
+def sentinel_flag(text: str, sentinels: tuple[float, ...]) -> str | None:
+    """``over_range``, ``under_range`` or ``no_value`` where a number says so; else ``None``."""
+    word = text.strip().lower()
+    if word in _NOT_NUMBERS:
+        return _NOT_NUMBERS[word]
+    if _NO_VALUE.fullmatch(word) is not None:
+        return "no_value"
+    number = number_with_suffix(text)
+    if number is None or not any(math.isclose(number, s, rel_tol=1e-6) for s in sentinels):
+        return None
+    if math.isclose(abs(number), 9.9e37, rel_tol=1e-6):  # SCPI-99: plus and minus infinity
+        return "over_range" if number > 0 else "under_range"
+    return "no_value"
+
+
+def read_value(text: str, kind: AnswerType, unit: str, what: str) -> Scalar:
+    """One cleaned piece of an answer as its type says.
+
+    Args:
+        text: without quotes and line ends.
+        kind: the declared type.
+        unit: the declared unit, for ``SI``.
+        what: names the piece in the error.
+
+    Raises:
+        Failed: BAD_ANSWER.
+    """
+    if kind is AnswerType.STRING:
+        return clean_text(text, MAX_ANSWER)
+    if kind is AnswerType.BOOL:
+        return _truth(text, what)
+    number = number_with_suffix(text, unit) if kind is AnswerType.SI else read_number(text)
+    if number is None:
+        raise bad_answer(what, text, f"is not of type {kind.value}")
+    if kind is not AnswerType.INT:
+        return float(number)
+    if isinstance(number, float) and not number.is_integer():
+        raise bad_answer(what, text, "is no whole number")
+    return int(number)
+
+
+def labelled(text: str, labels: Mapping[str, str]) -> str | None:
+    """The label of a wire text: as written, else in any case, else as a number; ``None``: none."""
+    if text in labels:
+        return labels[text]
+    number = read_number(text)
+    for wire, label in labels.items():
+        if wire.lower() == text.lower() or (number is not None and read_number(wire) == number):
+            return label
+    return None
+
+
+def bad_answer(what: str, text: str, why: str) -> Failed:
+    """The error for an answer that cannot be meant."""
+    shown = clean_text(text)
+    return Failed(f'{what} answered "{shown}", which {why}.', code=ErrorCode.BAD_ANSWER)
+
+
+def _truth(text: str, what: str) -> bool:
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    number = read_number(word)
+    if number is None:
+        raise bad_answer(what, text, "is neither on nor off")
+    return number != 0

@@ -1,0 +1,75 @@
+"""What an instrument says about its own errors: an entry of a queue, ``*ESR?``'s bits, a code.
+
+Of a queue's entry only the leading signed integer is trusted: "no error" is spelled
+``+0,"No error"``, ``0,"No error"``, ``0  No Error`` and more (facts, section 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from edged.profiles.answer_text import clean_text, first_line, leading_integer, unquoted
+from edged.profiles.model import ErrorKind
+
+__all__ = ["InstrumentError", "parse_error"]
+
+_ESR_BITS: Final = {
+    4: "query error",
+    8: "device-dependent error",
+    16: "execution error",
+    32: "command error",
+}
+"""IEEE 488.2, 11.5.1. The other bits (operation complete, user request, power on) are no errors."""
+
+_COMMAND_ERROR_BIT: Final = 32
+_UNDEFINED_HEADER: Final = -113
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstrumentError:
+    """One answer of the error query.
+
+    Attributes:
+        code: the number it begins with; ``None`` when it begins with none.
+        text: what to show, cleaned and bounded; empty when there is no error.
+        is_undefined: the instrument does not know the command at all.
+    """
+
+    code: int | None
+    text: str
+    is_undefined: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        """False for "no error": that ends the draining of a queue."""
+        return bool(self.text)
+
+
+_NO_ERROR: Final = InstrumentError(code=0, text="")
+
+
+def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:
+    """Read the answer of an error query; never raises, whatever came."""
+    line = first_line(answer)
+    code = leading_integer(line)
+    if code is None:
+        if not line or "no error" in line.lower():
+            return _NO_ERROR
+        return InstrumentError(code=None, text=clean_text(line))
+    match kind:
+        case ErrorKind.NONE:
+            return _NO_ERROR
+        case ErrorKind.ESR:
+            named = [name for bit, name in _ESR_BITS.items() if code & bit]
+            text = f"{', '.join(named)} (ESR {code})" if named else ""
+            return InstrumentError(
+                code=code, text=text, is_undefined=bool(code & _COMMAND_ERROR_BIT)
+            )
+        case ErrorKind.CODE:
+            return InstrumentError(code=code, text=f"error {code}" if code else "")
+        case ErrorKind.QUEUE:
+            if code == 0:
+                return _NO_ERROR
+            text = clean_text(unquoted(line))
+            return InstrumentError(code=code, text=text, is_undefined=code == _UNDEFINED_HEADER)

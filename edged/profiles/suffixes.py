@@ -1,0 +1,94 @@
+"""Numbers with a unit or an SI suffix: ``5.0V``, ``500mV``, ``1.00GSa/s``, ``1000HZ``, ``10 kOhm``.
+
+Upper case is ambiguous: SCPI writes milli as ``M`` and mega as ``MA``, with mega meant in ``MHZ``
+and ``MOHM`` (SCPI-99 volume 1, 7.2.1.1). ``M`` before volts, amperes, watts, seconds, farads and
+henries is milli here, whatever its case: no bench has megavolts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Final
+
+__all__ = ["NUMBER", "number_with_suffix"]
+
+NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
+
+_WITH_SUFFIX: Final = re.compile(rf"({NUMBER})\s*([A-Za-z%µμΩΩ°/^0-9.\-]{{0,16}})")
+
+_PLAIN_UNITS: Final = frozenset(
+    {"%", "hz", "ohm", "ohms", "Ω", "db", "dbm", "dbv", "dbc", "dbu", "deg", "degree", "rad", "°"}
+    | {"°c", "°f", "c", "cel", "pct", "pts", "pt", "points", "sa", "sa/s", "s/s", "sps", "b", "bit"}
+    | {"bits", "bps", "div", "cycles", "cyc", "nplc", "var"}
+)
+_MILLI_UNITS: Final = frozenset(
+    {"v", "a", "w", "s", "sec", "f", "far", "h", "va", "vpp", "vp", "vrms", "vdc", "vac", "vpk"}
+    | {"apk", "app", "arms", "adc", "aac", "v/div", "s/div", "a/div", "v/s", "a/s", "w/s"}
+)
+"""Before these ``M`` is milli."""
+
+_UNITS: Final = _PLAIN_UNITS | _MILLI_UNITS
+"""Lower case. What stands here is a unit before it is a prefix: ``F`` is farad, not femto."""
+
+_PREFIXES: Final = {
+    "MA": 6,
+    "T": 12,
+    "G": 9,
+    "g": 9,
+    "M": 6,
+    "k": 3,
+    "K": 3,
+    "m": -3,
+    "u": -6,
+    "U": -6,
+    "µ": -6,
+    "μ": -6,
+    "n": -9,
+    "N": -9,
+    "p": -12,
+    "P": -12,
+    "f": -15,
+}
+"""Prefix → power of ten."""
+
+
+def number_with_suffix(
+    text: str, unit: str = "", *, takes_bare_prefix: bool = True
+) -> float | None:
+    """The number that a text means, in the base unit.
+
+    Args:
+        text: one number with or without suffix, blanks around and between allowed.
+        unit: the unit that is expected; its own spelling counts as a unit before anything else.
+        takes_bare_prefix: whether ``10k`` counts, without any unit.
+
+    Returns:
+        ``None`` when it is no number, has a suffix that nobody knows, or is too large for a float.
+    """
+    match = _WITH_SUFFIX.fullmatch(text.strip())
+    if match is None:
+        return None
+    power = _power(match.group(2), unit.lower(), takes_bare_prefix=takes_bare_prefix)
+    if power is None:
+        return None
+    # In decimal, because 4.7m must be the float 0.0047 and not one beside it.
+    value = float(Decimal(match.group(1)).scaleb(power))
+    return value if math.isfinite(value) else None
+
+
+def _power(suffix: str, unit: str, *, takes_bare_prefix: bool) -> int | None:
+    """The power of ten that a suffix means, or ``None`` when nobody knows it."""
+    known = {unit, *_UNITS} if unit else _UNITS
+    if not suffix or suffix.lower() in known:
+        return 0
+    for prefix, power in _PREFIXES.items():
+        rest = suffix.removeprefix(prefix).lower()
+        if not suffix.startswith(prefix):
+            continue
+        if rest in known:
+            return -3 if prefix == "M" and rest in _MILLI_UNITS else power
+        if not rest and takes_bare_prefix and prefix != "MA":
+            return power
+    return None
