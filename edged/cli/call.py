@@ -1,0 +1,58 @@
+"""``edged call TOOL key=value …``: any tool, with arguments typed by the tool's own schema."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edged.cli.answers import show
+from edged.cli.arguments import parse_arguments
+from edged.cli.options import add_engine_options, connect
+from edged.cli.tables import print_result
+from edged.errors import Invalid
+from edged.host import ExitStatus
+from edged.surfaces.rpc.client import RpcClient
+
+__all__ = ["run"]
+
+EPILOG = """examples:
+  edged call list_instruments filter=rigol
+  edged call rigol_dp832__set_voltage channel=1 voltage=5
+  edged call execute_command instrument_id=psu command_name=set_voltage parameters.voltage=5
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status. A call may take as long as the tool does."""
+    parser = argparse.ArgumentParser(
+        prog="edged call",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("tool", help="its name, as tools/list shows it")
+    parser.add_argument("words", nargs="*", metavar="key=value", help="key:=JSON takes JSON")
+    add_engine_options(parser)
+    options = parser.parse_intermixed_args(arguments)
+    client = connect(options)
+    schema = _schema_of(client, options.tool)
+    try:
+        typed = parse_arguments(options.words, schema)
+    except Invalid as error:
+        print(f"edged: {error}", file=sys.stderr)
+        return ExitStatus.USAGE
+    answer = client.call_tool(
+        "tools/call", {"name": options.tool, "arguments": typed}, timeout_s=options.timeout
+    )
+    return show(answer, options, print_result)
+
+
+def _schema_of(client: RpcClient, name: str) -> Mapping[str, Any] | None:
+    """The tool's input schema; None for a name that is not listed, which the engine answers."""
+    for tool in client.call("tools/list")["tools"]:
+        if tool["name"] == name:
+            schema: Mapping[str, Any] = tool["input_schema"]
+            return schema
+    return None

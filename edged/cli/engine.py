@@ -1,0 +1,72 @@
+"""``edged engine``: run the engine in the foreground until it is asked to stop."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from edged.cli.options import add_config_options, load
+from edged.log import set_up_logging
+
+__all__ = ["run"]
+
+EPILOG = """`edged engine --sim` works a simulated bench (a supply, a multimeter and an oscilloscope
+on loopback sockets), and looks at no real bus unless DISCOVERY is set."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    sim_arguments = _sim_arguments(options)
+    if sim_arguments and not options.sim:
+        parser.error(f"{sim_arguments[0].replace('--port', '--sim-port')} needs --sim")
+    config = load(options, is_simulated=options.sim).config
+    set_up_logging(config.log_level, config.log_format)
+    # After the configuration: whoever mistyped a key need not wait for the VISA floors to load.
+    from edged.processes import engine
+
+    return engine.run(
+        config, sim=options.sim, supervised=options.supervised, sim_arguments=sim_arguments
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="edged engine", description=__doc__, epilog=EPILOG)
+    add_config_options(parser, ["--mcp-port", "--rpc-port", "--state-dir", "--log-level"])
+    parser.add_argument(
+        "--supervised", action="store_true", help="the supervisor listens on the same MCP port"
+    )
+    sim = parser.add_argument_group("simulated bench")
+    sim.add_argument("--sim", action="store_true", help="start a simulated bench and work it")
+    sim.add_argument("--seed", metavar="N", help="make its noise repeatable")
+    sim.add_argument(
+        "--instruments", metavar="NAME[=MODEL],…", help="what is on it (`edged sim --help`)"
+    )
+    sim.add_argument("--byte-log", metavar="FILE", help="write every byte of its sockets to FILE")
+    sim.add_argument("--single-session", metavar="NAME,…", help="who takes one connection only")
+    for flag, metavar, what in (
+        ("--fault", "KIND:NAME", "make an instrument misbehave"),
+        ("--latency-ms", "NAME=MS", "make an instrument slow"),
+        ("--sim-port", "NAME=PORT", "where an instrument listens"),
+    ):
+        sim.add_argument(flag, action="append", default=[], metavar=metavar, help=what)
+    return parser
+
+
+def _sim_arguments(options: argparse.Namespace) -> tuple[str, ...]:
+    """What is handed on to the simulated bench, in its own spelling."""
+    single = {
+        "--seed": options.seed,
+        "--instruments": options.instruments,
+        "--byte-log": options.byte_log,
+        "--single-session": options.single_session,
+    }
+    words = [word for flag, value in single.items() if value is not None for word in (flag, value)]
+    for flag, values in (
+        ("--fault", options.fault),
+        ("--latency-ms", options.latency_ms),
+        ("--port", options.sim_port),
+    ):
+        words += [word for value in values for word in (flag, value)]
+    return tuple(words)

@@ -1,0 +1,46 @@
+"""``edged instruments``: what the engine knows, from its memory; no instrument is asked."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.cli.answers import show
+from edged.cli.options import add_engine_options, connect
+from edged.cli.tables import print_table
+
+__all__ = ["print_instruments", "run"]
+
+COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "id": "id",
+        "alias": "alias",
+        "manufacturer": "manufacturer",
+        "model": "model",
+        "serial": "serial",
+        "profile_name": "profile",
+        "is_connected": "connected",
+    }
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged instruments", description=__doc__)
+    parser.add_argument(
+        "filter", nargs="?", default="", help="show those with this text in any field"
+    )
+    add_engine_options(parser)
+    options = parser.parse_args(arguments)
+    answer = connect(options).call_tool("instruments", {"filter": options.filter})
+    return show(answer, options, print_instruments)
+
+
+def print_instruments(rows: list[dict[str, Any]]) -> None:
+    """A table of instruments, or a line that says there are none."""
+    if rows:
+        print_table(rows, COLUMNS)
+    else:
+        print("no instruments")

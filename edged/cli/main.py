@@ -1,0 +1,127 @@
+"""``edged VERB …``: finds the verb's module, loads it alone, and turns errors into exit statuses.
+
+Nothing heavy is imported here: ``edged status`` in a script must cost little more than an
+interpreter. docs/cli.md lists verbs and exit statuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from edged import __version__
+from edged.errors import EdgedError, ErrorCode
+from edged.host import ExitStatus
+
+__all__ = ["VERBS", "main"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb: the module with its ``run(arguments) -> int``, and its line in the help."""
+
+    module: str
+    sentence: str
+
+
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "engine": Verb("edged.cli.engine", "run the engine: instruments, MCP endpoint, RPC"),
+        "sim": Verb("edged.cli.sim", "run a simulated bench on loopback sockets"),
+        "status": Verb("edged.cli.status", "say how the running engine is"),
+        "instruments": Verb("edged.cli.instruments", "list the instruments it knows"),
+        "scan": Verb("edged.cli.scan", "look at the buses now, and list what is new"),
+        "call": Verb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
+        "scpi": Verb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
+        "config": Verb("edged.cli.config", "show the configuration in force and its origins"),
+        "version": Verb("edged.cli.version", "print the version"),
+    }
+)
+
+# What is not here is ExitStatus.FAILED.
+EXIT_STATUSES: Final[Mapping[ErrorCode, ExitStatus]] = MappingProxyType(
+    {
+        ErrorCode.BAD_CONFIG: ExitStatus.CONFIG,
+        ErrorCode.NO_ENGINE: ExitStatus.UNAVAILABLE,
+        ErrorCode.UNSUPPORTED_PLATFORM: ExitStatus.UNAVAILABLE,
+        ErrorCode.BIND_FAILED: ExitStatus.UNAVAILABLE,
+    }
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the entry point of the ``edged`` program."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = _dispatch(words)
+        sys.stdout.flush()
+    except EdgedError as error:
+        _complain(error, as_json="--json" in words)
+        return EXIT_STATUSES.get(error.code, ExitStatus.FAILED)
+    except KeyboardInterrupt:
+        return ExitStatus.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`edged instruments | head -1`). Python would
+        # complain when it flushes stdout at its end.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.FAILED
+    return status
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(_help())
+        return ExitStatus.OK if words else ExitStatus.USAGE
+    if words[0] == "--version":
+        words[0] = "version"
+    verb = VERBS.get(words[0])
+    if verb is None:
+        return _unknown_verb(words[0])
+    status: int = importlib.import_module(verb.module).run(words[1:])
+    return status
+
+
+def _complain(error: EdgedError, *, as_json: bool) -> None:
+    if as_json:
+        told = {
+            "code": error.code.value,
+            "message": error.message,
+            "remedy": error.remedy,
+            "data": error.data,
+        }
+        print(json.dumps({"error": told}))
+    for line in str(error).splitlines():
+        print(f"edged: {line}", file=sys.stderr)
+
+
+def _unknown_verb(word: str) -> int:
+    # Imported late: difflib is for those who mistyped.
+    import difflib
+
+    near = difflib.get_close_matches(word, VERBS, n=1)
+    hint = f"Did you mean `edged {near[0]}`?" if near else "`edged --help` lists the verbs."
+    print(f"edged: there is no verb {word!r}. {hint}", file=sys.stderr)
+    return ExitStatus.USAGE
+
+
+def _help() -> str:
+    lines = [
+        f"edged {__version__}: the instruments of this bench as MCP tools",
+        "",
+        "usage: edged VERB [options]   (`edged VERB --help` for more)",
+        "",
+        *(f"  {name:<12} {verb.sentence}" for name, verb in VERBS.items()),
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""The client of the RPC interface that the CLI and doctor use: one request, one answer, blocking.
+
+It imports nothing but the standard library and floor 0, so that ``edged status`` starts fast. Where
+the engine listens is read from the ``engine.json`` that it keeps in its state directory while it
+runs: ``{"pid": …, "rpc_port": …, "mcp_port": … or null, …}``.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from edged.errors import EdgedError, ErrorCode, Failed, Refused
+
+__all__ = ["EngineFile", "RpcClient", "ToolAnswer", "find_engine"]
+
+ENGINE_FILE: Final = "engine.json"
+LOOPBACK: Final = "127.0.0.1"
+# Long enough for any answer from cached state; calls that act are given their own bound.
+DEFAULT_TIMEOUT_S: Final = 10.0
+MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+MAX_ENGINE_FILE_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFile:
+    """What a running engine (or one that was killed) says about itself in its state directory.
+
+    Attributes:
+        path: the file.
+        mcp_port: None while the MCP listener is off or could not be bound.
+        facts: everything in the file.
+    """
+
+    path: Path
+    pid: int
+    rpc_port: int
+    mcp_port: int | None
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """What a tool answered over RPC.
+
+    Attributes:
+        error: {code, message, remedy, data} where it did not succeed.
+    """
+
+    result: Any
+    error: Mapping[str, Any] | None
+
+
+def find_engine(state_dirs: Sequence[Path]) -> EngineFile:
+    """The first engine that left its file in one of those directories.
+
+    Raises:
+        Failed: NO_ENGINE.
+    """
+    for directory in state_dirs:
+        found = _read_engine_file(directory / ENGINE_FILE)
+        if found is not None:
+            return found
+    looked = ", ".join(str(directory) for directory in state_dirs)
+    raise Failed(
+        f"No engine is running here: there is no {ENGINE_FILE} in {looked}.",
+        code=ErrorCode.NO_ENGINE,
+        data={"looked_in": [str(directory) for directory in state_dirs]},
+        remedy="Start one with `edged engine`, or name its state directory with --state-dir.",
+    )
+
+
+class RpcClient:
+    """Calls methods of one engine; a connection for each call.
+
+    Args:
+        engine: where it listens.
+        token: INBOUND_AUTH_TOKEN, if one is configured.
+        timeout_s: how long an answer may take.
+    """
+
+    def __init__(
+        self, engine: EngineFile, *, token: str | None, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self._engine = engine
+        self._token = token
+        self._timeout_s = timeout_s
+
+    def call(
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = 0.0
+    ) -> Any:
+        """The result of a method.
+
+        Args:
+            method: a name of the RPC interface's ``METHODS``, or of a tool.
+            params: its parameters.
+            timeout_s: how long it may take; None waits for ever, 0 is the client's own bound.
+
+        Raises:
+            Failed: NO_ENGINE, TIMEOUT, or what the engine said.
+            Refused: NOT_AUTHENTICATED.
+        """
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
+        bound = self._timeout_s if timeout_s == 0.0 else timeout_s
+        status, body = self._post(json.dumps(request).encode("ascii"), bound)
+        return _result_of(status, body)
+
+    def call_tool(
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = 0.0
+    ) -> ToolAnswer:
+        """As ``call``, for a method that runs a tool: its result, and its error if it failed."""
+        answer = self.call(method, params, timeout_s=timeout_s)
+        if not isinstance(answer, dict) or "is_error" not in answer:
+            raise _unusable("the answer is not a tool's")
+        error = answer.get("error") if answer["is_error"] else None
+        return ToolAnswer(result=answer.get("result"), error=error)
+
+    def _post(self, body: bytes, timeout_s: float | None) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        port = self._engine.rpc_port
+        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_s)
+        try:
+            connection.request("POST", "/rpc", body=body, headers=headers)
+            response = connection.getresponse()
+            return response.status, response.read(MAX_ANSWER_BYTES)
+        except TimeoutError as late:
+            raise Failed(
+                f"The engine on port {port} gave no answer within {timeout_s:g} s.",
+                code=ErrorCode.TIMEOUT,
+                remedy="Look at `edged status` and the engine's log.",
+            ) from late
+        except (OSError, http.client.HTTPException) as gone:
+            raise Failed(
+                f"The engine (PID {self._engine.pid}) named in {self._engine.path} does not "
+                f"answer on port {port}: {gone}.",
+                code=ErrorCode.NO_ENGINE,
+                remedy="It has probably died; start it again with `edged engine`.",
+            ) from gone
+        finally:
+            connection.close()
+
+
+def _read_engine_file(path: Path) -> EngineFile | None:
+    try:
+        with path.open("rb") as file:
+            facts = json.loads(file.read(MAX_ENGINE_FILE_BYTES))
+        pid, rpc_port, mcp_port = facts["pid"], facts["rpc_port"], facts.get("mcp_port")
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return None
+    if not isinstance(pid, int) or not isinstance(rpc_port, int) or not 0 < rpc_port <= 65_535:
+        return None
+    return EngineFile(
+        path=path,
+        pid=pid,
+        rpc_port=rpc_port,
+        mcp_port=mcp_port if isinstance(mcp_port, int) else None,
+        facts=facts,
+    )
+
+
+def _result_of(status: int, body: bytes) -> Any:
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError) as broken:
+        raise _unusable(f"HTTP {status} with a body that is no JSON") from broken
+    if not isinstance(reply, dict):
+        raise _unusable(f"HTTP {status} with a body that is no JSON-RPC")
+    error = reply.get("error")
+    if error is None and "result" in reply:
+        return reply["result"]
+    if not isinstance(error, dict):
+        raise _unusable(f"HTTP {status} with neither result nor error")
+    raise _as_error(status, error)
+
+
+def _as_error(status: int, error: Mapping[str, Any]) -> EdgedError:
+    message = str(error.get("message", "The engine gave no reason."))
+    if status == 401:
+        return Refused(
+            message,
+            code=ErrorCode.NOT_AUTHENTICATED,
+            remedy="Give the engine's token as INBOUND_AUTH_TOKEN: in the configuration file, or "
+            "in the environment as EDGED_INBOUND_AUTH_TOKEN.",
+        )
+    told = error.get("data")
+    data = told if isinstance(told, dict) else {}
+    name = data.get("code")
+    code = ErrorCode(name) if name in set(ErrorCode) else ErrorCode.BAD_REQUEST
+    return Failed(message, code=code, data=data, remedy=str(data.get("remedy") or ""))
+
+
+def _unusable(what: str) -> Failed:
+    return Failed(
+        f"What listens on the engine's RPC port is no engine: {what}.",
+        code=ErrorCode.NO_ENGINE,
+        remedy="Another program may have taken the port of an engine that has died; "
+        "start the engine again.",
+    )
