@@ -1,0 +1,189 @@
+"""The whole pretended bench: its world, its stations, and what can be done to them at run time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
+from edged.sim.bytelog import ByteLog
+from edged.sim.faults import Fault, FaultKind
+from edged.sim.models import load_model
+from edged.sim.physics import World
+from edged.sim.scpi import PretendedInstrument
+from edged.sim.station import Station
+
+__all__ = ["Bench", "Order", "introduce"]
+
+HIGHEST_PORT: Final = 65_535
+MOST_LATENCY_MS: Final = 600_000
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One instrument that the bench is to have.
+
+    ``serial`` empty: the next of its model. ``port`` 0: any. ``latency_ms`` None: the model's own.
+    """
+
+    name: str
+    model: str
+    serial: str = ""
+    port: int = 0
+    latency_ms: float | None = None
+    is_single_session: bool = False
+
+
+class Bench:
+    """Stations around one world. All methods belong to one event loop."""
+
+    def __init__(self, *, clock: Clock, log: ByteLog, seed: int = 0) -> None:
+        self.log = log
+        self._clock = clock
+        self._seed = seed
+        self._world = World()
+        self._stations: dict[str, Station] = {}
+        self._made: dict[str, int] = {}  # units so far of each model, for serial numbers
+
+    async def add(self, order: Order) -> Station:
+        """Put an instrument on the bench; it listens when this returns.
+
+        Raises:
+            Conflict: the name is taken.
+            Invalid: the name is none.
+            NotFound: there is no such model.
+            Failed: the port cannot be had (BIND_FAILED).
+        """
+        if not _NAME.fullmatch(order.name):
+            raise Invalid(f"{order.name!r} is no name for an instrument of the bench.")
+        if not 0 <= order.port <= HIGHEST_PORT:
+            raise Invalid(f"Port {order.port} of {order.name} is outside of 0 to {HIGHEST_PORT}.")
+        if order.latency_ms is not None and not 0 <= order.latency_ms <= MOST_LATENCY_MS:
+            raise Invalid(
+                f"A latency of {order.latency_ms} ms for {order.name} is outside of "
+                f"0 to {MOST_LATENCY_MS}."
+            )
+        if order.name in self._stations:
+            raise Conflict(f"There is a {order.name} on the bench already.")
+        station = self._make(order)
+        self._stations[order.name] = station
+        try:
+            await station.open(order.port)
+        except OSError as error:
+            self._forget(order.name)
+            raise Failed(
+                f"Port {order.port} for {order.name} cannot be had: {error.strerror}.",
+                code=ErrorCode.BIND_FAILED,
+            ) from error
+        return station
+
+    async def remove(self, name: str) -> None:
+        """Take an instrument away: its connections end and its port refuses."""
+        station = self.station(name)
+        self._forget(name)
+        await station.close()
+
+    def station(self, name: str) -> Station:
+        """The station called ``name``; NotFound names those that there are."""
+        try:
+            return self._stations[name]
+        except KeyError:
+            raise NotFound(
+                f"There is no {name!r} on the bench.",
+                remedy=f"There are {', '.join(self._stations) or 'none'}.",
+            ) from None
+
+    def stations(self) -> tuple[Station, ...]:
+        """All of them, in the order in which they came."""
+        return tuple(self._stations.values())
+
+    def apply(self, name: str, fault: Fault) -> None:
+        """Let a fault befall an instrument."""
+        station = self.station(name)
+        station.faults.add(fault)
+        if fault.kind is FaultKind.REFUSE:
+            station.power_off(fault.seconds)
+
+    async def clear(self, name: str = "") -> None:
+        """End the faults of one instrument, or of all."""
+        for station in (self.station(name),) if name else self.stations():
+            station.faults.clear()
+            await station.power_on()
+
+    def change_load(self, ohms: float) -> None:
+        """Put another resistor where the first supply's output goes."""
+        self._world.main().advance(self._clock.monotonic())
+        self._world.change_load(ohms)
+
+    def describe(self) -> dict[str, Any]:
+        """Everything as it is now, JSON-ready."""
+        now = self._clock.monotonic()
+        return {
+            "t": now,
+            "nodes": self._world.describe(now),
+            "instruments": {s.name: _describe(s, now) for s in self.stations()},
+        }
+
+    async def stop(self) -> None:
+        """Close every station."""
+        await asyncio.gather(*(station.close() for station in self.stations()))
+        self._stations.clear()
+
+    def _make(self, order: Order) -> Station:
+        spec = load_model(order.model)
+        made = self._made.get(order.model, 0)
+        self._made[order.model] = made + 1
+        serial = order.serial or spec.serial.format(number=spec.first_number + made)
+        instrument = PretendedInstrument(
+            spec,
+            name=order.name,
+            serial=serial,
+            world=self._world,
+            random=Random(f"{self._seed}:{order.name}"),  # noqa: S311 - noise, repeatable
+        )
+        if order.latency_ms is not None:
+            instrument.latency_s = order.latency_ms / 1000
+        return Station(
+            instrument,
+            model=order.model,
+            clock=self._clock,
+            log=self.log,
+            is_single_session=order.is_single_session,
+        )
+
+    def _forget(self, name: str) -> None:
+        del self._stations[name]
+        self._world.disconnect(name)
+
+
+def introduce(station: Station) -> dict[str, str | int]:
+    """How a station is told of: in the ready line and over the control port."""
+    return {
+        "name": station.name,
+        "model": station.model,
+        "serial": station.instrument.serial,
+        "address": station.address,
+        "port": station.port,
+    }
+
+
+def _describe(station: Station, now: float) -> Mapping[str, Any]:
+    return {
+        **introduce(station),
+        "idn": station.instrument.idn,
+        "is_listening": station.is_listening,
+        "connections": station.connection_count,
+        "errors": station.instrument.status.count(),
+        "faults": [
+            {"kind": fault.kind.value, "seconds": fault.seconds, "count": fault.count}
+            for fault in station.faults.active()
+        ],
+        "state": station.instrument.state.describe(now),
+    }
