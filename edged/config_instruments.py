@@ -39,7 +39,7 @@ class InstrumentEntry:
 
 ADDRESS: Final = matching(
     "VISA resource string",
-    r"[A-Za-z][A-Za-z0-9_-]*::\S.{0,250}",
+    r"[A-Za-z][A-Za-z0-9_./-]*::\S.{0,250}",
     "be a VISA resource string like TCPIP::192.168.1.20::5025::SOCKET",
 )
 ESCAPES: Final[Mapping[str, str]] = MappingProxyType(

@@ -45,7 +45,7 @@ def nothing_left_behind() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_task_left_in_a_loop(
     request: pytest.FixtureRequest,
-    nothing_left_behind: None,  # noqa: ARG001 (for the order of the two)
+    nothing_left_behind: None,  # for the order of the two
 ) -> None:
     """Only tests with a loop pay for one; the loop itself is gone when its sockets are counted."""
     if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):

@@ -1,0 +1,64 @@
+"""What people see, and what scripts read."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from edged.cli.tables import cell, print_fields, print_json, print_result, print_table
+
+
+def test_a_table_in_a_pipe_is_aligned_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"id": "a", "n": 1}, {"id": "long", "ok": True}], {"id": "id", "ok": "ok"})
+    assert capsys.readouterr().out.splitlines() == ["ID    OK", "a", "long  yes"]
+
+
+def test_a_table_on_a_terminal_takes_labels_literally(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", screen)
+    print_table([{"id": "[red]x[/red]"}], {"id": "id"})
+    assert "[red]x[/red]" in screen.getvalue()
+
+
+def test_inner_fields_have_dotted_names(capsys: pytest.CaptureFixture[str]) -> None:
+    print_fields({"mcp": {"port": 1, "on": None}, "sweeps": [], "x": [1]})
+    assert capsys.readouterr().out.splitlines() == [
+        "mcp.port  1",
+        "mcp.on",
+        "sweeps    (none)",
+        "x         [1]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"a": 1}, "a  1\n"),
+        ([{"a": 1}, {"b": 2}], "A  B\n1\n   2\n"),
+        ([], "(nothing)\n"),
+        ([1, 2], "[1, 2]\n"),
+        ("text", "text\n"),
+        (None, "\n"),
+    ],
+)
+def test_a_result_is_shown_in_the_form_that_fits(
+    value: object, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_result(value)
+    assert capsys.readouterr().out == shown
+
+
+def test_control_characters_never_reach_the_terminal() -> None:
+    assert cell("a\x1b[31mb\nc\u202e") == "a [31mb c "
+
+
+def test_long_text_is_cut() -> None:
+    assert len(cell("x" * 1000)) == 200
+
+
+def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": "\u2028"})
+    assert json.loads(capsys.readouterr().out) == {"a": "\u2028"}

@@ -1,0 +1,291 @@
+"""Precedence, judgement and complaints of the configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from edged.cli.config import configuration_page
+from edged.config import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
+from edged.config_instruments import InstrumentEntry
+from edged.config_keys import KEYS
+from edged.errors import ErrorCode, Invalid
+from edged.host import Places
+from tests.promises import promise
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(
+        config_file=tmp_path / "edged.yaml",
+        bench_file=tmp_path / "bench.yaml",
+        state_dir=tmp_path / "state",
+        data_dir=tmp_path / "data",
+        profile_dirs=(tmp_path / "profiles",),
+        sdk_wrapper_dirs=(),
+        state_dirs=(tmp_path / "state",),
+    )
+
+
+def load(
+    places: Places,
+    text: str = "",
+    *,
+    drop_ins: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Sequence[tuple[str, str, str]] = (),
+    is_simulated: bool = False,
+) -> LoadedConfig:
+    if text:
+        places.config_file.write_text(text)
+    for name, content in (drop_ins or {}).items():
+        directory = places.config_file.with_name("edged.yaml.d")
+        directory.mkdir(exist_ok=True)
+        (directory / name).write_text(content)
+    return load_config(places=places, environ=environ or {}, flags=flags, is_simulated=is_simulated)
+
+
+def complaints(places: Places, text: str = "", **more: Mapping[str, str]) -> list[dict[str, str]]:
+    with pytest.raises(Invalid) as caught:
+        load(places, text, **more)  # type: ignore[arg-type]
+    assert caught.value.code is ErrorCode.BAD_CONFIG
+    listed = caught.value.data["complaints"]
+    assert isinstance(listed, list)
+    return listed
+
+
+# Every key, with a value that is allowed and what becomes of it.
+ALLOWED = {
+    "MCP_ENABLED": ("false", False),
+    "MCP_PORT": ("0", 0),
+    "MCP_PATH": ("/lab/mcp", "/lab/mcp"),
+    "RESCAN_INTERVAL_SEC": ("1", 1),
+    "INBOUND_AUTH_TOKEN": ("12345", "12345"),
+    "EDGE_ID": ("bench-7", "bench-7"),
+    "EDGE_NAME": ("Bench 7", "Bench 7"),
+    "RPC_PORT": ("65535", 65535),
+    "STATE_DIR": ("/s", Path("/s")),
+    "DATA_DIR": ("/d", Path("/d")),
+    "PROFILE_DIRS": ("[/a, /b]", (Path("/a"), Path("/b"))),
+    "SDK_WRAPPER_DIRS": ("[/w]", (Path("/w"),)),
+    "SDK_LIBRARIES": ("{dwf: /usr/lib/libdwf.so}", {"dwf": Path("/usr/lib/libdwf.so")}),
+    "BENCH_FILE": ("/b.yaml", Path("/b.yaml")),
+    "INSTRUMENTS": (
+        "[TCPIP::10.0.0.5::5025::SOCKET, {address: 'ASRL/dev/ttyUSB0::INSTR', name: psu, "
+        'profile: rigol_dp832, read_termination: CRLF, write_termination: "\\r", '
+        "timeout_ms: 500, baud_rate: 9600}]",
+        (
+            InstrumentEntry(address="TCPIP::10.0.0.5::5025::SOCKET"),
+            InstrumentEntry(
+                address="ASRL/dev/ttyUSB0::INSTR",
+                name="psu",
+                profile="rigol_dp832",
+                read_termination="\r\n",
+                write_termination="\r",
+                timeout_ms=500,
+                baud_rate=9600,
+            ),
+        ),
+    ),
+    "DISCOVERY": ("[usb, lan]", (Bus.USB, Bus.LAN)),
+    "SERIAL_PORTS": ("[/dev/ttyS0]", ("/dev/ttyS0",)),
+    "VISA_LIBRARY": ("/usr/lib/libvisa.so", "/usr/lib/libvisa.so"),
+    "EXPOSE": ("[private]", ("private",)),
+    "ALLOWED_NETWORKS": ("[10.0.0.0/8]", (ipaddress.ip_network("10.0.0.0/8"),)),
+    "ALLOWED_HOSTS": ("[bench.example.org]", ("bench.example.org",)),
+    "ALLOWED_ORIGINS": ("[https://lab.example.org]", ("https://lab.example.org",)),
+    "DIRECT_TOOLS_ALLOW": (
+        "[get_status, 'execute_command:measure']",
+        frozenset({"get_status", "execute_command:measure"}),
+    ),
+    "DIRECT_DANGER_ALLOW": ("false", False),
+    "TOOLS": ("essential", "essential"),
+    "TOOL_NAMES": ("strict", "strict"),
+    "RAW_SCPI": ("off", RawScpi.OFF),
+    "RELAY_URL": ("https://relay.example.org", "https://relay.example.org"),
+    "RELAY_NATS_URL": ("tls://nats.example.org:4222", "tls://nats.example.org:4222"),
+    "RELAY_CREDENTIALS": ("/c.creds", Path("/c.creds")),
+    "RELAY_CA_FILE": ("/ca.pem", Path("/ca.pem")),
+    "RELAY_ISSUER": ("https://id.example.org", "https://id.example.org"),
+    "RELAY_JWKS_URL": ("http://127.0.0.1:9/jwks", "http://127.0.0.1:9/jwks"),
+    "SESSION_IDLE_SEC": ("60", 60),
+    "MAX_SESSIONS": ("10", 10),
+    "WAVEFORM_MEMORY_MB": ("1", 1),
+    "AUDIT_RETENTION_DAYS": ("30", 30),
+    "DATA_BUDGET_MB": ("100", 100),
+    "GONE_AFTER_SEC": ("5", 5),
+    "ABORT_AFTER_CRASH_SEC": ("0", 0),
+    "LOG_LEVEL": ("debug", LogLevel.DEBUG),
+    "LOG_FORMAT": ("json", "json"),
+}
+
+
+@promise("config.all-keys")
+def test_every_key_has_its_field_and_its_example_here() -> None:
+    fields = [field.name for field in dataclasses.fields(Config)]
+    assert [key.field for key in KEYS.values()] == fields
+    assert sorted(ALLOWED) == sorted(KEYS)
+
+
+@promise("config.all-keys")
+@pytest.mark.parametrize("key", sorted(ALLOWED))
+def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, key: str) -> None:
+    text, meant = ALLOWED[key]
+    from_file = load(places, f"{key}: {text}\n").config
+    assert getattr(from_file, key.lower()) == meant
+    places.config_file.unlink()
+    from_environment = load(places, environ={f"EDGED_{key}": text}).config
+    assert getattr(from_environment, key.lower()) == meant
+
+
+@promise("config.all-keys")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("MCP_ENABLED: on", "true or false (YAML 1.2: on, off"),
+        ("MCP_ENABLED: 1", "true or false"),
+        ("MCP_PORT: 65536", "over the maximum 65535"),
+        ("MCP_PORT: -1", "under the minimum 0"),
+        ("MCP_PORT: 8767.0", "whole number"),
+        ("MCP_PORT: true", "whole number"),
+        ("MCP_PORT: '8767'", "whole number"),
+        ("MCP_PATH: mcp", "begins with /"),
+        ("MCP_PATH: /mcp?x=1", "no ? or #"),
+        ("RESCAN_INTERVAL_SEC: 0", "under the minimum 1"),
+        ("INBOUND_AUTH_TOKEN: ''", "printable"),
+        ('INBOUND_AUTH_TOKEN: "a\\nb"', "printable"),
+        ("INBOUND_AUTH_TOKEN: [a]", "a text, not a list"),
+        ("EDGE_ID: a.b", "letters, digits"),
+        ("PROFILE_DIRS: /a", "a list like"),
+        ("SDK_LIBRARIES: [a]", "a mapping like"),
+        ("DISCOVERY: [bluetooth]", "one of usb, serial, lan, gpib"),
+        ("ALLOWED_NETWORKS: [10.0.0.1/8]", "a network like"),
+        ("ALLOWED_HOSTS: ['http://a']", "host name"),
+        ("ALLOWED_ORIGINS: ['https://a/b']", "origin like"),
+        ("DIRECT_TOOLS_ALLOW: get_status", "the word all or a list"),
+        ("DIRECT_TOOLS_ALLOW: ['a b']", "<tool>:<scope>"),
+        ("RAW_SCPI: none", "one of all, known, queries, off"),
+        ("RELAY_JWKS_URL: http://id.example.org/jwks", "https:// (http:// only to a loopback"),
+        ("RELAY_JWKS_URL: 'https://[::1'", "no URL"),
+        ("RELAY_URL: relay.example.org", "URL"),
+        ("LOG_LEVEL: loud", "one of debug, info"),
+        ("INSTRUMENTS: [{name: psu}]", "needs entries like"),
+        ("INSTRUMENTS: [{address: 'TCPIP::1', timeout_ms: 0}]", "timeout_ms is 0"),
+        ("INSTRUMENTS: [{address: 'TCPIP::1', adress: 1}]", "did you mean address?"),
+        ("INSTRUMENTS: [nonsense]", "VISA resource string"),
+        ("INSTRUMENTS: [{address: 'TCPIP::1', read_termination: xxxxx}]", "up to four"),
+    ],
+)
+def test_a_value_that_cannot_be_is_complained_about(places: Places, line: str, said: str) -> None:
+    key = line.partition(":")[0]
+    (complaint,) = complaints(places, f"# first line\n{line}\n")
+    assert complaint["where"] == f"{places.config_file}:2"
+    assert complaint["key"] == key
+    assert said in complaint["message"]
+
+
+@promise("config.precedence")
+def test_flag_beats_environment_beats_drop_in_beats_file_beats_default(places: Places) -> None:
+    drop_ins = {
+        "20-late.yaml": "MCP_PORT: 3\nRPC_PORT: 9\n",
+        "10-early.yaml": "MCP_PORT: 2\nRPC_PORT: 2\n",
+    }
+    text = "MCP_PORT: 1\nRPC_PORT: 1\nMAX_SESSIONS: 1\n"
+    environ = {"EDGED_MCP_PORT": "4", "HOME": "/ignored"}
+
+    loaded = load(
+        places, text, drop_ins=drop_ins, environ=environ, flags=[("MCP_PORT", "5", "--mcp-port")]
+    )
+    assert loaded.config.mcp_port == 5
+    assert loaded.origins["MCP_PORT"] == "--mcp-port"
+
+    loaded = load(places, environ=environ)
+    assert loaded.config.mcp_port == 4
+    assert loaded.origins["MCP_PORT"] == "EDGED_MCP_PORT in the environment"
+
+    loaded = load(places)
+    assert (loaded.config.mcp_port, loaded.config.rpc_port) == (3, 9)
+    assert loaded.config.max_sessions == 1
+    assert loaded.origins["RPC_PORT"].endswith("20-late.yaml:2")
+    assert loaded.origins["LOG_LEVEL"] == "default"
+
+
+@promise("config.precedence")
+def test_a_key_with_nothing_after_it_has_its_default(places: Places) -> None:
+    assert load(places, "MCP_PORT:\nINSTRUMENTS:\n").config.mcp_port == 8767
+
+
+@promise("config.complaint")
+def test_an_unknown_key_is_complained_about_with_the_nearest(places: Places) -> None:
+    (complaint,) = complaints(places, "MCP_PORT: 1\nMCP_PRT: 2\n")
+    assert complaint["where"] == f"{places.config_file}:2"
+    assert "Did you mean MCP_PORT?" in complaint["message"]
+
+
+@promise("config.complaint")
+def test_an_unknown_variable_is_complained_about(places: Places) -> None:
+    (complaint,) = complaints(places, environ={"EDGED_mcp_port": "1"})
+    assert complaint["where"] == "EDGED_mcp_port in the environment"
+    assert "Did you mean MCP_PORT?" in complaint["message"]
+
+
+@promise("config.complaint")
+def test_everything_wrong_is_said_at_once(places: Places) -> None:
+    found = complaints(
+        places,
+        "MCP_PORT: x\nRPC_PORT: y\n",
+        drop_ins={"a.yaml": "[not, a, mapping]", "b.yaml": "A: [1\n"},
+        environ={"EDGED_TOOLS": "[a", "EDGED_LOG_LEVEL": "loud"},
+    )
+    assert len(found) == 6
+
+
+@promise("config.complaint")
+def test_a_key_that_stands_twice_is_refused_with_both_lines(places: Places) -> None:
+    (complaint,) = complaints(places, "MCP_PORT: 1\nRPC_PORT: 2\nMCP_PORT: 3\n")
+    assert complaint["where"] == f"{places.config_file}:3"
+    assert "first in line 1" in complaint["message"]
+
+
+def test_a_named_file_must_exist(places: Places, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="cannot be read"):
+        load_config(places=places, environ={}, file=tmp_path / "none.yaml")
+
+
+def test_relative_paths_start_from_the_file_that_names_them(places: Places) -> None:
+    config = load(places, "STATE_DIR: here\n").config
+    assert config.state_dir == places.config_file.parent / "here"
+    assert load(places, environ={"EDGED_STATE_DIR": "x"}).config.state_dir == Path.cwd() / "x"
+
+
+def test_data_follow_a_moved_state_directory_unless_set(places: Places) -> None:
+    assert load(places).config.data_dir == places.data_dir
+    assert load(places, environ={"EDGED_STATE_DIR": "/s"}).config.data_dir == Path("/s/data")
+    both = {"EDGED_STATE_DIR": "/s", "EDGED_DATA_DIR": "/d"}
+    assert load(places, environ=both).config.data_dir == Path("/d")
+
+
+def test_one_port_for_both_listeners_is_refused(places: Places) -> None:
+    (complaint,) = complaints(places, "MCP_PORT: 8766\n")
+    assert "must differ" in complaint["message"]
+    assert load(places, "MCP_PORT: 0\nRPC_PORT: 0\n").config.mcp_port == 0
+
+
+@promise("config.sim-discovers-nothing")
+def test_a_simulated_bench_looks_at_no_bus_unless_told(places: Places) -> None:
+    assert load(places).config.discovery == (Bus.USB, Bus.SERIAL, Bus.LAN)
+    assert load(places, is_simulated=True).config.discovery == ()
+    assert load(places, "DISCOVERY:\n", is_simulated=True).config.discovery == ()
+    assert load(places, "DISCOVERY: [usb]\n", is_simulated=True).config.discovery == (Bus.USB,)
+
+
+@promise("config.documented")
+def test_the_page_of_keys_is_what_the_table_says() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == configuration_page(), "make docs writes it anew"

@@ -1,0 +1,137 @@
+"""YAML from outside: what it means, where it stood, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.yaml_source import MAX_BYTES, YamlProblem, parse_scalar, parse_text, read_file
+from tests.promises import promise
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("12", 12),
+        ("-3", -3),
+        ("0x1F", 31),
+        ("0o17", 15),
+        ("017", 17),
+        ("1_000", "1_000"),
+        ("2.5", 2.5),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        ("true", True),
+        ("on", "on"),
+        ("off", "off"),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("~", None),
+        ("", None),
+        ("1:30", "1:30"),
+        ("2026-11-21", "2026-11-21"),
+        ("TCPIP::192.168.1.2::5025::SOCKET", "TCPIP::192.168.1.2::5025::SOCKET"),
+    ],
+)
+def test_plain_scalars_mean_what_yaml_1_2_says(text: str, meant: object) -> None:
+    value = parse_scalar(text)
+    assert value == meant
+    assert type(value) is type(meant)
+
+
+def test_quoted_scalars_are_texts() -> None:
+    assert parse_text("a: '12'\nb: \"true\"\nc: |\n  12\n").plain() == {
+        "a": "12",
+        "b": "true",
+        "c": "12\n",
+    }
+
+
+def test_values_know_their_lines() -> None:
+    value = parse_text("# head\nA: 1\n\nB:\n  - x\n  - y\n")
+    assert value.data["A"].line == 2
+    assert value.data["B"].line == 4
+    assert [item.line for item in value.data["B"].data] == [5, 6]
+
+
+@promise("config.hostile-file")
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("a: 1\na: 2\n", 2, "stands twice"),
+        ("a: &x 1\nb: *x\n", 1, "Anchors"),
+        ("a: !!python/object:os.system x\n", 1, "Tags"),
+        ("a: b\n---\nc: d\n", 2, "second document"),
+        ("a:\n  b: [1, 2\n", 3, "expected"),
+        ("a:\n\t- b\n", 2, "token"),
+        ("[" * 100_000, 1, "nested"),
+        ("- " * 5_000, 1, "nested"),
+        ("a: [" + "1," * 50_000 + "]", 1, "20000 values"),
+        ("? [a]\n: b\n", 1, "plain word"),
+        ("\x00", 0, "no YAML"),
+        ('a: "\\ud800"', 1, "surrogate"),
+        ("a" * (MAX_BYTES + 1), 0, "longer"),
+    ],
+)
+def test_hostile_text_is_refused_with_its_line(text: str, line: int, said: str) -> None:
+    with pytest.raises(YamlProblem) as caught:
+        parse_text(text)
+    assert said in caught.value.message
+    assert caught.value.line == line
+
+
+@promise("config.hostile-file")
+def test_the_alias_bomb_of_old_is_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join(lines))
+    with pytest.raises(YamlProblem, match="Anchors"):
+        read_file(path)
+
+
+@promise("config.hostile-file")
+def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(50 * 1024 * 1024)
+    with pytest.raises(YamlProblem, match="larger than"):
+        read_file(path)
+
+
+def test_a_file_that_is_no_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "latin1.yaml"
+    path.write_bytes("a: 1\nb: Gerät\n".encode("latin-1"))
+    with pytest.raises(YamlProblem, match="UTF-8") as caught:
+        read_file(path)
+    assert caught.value.line == 2
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(YamlProblem, match="cannot be read"):
+        read_file(tmp_path)
+
+
+def test_an_empty_file_is_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "empty.yaml"
+    path.write_text("# nothing\n")
+    assert read_file(path).data is None
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=100, deadline=None)
+def test_any_text_is_a_value_or_a_problem(text: str) -> None:
+    with contextlib.suppress(YamlProblem):
+        parse_text(text).plain()
+
+
+@given(st.text(alphabet="[]{}:,-?&*!|>'\"%@` \n\t#ab1" + string.digits, max_size=120))
+@settings(max_examples=100, deadline=None)
+def test_any_pile_of_indicators_is_a_value_or_a_problem(text: str) -> None:
+    with contextlib.suppress(YamlProblem):
+        parse_text(text).plain()
