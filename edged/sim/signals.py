@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -12,7 +11,7 @@ from typing import Final
 __all__ = ["SILENCE", "Shape", "Wave", "sample"]
 
 LONGEST_TILE: Final = 16_384
-"""Points computed one by one; a longer trace repeats them, a whole number of periods long."""
+"""Values computed one by one; a longer trace repeats them."""
 
 
 class Shape(enum.Enum):
@@ -67,17 +66,19 @@ SILENCE: Final = Wave(shape=Shape.DC)
 
 def sample(
     wave: Wave, *, points: int, interval_s: float, start_s: float, noise_v: float, random: Random
-) -> Sequence[float]:
-    """Volts of a stretch of ``wave``, at most ``LONGEST_TILE`` points of it.
+) -> tuple[list[float], int]:
+    """Volts of a stretch of ``wave``: values, and for how many points each of them holds.
 
-    Where the stretch is longer, the points returned cover a whole number of periods and repeat
-    (point ``i`` is ``i`` modulo their number): a million points cost as little as a few thousand.
+    Of a long stretch only a whole number of periods is computed, at most ``LONGEST_TILE`` values;
+    the rest repeats it, so that a million points cost as little as a few thousand.
     """
-    count = points
     step = wave.hertz * interval_s
+    count, held = points, 1
     if points > LONGEST_TILE:
-        periods = max(1, math.floor(LONGEST_TILE * step))
-        count = min(LONGEST_TILE, max(1, round(periods / step))) if step else LONGEST_TILE
-    first = start_s * wave.hertz
+        period = 1 / step if step > 0 else float(LONGEST_TILE)
+        held = max(1, math.ceil(period / LONGEST_TILE))
+        periods = max(1, math.floor(LONGEST_TILE * held / period))
+        count = max(1, min(math.ceil(points / held), round(periods * period / held)))
+    first, each = start_s * wave.hertz, step * held
     level, gauss = wave.level, random.gauss
-    return [level(first + i * step) + gauss(0.0, noise_v) for i in range(count)]
+    return [level(first + i * each) + gauss(0.0, noise_v) for i in range(count)], held
