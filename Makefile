@@ -1,0 +1,120 @@
+# `make` shows the targets. Everything is made in .venv and .venv-clients; nothing is installed
+# outside of this directory. uv makes it faster where it is on PATH, and is never needed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+# Running under another project's environment must not leak into ours.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+APT_RUN := git make python3-venv libusb-1.0-0
+VENV := .venv
+PY := $(VENV)/bin/python
+UV := $(shell command -v uv 2>/dev/null)
+# The first interpreter that is new enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
+	done; true)
+MCP_URL ?= http://127.0.0.1:8767/mcp
+CLIENTS := mcp1
+PATHS := edged tests $(wildcard sdk_wrappers)
+
+.PHONY: help run test check lint format types smoke clients docs lock clean
+
+help: ## show this table
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## set up, then run the engine on a simulated bench, ready for curl and MCP clients
+	@echo "MCP endpoint:  $(MCP_URL)"
+	@echo "Try it:        make smoke        (in another terminal)"
+	@echo "Look at it:    $(VENV)/bin/edged status --state-dir var"
+	@echo "Stop it:       Ctrl-C"
+	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
+
+test: $(VENV)/.ok clients ## set up, then run the test suite
+	$(PY) -m pytest -q $(ARGS)
+
+check: lint test ## lint, then test: what CI runs
+
+lint: $(VENV)/.ok ## ruff, mypy for linux and win32, import contracts; changes nothing
+	$(VENV)/bin/ruff check $(PATHS)
+	$(VENV)/bin/ruff format --check $(PATHS)
+	$(MAKE) types
+	$(VENV)/bin/lint-imports --no-cache > .lint-imports.txt || { cat .lint-imports.txt; exit 1; }
+	@tail -n 2 .lint-imports.txt && rm -f .lint-imports.txt
+
+types: $(VENV)/.ok
+	$(VENV)/bin/mypy --platform linux
+	$(VENV)/bin/mypy --platform win32
+
+format: $(VENV)/.ok ## ruff's fixes and format
+	$(VENV)/bin/ruff check --fix $(PATHS)
+	$(VENV)/bin/ruff format $(PATHS)
+
+smoke: ## curl against a running engine: initialize, tools/list, one call
+	@MCP_URL=$(MCP_URL) bash tests/smoke.sh
+
+docs: $(VENV)/.ok ## write anew what is generated in docs/
+	$(VENV)/bin/edged config --markdown > docs/configuration.md
+
+clients: $(CLIENTS:%=.venv-clients/%/.ok)
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) .venv-clients build dist *.egg-info var .coverage* .mypy_cache .ruff_cache \
+		.pytest_cache .hypothesis .import_linter_cache
+	find edged tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environments. A stamp is younger than what it was made from.
+
+$(VENV)/.run: setup.cfg pyproject.toml requirements.lock
+	@$(call make-venv,$(VENV))
+	@$(call install,$(VENV),requirements.lock)
+	@$(call install-edged)
+	@touch $@
+
+$(VENV)/.ok: $(VENV)/.run requirements-dev.lock
+	@$(call install,$(VENV),requirements-dev.lock)
+	@touch $@
+
+.venv-clients/%/.ok: tests/clients/requirements-%.txt
+	@$(call make-venv,$(@D))
+	@$(call install,$(@D),$<)
+	@touch $@
+
+# Made anew when its interpreter does not start (a moved tree, an upgraded python).
+define make-venv
+if ! $(1)/bin/python -c '' 2>/dev/null; then \
+	echo "making $(1)"; \
+	if [ -z "$(PYTHON)" ]; then echo "edged needs Python 3.11 or newer." >&2; exit 1; fi; \
+	rm -rf $(1); mkdir -p $(dir $(1)); \
+	if [ -n "$(UV)" ]; then "$(UV)" venv -q --python "$$(command -v $(PYTHON))" $(1); \
+	elif $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(1); \
+	else \
+		echo "Python's venv module is not complete. On Debian:" >&2; \
+		echo "  sudo apt install $(APT_RUN)" >&2; exit 1; \
+	fi; \
+fi
+endef
+
+define install
+echo "installing $(2) into $(1)"; \
+if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --require-hashes -r $(2); \
+else $(1)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(2); fi
+endef
+
+define install-edged
+if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(PY) --no-deps -e .; \
+else $(PY) -m pip install -q --disable-pip-version-check --no-deps -e .; fi
+endef
+
+# For maintainers, with uv: pin everything anew.
+COMPILE = uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+define pin
+{ head -n 1 $(1); $(COMPILE) $(2); } > $(1).new && mv $(1).new $(1)
+endef
+lock:
+	$(call pin,requirements.lock,setup.cfg --upgrade)
+	$(call pin,requirements-dev.lock,setup.cfg --upgrade --extra dev -c requirements.lock)
+	for client in tests/clients/requirements-*.txt; do \
+		$(call pin,$$client,--upgrade <(sed -n '1s/.* from: //p' $$client)); done
