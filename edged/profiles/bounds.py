@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from edged.profiles.model import Bound, Parameter, ParameterType, Scalar
 
-__all__ = ["NarrowedBound", "effective_bound", "labels", "narrowed", "tighter", "widest_bound"]
+__all__ = [
+    "NarrowedBound",
+    "effective_bound",
+    "labels",
+    "narrowed",
+    "own_bound",
+    "possible_values",
+    "tighter",
+    "widest_bound",
+]
 
 _MOST_VALUES = 1_000
 """An integer parameter with more values than this is not walked to find the widest bound."""
@@ -78,13 +87,13 @@ def widest_bound(
         asked = parameters.get(other)
         if asked is None or (other in optional and asked.default is None):
             continue  # it may be absent, and then only the parameter's own bound holds
-        possible = _possible_values(asked)
+        possible = possible_values(asked)
         if possible and set(possible) <= set(cases):
             bound = tighter(bound, _wider([cases[value] for value in possible]))
     return bound
 
 
-def _possible_values(parameter: Parameter) -> list[Scalar]:
+def possible_values(parameter: Parameter) -> list[Scalar]:
     """Every value that a caller may give; empty when they cannot be listed."""
     if parameter.type is ParameterType.BOOL:
         return [False, True]

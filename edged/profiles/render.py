@@ -153,7 +153,10 @@ def _filled(
     if isinstance(wire, bool):
         wire = int(wire)
     if isinstance(wire, str):
-        return _quoted(wire, hole) if hole.format == "q" else _bare(wire, hole)
+        if hole.format == "q":
+            return _quoted(wire, hole)
+        # A wire value is the profile's own text, and may be '"VOLT:DC"'; a caller's may not.
+        return _bare(wire, hole) if wire == value else _mapped(wire, hole)
     if isinstance(wire, float) and not math.isfinite(wire):
         _refuse(hole, repr(wire), "is not a finite number")
     if isinstance(wire, int) and wire.bit_length() > _MOST_BITS:
@@ -182,6 +185,11 @@ def _bare(text: str, hole: Hole) -> str:
     block = text.find("#")
     if block >= 0 and text[block + 1 : block + 2].isdigit():
         _refuse(hole, text, "holds the head of a binary block")
+    return text
+
+
+def _mapped(text: str, hole: Hole) -> str:
+    _refuse_control(text, hole)
     return text
 
 

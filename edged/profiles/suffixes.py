@@ -54,15 +54,13 @@ _PREFIXES: Final = {
 """Prefix → power of ten."""
 
 
-def number_with_suffix(
-    text: str, unit: str = "", *, takes_bare_prefix: bool = True
-) -> float | None:
+def number_with_suffix(text: str, unit: str = "", *, is_strict: bool = False) -> float | None:
     """The number that a text means, in the base unit.
 
     Args:
         text: one number with or without suffix, blanks around and between allowed.
         unit: the unit that is expected; its own spelling counts as a unit before anything else.
-        takes_bare_prefix: whether ``10k`` counts, without any unit.
+        is_strict: take no other unit than ``unit``, and no prefix without one (``10k``).
 
     Returns:
         ``None`` when it is no number, has a suffix that nobody knows, or is too large for a float.
@@ -70,7 +68,7 @@ def number_with_suffix(
     match = _WITH_SUFFIX.fullmatch(text.strip())
     if match is None:
         return None
-    power = _power(match.group(2), unit.lower(), takes_bare_prefix=takes_bare_prefix)
+    power = _power(match.group(2), unit.lower(), is_strict=is_strict)
     if power is None:
         return None
     # In decimal, because 4.7m must be the float 0.0047 and not one beside it.
@@ -78,17 +76,17 @@ def number_with_suffix(
     return value if math.isfinite(value) else None
 
 
-def _power(suffix: str, unit: str, *, takes_bare_prefix: bool) -> int | None:
+def _power(suffix: str, unit: str, *, is_strict: bool) -> int | None:
     """The power of ten that a suffix means, or ``None`` when nobody knows it."""
-    known = {unit, *_UNITS} if unit else _UNITS
+    known = frozenset({unit} - {""}) if is_strict else _UNITS | {unit}
     if not suffix or suffix.lower() in known:
         return 0
     for prefix, power in _PREFIXES.items():
         rest = suffix.removeprefix(prefix).lower()
         if not suffix.startswith(prefix):
             continue
-        if rest in known:
+        if rest and rest in known:
             return -3 if prefix == "M" and rest in _MILLI_UNITS else power
-        if not rest and takes_bare_prefix and prefix != "MA":
+        if not (rest or is_strict) and prefix != "MA":
             return power
     return None

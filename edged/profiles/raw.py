@@ -1,0 +1,251 @@
+"""Raw SCPI → the profile command that it is, however it is spelled: for limits on send_scpi.
+
+Long and short forms, numeric suffixes left out, optional nodes added or dropped, compound lines
+with path memory, odd spacing, units in numbers, channel lists. A spelling that has the header of a
+command and arguments that nobody can read is that command still, and not certain: the caller
+refuses it where the owner set limits.
+
+Some values do not stand in a line: the channel that was selected before, or a suffix left out, by
+which some instruments mean the selected channel (Rigol DP800) and not the first. ``readings`` then
+holds every possibility, and all of them must be allowed.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from edged.profiles.bounds import possible_values
+from edged.profiles.model import Command, Profile, Scalar
+from edged.profiles.raw_values import value_choices
+from edged.profiles.scpi_line import Message, classify, is_query, messages, split_compound
+from edged.profiles.scpi_words import FIRST_HOLE, Captures, match_argument, match_header
+from edged.profiles.template import Hole, Optional, Part, Text, optional_names, parse_template
+
+__all__ = ["RawMatch", "RawPart", "classify", "identify", "is_query", "split_compound"]
+
+MAX_LINE: Final = 16_384
+"""Characters of a line that is judged."""
+
+MAX_MESSAGES: Final = 64
+"""Messages of a line that is judged."""
+
+_MOST_READINGS: Final = 64
+"""More possibilities than this are as good as unknown."""
+
+_MOST_VARIANTS: Final = 4
+"""Optional parts of a template that are tried in every combination; beyond: all or none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawMatch:
+    """One command that a message may be.
+
+    Attributes:
+        readings: the values that it may carry, likeliest first; every one must be allowed.
+        unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
+        is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
+    """
+
+    command: Command
+    readings: tuple[Mapping[str, Scalar], ...]
+    unknown: frozenset[str] = frozenset()
+    is_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawPart:
+    """One message of a line; ``matches`` are the commands that it may be, likeliest first.
+
+    All of them must be allowed for the line to be; no match: the profile does not know it.
+    """
+
+    text: str
+    is_query: bool
+    matches: tuple[RawMatch, ...] = ()
+
+    @property
+    def command(self) -> Command | None:
+        """The likeliest command."""
+        return self.matches[0].command if self.matches else None
+
+    @property
+    def values(self) -> Mapping[str, Scalar]:
+        """The likeliest values of the likeliest command; labels, not wire values."""
+        return self.matches[0].readings[0] if self.matches else {}
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is known, and every value in it is."""
+        return bool(self.matches) and all(match.is_certain for match in self.matches)
+
+
+def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
+    """What a line would do, message by message; never raises.
+
+    A line that is too long to be judged in bounded time is one part that nobody knows.
+    """
+    if len(line) > MAX_LINE:
+        return (RawPart(text=line[:80], is_query="?" in line),)
+    found = list(itertools.islice(messages(line), MAX_MESSAGES + 1))
+    if len(found) > MAX_MESSAGES:
+        return (RawPart(text=line[:80], is_query=is_query(line)),)
+    return tuple(
+        RawPart(
+            text=message.text, is_query=message.is_query, matches=_commands_of(profile, message)
+        )
+        for message in found
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranked:
+    """A match, and 0 for the template's own nodes or 1 where optional ones came or went."""
+
+    rank: int
+    match: RawMatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spelling:
+    """One message of a template with its optional parts decided; ``holes`` are names by number."""
+
+    message: Message
+    holes: tuple[str, ...]
+
+
+def _commands_of(profile: Profile, message: Message) -> tuple[RawMatch, ...]:
+    """The commands that a message may be: certain ones, or where there are none, all."""
+    headers = [message.nodes]
+    if message.path:
+        # Some instruments keep the path of a compound line, some start from the root: judge both.
+        headers.insert(0, message.path + message.nodes)
+    found = [match for nodes in headers for match in _nearest(profile, message, nodes)]
+    certain = [match for match in found if match.is_certain]
+    by_name: dict[str, RawMatch] = {}
+    for match in certain or found:
+        known = by_name.setdefault(match.command.name, match)
+        if known is not match and known.readings != match.readings:
+            # Two lines of one command, or two paths: all their readings must be allowed.
+            others = tuple(other for other in match.readings if other not in known.readings)
+            by_name[match.command.name] = replace(
+                known,
+                readings=known.readings + others,
+                unknown=known.unknown | match.unknown,
+            )
+    return tuple(by_name.values())
+
+
+def _nearest(profile: Profile, message: Message, nodes: tuple[str, ...]) -> list[RawMatch]:
+    """The certain matches of a header with the fewest nodes added or dropped; or all matches."""
+    found = sorted(_matches(profile, message, nodes), key=lambda ranked: ranked.rank)
+    certain = [ranked for ranked in found if ranked.match.is_certain]
+    return [ranked.match for ranked in certain if ranked.rank == certain[0].rank] or [
+        ranked.match for ranked in found
+    ]
+
+
+def _matches(profile: Profile, message: Message, nodes: tuple[str, ...]) -> Iterator[_Ranked]:
+    for command in profile.commands.values():
+        for template in command.scpi:
+            for spelling in _spellings(template):
+                if spelling.message.is_query != message.is_query:
+                    continue
+                header = match_header(spelling.message.nodes, nodes)
+                if header is not None:
+                    captures, rank = header
+                    yield _Ranked(rank=rank, match=_judged(command, spelling, message, captures))
+
+
+def _judged(command: Command, spelling: _Spelling, message: Message, header: Captures) -> RawMatch:
+    """A message whose header is the command's, with its arguments read."""
+    captures: Captures | None = dict(header)
+    known, written = spelling.message.arguments, message.arguments
+    for template, raw in itertools.zip_longest(known, written):
+        if template is None or captures is None:
+            captures = None
+            break
+        if raw is None:
+            continue
+        found = match_argument(template, raw)
+        captures = None if found is None else captures | found
+    is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
+    if captures is None or is_short:
+        names = frozenset(command.parameters)
+        return RawMatch(command=command, readings=({},), unknown=names, is_certain=False)
+    return _read(command, spelling, captures)
+
+
+def _are_holes(arguments: tuple[str, ...]) -> bool:
+    return all(any(ord(mark) >= FIRST_HOLE for mark in argument) for argument in arguments)
+
+
+def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch:
+    """Values for the captured texts, and the possibilities of those that do not stand there."""
+    choices: dict[str, list[Scalar]] = {}
+    unknown: set[str] = set()
+    texts: dict[str, str | None] = {}
+    for number, text in captures.items():
+        name = spelling.holes[number]
+        if name in texts and texts[name] != text:
+            unknown.add(name)
+        texts[name] = text
+    may_lack = optional_names(command.scpi)
+    for name, parameter in command.parameters.items():
+        if name in texts:
+            choices[name] = value_choices(parameter, texts[name])
+        elif name not in may_lack:
+            choices[name] = possible_values(parameter)
+    unknown |= {name for name, values in choices.items() if not values}
+    known = {name: values for name, values in choices.items() if name not in unknown}
+    readings = itertools.islice(itertools.product(*known.values()), _MOST_READINGS + 1)
+    combined = tuple(dict(zip(known, values, strict=True)) for values in readings)
+    if len(combined) > _MOST_READINGS:
+        unknown |= {name for name, values in known.items() if len(values) > 1}
+        combined = combined[:1]
+    return RawMatch(
+        command=command,
+        readings=combined,
+        unknown=frozenset(unknown),
+        is_certain=not unknown,
+    )
+
+
+@functools.lru_cache(maxsize=8192)
+def _spellings(template: str) -> tuple[_Spelling, ...]:
+    """Every message of a template, with each combination of its optional parts."""
+    parts = parse_template(template)
+    optional = [index for index, part in enumerate(parts) if isinstance(part, Optional)]
+    if len(optional) <= _MOST_VARIANTS:
+        kept = [
+            frozenset(chosen)
+            for count in range(len(optional), -1, -1)
+            for chosen in itertools.combinations(optional, count)
+        ]
+    else:
+        kept = [frozenset(optional), frozenset()]
+    return tuple(
+        spelling
+        for chosen in kept
+        for spelling in _spelled(
+            [part for index, part in enumerate(parts) if index not in optional or index in chosen]
+        )
+    )
+
+
+def _spelled(parts: list[Part]) -> Iterator[_Spelling]:
+    text = ""
+    holes: list[str] = []
+    for part in parts:
+        for piece in part.parts if isinstance(part, Optional) else (part,):
+            match piece:
+                case Text(literal):
+                    text += literal
+                case Hole(name):
+                    text += chr(FIRST_HOLE + len(holes))
+                    holes.append(name)
+    for message in messages(text):
+        yield _Spelling(message=message, holes=tuple(holes))
