@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--single-session",
         action="append",
         default=[],
-        metavar="NAME",
+        metavar="NAME,…",
         help="NAME takes one connection at a time",
     )
     parser.add_argument("--byte-log", type=Path, metavar="FILE", help="every byte as JSON lines")
@@ -110,17 +110,18 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
         name: _number("latency-ms", text)
         for name, text in _pairs("latency-ms", arguments.latency_ms)
     }
+    single = {name for entry in arguments.single_session for name in entry.split(",") if name}
     orders = tuple(
         replace(
             order,
             port=ports.get(order.name, 0),
             latency_ms=latencies.get(order.name),
-            is_single_session=order.name in arguments.single_session,
+            is_single_session=order.name in single,
         )
         for order in parse_orders(arguments.instruments)
     )
     known = {order.name for order in orders}
-    for name in (*(ports.keys() - {"control"}), *latencies, *arguments.single_session):
+    for name in (*(ports.keys() - {"control"}), *latencies, *single):
         if name not in known:
             raise Invalid(f"A flag speaks of {name}, which --instruments does not name.")
     return SimOptions(

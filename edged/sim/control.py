@@ -148,7 +148,8 @@ async def _log(bench: Bench, params: Params) -> object:
     entries = bench.log.entries(instrument=instrument, since=since, limit=max(1, limit))
     return {
         "entries": [entry.as_json(most_bytes=SHOWN_BYTES) for entry in entries],
-        "next": entries[-1].seq if entries else max(since, bench.log.last),
+        "next": entries[-1].seq if entries else since,
+        "last": bench.log.last,
     }
 
 
