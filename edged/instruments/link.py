@@ -1,16 +1,23 @@
 """The seam to a wire: what an actor needs of a connection, whatever carries it.
 
 A ``Link`` moves bytes for one line. It is used by one thread, the actor's, but for ``preempt``,
-which any thread may call. ``visa_link.py`` is the real one; ``tests/bench`` has one that plays a
-script. Every failure is one of the three errors below: whatever pyvisa, pyserial, pyusb or a socket
-raised has been translated here, because each raises differently (shared/facts/visa-and-hotplug.md).
+which any thread may call. ``visa_link.py`` has the real ones; ``tests/bench`` has one that plays a
+script. Every failure is one of the errors below: whatever pyvisa, pyserial, pyusb or a socket
+raised has been translated by the link, because each of them raises differently.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Link", "LinkError", "LinkLost", "LinkPreempted", "LinkTimeout"]
+__all__ = [
+    "Link",
+    "LinkError",
+    "LinkGarbled",
+    "LinkLost",
+    "LinkPreempted",
+    "LinkTimeout",
+]
 
 
 class LinkError(Exception):
@@ -25,19 +32,31 @@ class LinkLost(LinkError):
     """The connection is gone: refused, reset, closed by the peer, unplugged."""
 
 
+class LinkGarbled(LinkError):
+    """More came than any answer can be, or not in the form that was asked for."""
+
+
 class LinkPreempted(LinkError):
-    """``preempt`` was called while waiting; what was asked for may still come."""
+    """``preempt`` was called for the work in hand; what was asked for may still come."""
 
 
 class Link(Protocol):
     """One connection to one line.
 
     All times are seconds from the moment of the call. After any ``LinkError`` only ``close``,
-    ``clear`` and ``open`` may be called; the actor decides which by ``recovery.py``.
+    ``clear``, ``open`` and ``begin`` may be called; the actor decides which by ``recovery.py``.
+
+    Pre-emption goes by ticket, so that one which arrives late cannot hit the next piece of work:
+    the actor numbers its work upwards, ``begin`` names the one in hand, and ``preempt`` counts
+    only for that one and those before it.
     """
 
     def open(self, timeout_s: float) -> None:
         """Connect; returns connected or raises. On a raw socket success proves nothing yet."""
+        ...
+
+    def begin(self, ticket: int) -> None:
+        """From here on the link works for ``ticket``; tickets only grow. Keeps nothing waiting."""
         ...
 
     def write(self, data: bytes, timeout_s: float) -> None:
@@ -53,21 +72,29 @@ class Link(Protocol):
         ...
 
     def pending(self) -> bytes:
-        """Bytes that had come unasked and are now thrown away; never waits."""
+        """Bytes that had come unasked and are now thrown away; never waits.
+
+        Raises:
+            LinkLost: the peer has closed or reset the connection, seen without a byte being sent.
+        """
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass on the actor's thread; ``preempt`` ends it like any other wait."""
         ...
 
     def clear(self, timeout_s: float) -> bool:
         """Device clear, where the protocol has one that works; False where it has not."""
         ...
 
-    def preempt(self) -> None:
-        """Make a wait in progress, or the next one, end with ``LinkPreempted``. Any thread."""
-        ...
-
-    def reset_preempt(self) -> None:
-        """Forget an earlier ``preempt``; called by the actor once it has seen it."""
+    def preempt(self, ticket: int) -> None:
+        """Make waits for ``ticket`` end with ``LinkPreempted``, now or when begun. Any thread."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; never raises, never waits long; may be called twice."""
+        """Let go of the connection; never raises, never waits long; may be called twice."""
+        ...
+
+    def release(self) -> None:
+        """Let go of everything for good; ``preempt`` is without effect from here on."""
         ...

@@ -1,0 +1,308 @@
+"""One thread a line: takes jobs from the mailbox, has the line serve them, and is pre-empted.
+
+Everything here but ``_run`` belongs to the event loop's thread. The two sides meet in the mailbox,
+in ``_serving`` (written by the thread, read by the loop) and in ``Link.preempt``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from edged.clock import Clock
+from edged.errors import ErrorCode, Failed
+from edged.instruments.address import Address
+from edged.instruments.conversation import Conversation, lines_conversation
+from edged.instruments.line import NOBODY, Line, LineReport, Tenant
+from edged.instruments.link import Link
+from edged.instruments.mailbox import Job, Mailbox, Priority
+from edged.instruments.recovery import LineState, cleaning_for
+from edged.instruments.trace import Exchange, Trace
+
+__all__ = ["Actor"]
+
+OVERTIME_S: Final = 0.25
+"""A job on the wire ends itself at its deadline; so much later its waiter is told without it."""
+RELEASE_S: Final = 0.5
+"""What ``on_release`` may take of a stop."""
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+
+class Actor:
+    """The owner of one line."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        link: Link,
+        clock: Clock,
+        is_same_unit: Callable[[str, str], bool],
+        report: Callable[[Actor, LineReport], None],
+    ) -> None:
+        """Make a line that is not connected to anything yet.
+
+        Args:
+            is_same_unit: whether two ``*IDN?`` answers come from one unit.
+            report: told on the event loop when the known unit is lost, back, or another one.
+        """
+        self.address = address
+        self._link = link
+        self._clock = clock
+        self._report_to = report
+        self._loop = asyncio.get_running_loop()
+        self._mailbox = Mailbox()
+        self._trace = Trace(clock)
+        self._line = Line(
+            name=address.text,
+            link=link,
+            clock=clock,
+            trace=self._trace,
+            cleaning=cleaning_for(address.transport),
+            is_same_unit=is_same_unit,
+            report=self._hand_up,
+        )
+        # Numbers of what the thread does, in that order; pre-emption goes by them.
+        self._tickets = itertools.count(1)
+        # What the thread works for now: its ticket, and the job if there is one.
+        self._serving: tuple[int, Job | None] | None = None
+        self._is_stopping = False
+        self._release_by = 0.0
+        # Set on the loop by the thread's last act.
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(
+            target=self._run, name=f"edged-line-{address.text}"[:64], daemon=True
+        )
+
+    @property
+    def state(self) -> LineState:
+        """Where the line is, as of now; any thread may ask."""
+        return self._line.state
+
+    @property
+    def reason(self) -> str:
+        """Why it is not ready; empty while it is."""
+        return self._line.reason
+
+    @property
+    def tenant(self) -> Tenant:
+        """Who is known to live here."""
+        return self._line.tenant
+
+    @property
+    def openings(self) -> int:
+        """How often the line has been opened."""
+        return self._line.openings
+
+    @property
+    def is_stopped(self) -> bool:
+        """True once ``stop`` has been called."""
+        return self._is_stopping
+
+    def start(self) -> None:
+        """Let the thread run; nothing is connected before the first job."""
+        self._thread.start()
+
+    def settle(self, tenant: Tenant) -> None:
+        """Say who lives here from now on; jobs meant for another unit fail from now on."""
+        self._line.tenant = tenant
+        if tenant.number:
+            self._mailbox.nudge()
+
+    def vacate(self) -> None:
+        """Nobody is known here any more; the connection is let go of."""
+        self._line.tenant = NOBODY
+        self._mailbox.nudge()
+
+    def look(self) -> None:
+        """Have an idle line noticed whether its peer has left; sends nothing to it."""
+        if self._serving is None and len(self._mailbox) == 0:
+            self._mailbox.nudge()
+
+    def exchanges(self) -> list[Exchange]:
+        """The last exchanges, oldest first."""
+        return self._trace.exchanges()
+
+    async def converse(
+        self,
+        make: Callable[[], Conversation[T]],
+        *,
+        unit: int,
+        priority: Priority,
+        timeout_s: float,
+        name: str,
+    ) -> T:
+        """Hold a conversation on the line, in its turn. See ``Instrument.converse``.
+
+        Args:
+            unit: number of the unit this is meant for; 0 is whoever answers.
+        """
+        job = self._job(make, unit=unit, priority=priority, timeout_s=timeout_s, name=name)
+        if self._is_stopping:
+            raise self._closed(job)
+        self._mailbox.put(job)
+        if priority is Priority.SAFE:
+            self._make_way()
+        timer = self._loop.call_later(timeout_s, self._expire, job)
+        try:
+            result: T = await job.future
+        except asyncio.CancelledError:
+            self._withdraw(job)
+            raise
+        finally:
+            timer.cancel()
+        return result
+
+    async def stop(self, timeout_s: float) -> bool:
+        """End the thread: what is on the wire is pre-empted, what waits fails, last words are said.
+
+        Returns:
+            False when the thread sits in a call that cannot be woken and was left behind (it is a
+            daemon thread and ends with that call).
+        """
+        self._is_stopping = True
+        self._line.is_stopping = True
+        self._release_by = self._clock.monotonic() + min(RELEASE_S, timeout_s)
+        for job in self._mailbox.drain():
+            job.fail(self._closed(job))
+        serving = self._serving
+        if serving is not None:
+            self._link.preempt(serving[0])
+        self._mailbox.nudge()
+        if not self._thread.is_alive():
+            self._link.release()
+            return True
+        try:
+            await asyncio.wait_for(self._ended.wait(), timeout_s)
+        except TimeoutError:
+            log.warning("line_thread_left_behind", line=self.address.text, state=self.state.value)
+            return False
+        self._thread.join(1.0)
+        self._link.release()
+        return True
+
+    # The thread
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            job = self._mailbox.take(self._line.idle_s())
+            if job is None:
+                self._heal()
+            else:
+                self._serve(job)
+        tenant = self._line.tenant
+        release = lines_conversation(tenant.connection.on_release, tenant.connection)
+        self._line.release(next(self._tickets), release, self._release_by)
+        self._post(self._ended.set)
+
+    def _serve(self, job: Job) -> None:
+        ticket = next(self._tickets)
+        self._serving = (ticket, job)
+        # A stop or a safe job that came before the line above did not see this job on the wire and
+        # has pre-empted nothing: it is looked for here.
+        if self._is_stopping:
+            job.fail(self._closed(job))
+        elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
+            self._mailbox.put_back(job)
+        else:
+            self._line.serve(job, ticket)
+        self._serving = None
+
+    def _heal(self) -> None:
+        ticket = next(self._tickets)
+        self._serving = (ticket, None)
+        if not self._mailbox.has_safe() and not self._is_stopping:
+            self._line.heal(ticket)
+        self._serving = None
+
+    def _hand_up(self, report: LineReport) -> None:
+        self._post(lambda: self._report_to(self, report))
+
+    def _post(self, function: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            # The loop has been closed: nobody is left to hear it.
+            return
+
+    # Small things of the loop's side
+
+    def _job(
+        self,
+        make: Callable[[], Conversation[Any]],
+        *,
+        unit: int,
+        priority: Priority,
+        timeout_s: float,
+        name: str,
+    ) -> Job:
+        return Job(
+            make=make,
+            priority=priority,
+            name=name,
+            deadline=self._clock.monotonic() + timeout_s,
+            unit=unit,
+            future=self._loop.create_future(),
+            loop=self._loop,
+        )
+
+    def _make_way(self) -> None:
+        """Free the wire for a safe job, unless another safe job is on it."""
+        serving = self._serving
+        if serving is None:
+            return
+        ticket, job = serving
+        if job is None or job.priority is not Priority.SAFE:
+            self._link.preempt(ticket)
+
+    def _withdraw(self, job: Job) -> None:
+        """Nobody waits for this job any more."""
+        job.is_withdrawn = True
+        if self._mailbox.withdraw(job):
+            return
+        serving = self._serving
+        if serving is not None and serving[1] is job:
+            self._link.preempt(serving[0])
+
+    def _expire(self, job: Job) -> None:
+        """A job's time is over: one that waits is taken out, one on the wire ends itself."""
+        if not self._mailbox.withdraw(job):
+            self._loop.call_later(OVERTIME_S, self._expire_serving, job)
+        else:
+            job.fail(
+                Failed(
+                    f"{job.name} was not sent: the line to {self.address.text} was taken by other "
+                    "work until its time was over.",
+                    code=ErrorCode.TIMEOUT,
+                    data={"address": self.address.text, "line_state": self.state.value},
+                )
+            )
+
+    def _expire_serving(self, job: Job) -> None:
+        """The line sits in a call that outlasts the job's deadline: not all can be woken."""
+        if job.future.done():
+            return
+        self._withdraw(job)
+        job.fail(
+            Failed(
+                f"{self.address.text} did not answer in time.",
+                code=ErrorCode.TIMEOUT,
+                data={"address": self.address.text, "line_state": self.state.value},
+                sent=job.sent,
+            )
+        )
+
+    def _closed(self, job: Job) -> Failed:
+        return Failed(
+            f"{job.name} was not sent: the line to {self.address.text} is being closed.",
+            code=ErrorCode.DISCONNECTED,
+            data={"address": self.address.text},
+        )

@@ -1,0 +1,108 @@
+"""Addresses of instruments: VISA resource strings, taken apart far enough to compare and to route.
+
+Owners, pyvisa-py and NI-VISA spell one address in several ways (board number left out, USB ids in
+decimal or hexadecimal, NUL bytes in serial numbers); ``Address.key`` is the same for all of them.
+Nothing here connects to anything.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import ErrorCode, Invalid
+
+__all__ = ["Address", "Transport", "parse_address"]
+
+_INTERFACE: Final = re.compile(r"(TCPIP|USB|ASRL|GPIB|PRLGX-TCPIP|PRLGX-ASRL|VICP)(.*)", re.I)
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f]")
+
+
+class Transport(enum.StrEnum):
+    """What carries the bytes."""
+
+    SOCKET = "socket"
+    VXI11 = "vxi11"
+    HISLIP = "hislip"
+    USBTMC = "usbtmc"
+    SERIAL = "serial"
+    GPIB = "gpib"
+    PROLOGIX = "prologix"
+    OTHER = "other"
+
+    @property
+    def is_plugged(self) -> bool:
+        """True where the bus itself tells that a device has left (USB, serial)."""
+        return self in {Transport.USBTMC, Transport.SERIAL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """One resource string.
+
+    Attributes:
+        text: as its owner wrote it, without control characters; this is what VISA gets.
+        key: canonical form, for comparing only.
+    """
+
+    text: str
+    key: str
+    transport: Transport
+
+
+def parse_address(text: str) -> Address:
+    """Take a resource string apart.
+
+    Raises:
+        Invalid: BAD_CONFIG, when this is no VISA resource string.
+    """
+    cleaned = _UNPRINTABLE.sub("", text)
+    head, *rest = cleaned.split("::")
+    match = _INTERFACE.fullmatch(head)
+    if match is None or not rest or not all(rest):
+        raise Invalid(
+            f"{cleaned[:200]!r} is not a VISA resource string.",
+            code=ErrorCode.BAD_CONFIG,
+            data={"address": cleaned[:200]},
+            remedy="Write it like TCPIP::192.168.1.20::5025::SOCKET.",
+        )
+    interface, board = match[1].upper(), match[2] or "0"
+    fields = [_canonical_field(field, interface) for field in rest]
+    transport = _transport(interface, fields)
+    if interface == "USB" and fields[-1] == "INSTR" and len(fields) == 4:
+        fields.insert(3, "0")
+    if transport in {Transport.VXI11, Transport.SERIAL} and fields[-1] != "INSTR":
+        fields.append("INSTR")
+    board = board.upper() if interface != "ASRL" else board
+    return Address(text=cleaned, key="::".join([interface + board, *fields]), transport=transport)
+
+
+def _canonical_field(field: str, interface: str) -> str:
+    if field.upper() in {"INSTR", "SOCKET", "RAW", "INTFC"}:
+        return field.upper()
+    if interface == "USB":
+        digits = field.lower()
+        if re.fullmatch(r"0x[0-9a-f]+", digits):
+            return str(int(digits, 16))
+    return field.lower() if interface.endswith("TCPIP") else field
+
+
+def _transport(interface: str, fields: list[str]) -> Transport:
+    match interface:
+        case "TCPIP":
+            if fields[-1] == "SOCKET":
+                return Transport.SOCKET
+            is_hislip = any(field.startswith("hislip") for field in fields)
+            return Transport.HISLIP if is_hislip else Transport.VXI11
+        case "USB":
+            return Transport.USBTMC if fields[-1] == "INSTR" else Transport.OTHER
+        case "ASRL":
+            return Transport.SERIAL
+        case "GPIB":
+            return Transport.GPIB
+        case "PRLGX-TCPIP" | "PRLGX-ASRL":
+            return Transport.PROLOGIX
+        case _:
+            return Transport.OTHER

@@ -1,0 +1,338 @@
+"""Conversations: what is said on a line, in order, as generators that know nothing of any wire.
+
+A conversation yields steps and is sent what came of them; the actor drives it on its own thread, as
+one uninterruptible job. It holds the rules of talking (completion, error queues, asking back); time
+limits, terminators, gaps and broken wires are the line's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from edged.errors import ErrorCode, Failed
+from edged.profiles.answers import plain_value
+from edged.profiles.expr import compile_expression
+from edged.profiles.instrument_errors import InstrumentError, parse_error
+from edged.profiles.model import (
+    Command,
+    Completion,
+    CompletionKind,
+    Connection,
+    ErrorCheck,
+    ErrorKind,
+    ImageAnswer,
+    WaveformAnswer,
+)
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "AskBlock",
+    "Conversation",
+    "Pause",
+    "Reply",
+    "Send",
+    "Step",
+    "capture_conversation",
+    "command_conversation",
+    "drain_errors",
+    "greet",
+    "identify",
+    "lines_conversation",
+    "raw_conversation",
+]
+
+MAX_QUEUED_ERRORS: Final = 20
+"""A queue longer than this is not read to its end (PROFILE-FORMAT.md, ``errors``)."""
+QUERY_ERRORS: Final = range(-499, -399)
+"""SCPI-99 21.8.11: a question was cut off. A job that asks nothing did not cause that."""
+ESR_OTHER_ERRORS: Final = 0x38
+"""IEEE 488.2 11.5.1: command, execution and device errors; the fourth, 0x04, is a query error."""
+IDENTITY_QUESTION: Final = "*IDN?"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write one line; answered by ``None``. ``timeout_s`` of a step: ``None`` is the line's own."""
+
+    text: str
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Write one line and read one; answered by its text without line ends."""
+
+    text: str
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskBlock:
+    """Write one line and read an IEEE 488.2 block; answered by its bytes, ``#`` header included.
+
+    ``trailing_bytes`` follow the block (besides a line end, which is always dropped).
+    """
+
+    text: str
+    trailing_bytes: int = 0
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let time pass; answered by ``None``."""
+
+    seconds: float
+
+
+Step = Send | Ask | AskBlock | Pause
+Answer = str | bytes | None
+Conversation = Generator[Step, Answer, T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came of a conversation.
+
+    Attributes:
+        answer: text of the line that asked, or ``None`` when none did.
+        block: the block of a capture, with its header.
+        preamble: what the preamble query of a capture answered.
+        sent: the SCPI lines that went out, those of checks included.
+        stale_errors: errors that were found in the queue and not blamed on this job.
+    """
+
+    answer: str | None = None
+    block: bytes | None = None
+    verify_answer: str | None = None
+    preamble: str | None = None
+    sent: tuple[str, ...] = ()
+    stale_errors: tuple[str, ...] = ()
+
+
+def command_conversation(
+    *, lines: Sequence[str], command: Command, connection: Connection, verify: str | None = None
+) -> Conversation[Reply]:
+    """One profile command: its lines, completion, error check, verify question.
+
+    Args:
+        lines: rendered; the last one asks when the command is a query.
+        connection: the instrument's own; what the command overrides is taken from the command.
+        verify: the rendered verify query, or ``None``.
+
+    Raises:
+        Failed: INSTRUMENT_ERROR with the instrument's text; BAD_ANSWER when a check answers
+            something that cannot be one.
+    """
+    own = _overridden(connection, command)
+    timeout_s = own.timeout_ms / 1000
+    if isinstance(command.returns, WaveformAnswer | ImageAnswer):
+        return (yield from _captured(lines, command.returns, own))
+    asking = lines[-1] if command.is_query else None
+    written = lines[:-1] if command.is_query else lines
+    sent = yield from _write(written, own)
+    if written and command.complete is not None:
+        sent += yield from _complete(command.complete, timeout_s, sent)
+    answer = None
+    if asking is not None:
+        answer = yield from _ask(asking, timeout_s)
+        sent += (asking,)
+    stale: tuple[str, ...] = ()
+    if written or command.errors is not None:
+        stale = yield from _check(own.errors, sent, has_asked=asking is not None)
+    verify_answer = None
+    if verify is not None:
+        verify_answer = yield from _ask(verify, timeout_s)
+        sent += (verify,)
+    return Reply(answer=answer, verify_answer=verify_answer, sent=sent, stale_errors=stale)
+
+
+def capture_conversation(
+    *,
+    setup: Sequence[str],
+    preamble: str | None,
+    data: str,
+    connection: Connection,
+    trailing_bytes: int = 0,
+) -> Conversation[Reply]:
+    """Fetch one block: set-up lines, the question what the block means, the block, the errors."""
+    timeout_s = connection.timeout_ms / 1000
+    sent = yield from _write(setup, connection)
+    meaning = None
+    if preamble is not None:
+        meaning = yield from _ask(preamble, timeout_s)
+        sent += (preamble,)
+    block = yield AskBlock(data, trailing_bytes, timeout_s)
+    sent += (data,)
+    stale: tuple[str, ...] = ()
+    if setup:
+        stale = yield from _check(connection.errors, sent, has_asked=True)
+    return Reply(block=_bytes(block), preamble=meaning, sent=sent, stale_errors=stale)
+
+
+def raw_conversation(
+    *, lines: Sequence[str], asks: bool, connection: Connection
+) -> Conversation[Reply]:
+    """Lines as they are; ``asks``: the last one is answered. A write is followed by the check."""
+    sent = yield from _write(lines[:-1] if asks else lines, connection)
+    answer = None
+    has_written = bool(sent)
+    if asks:
+        answer = yield from _ask(lines[-1], connection.timeout_ms / 1000)
+        sent += (lines[-1],)
+    stale: tuple[str, ...] = ()
+    if has_written:
+        stale = yield from _check(connection.errors, sent, has_asked=asks)
+    return Reply(answer=answer, sent=sent, stale_errors=stale)
+
+
+def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
+    """Lines and nothing else, for aborts and releases: no check may stand in their way."""
+    return Reply(sent=(yield from _write(lines, connection)))
+
+
+def identify() -> Conversation[str]:
+    """Ask who is there; no setting of any instrument changes by it."""
+    return (yield from _ask(IDENTITY_QUESTION, None))
+
+
+def greet(connection: Connection) -> Conversation[tuple[InstrumentError, ...]]:
+    """What follows an opened and identified line: the profile's ``on_connect``, and old errors.
+
+    Returns:
+        The errors that stood in the queue: somebody else's, from before.
+    """
+    yield from _write(connection.on_connect, connection)
+    return (yield from drain_errors(connection.errors))
+
+
+def drain_errors(check: ErrorCheck) -> Conversation[tuple[InstrumentError, ...]]:
+    """Read what the instrument has to complain about, to the end of its queue (20 at most).
+
+    Returns:
+        Oldest first; empty when all is well.
+    """
+    if check.kind is ErrorKind.NONE:
+        return ()
+    found: list[InstrumentError] = []
+    for _ in range(MAX_QUEUED_ERRORS if check.kind is ErrorKind.QUEUE else 1):
+        error = parse_error(check.kind, (yield from _ask(check.query, None)))
+        if not error.is_error:
+            break
+        found.append(error)
+    return tuple(found)
+
+
+def _captured(
+    lines: Sequence[str], returns: WaveformAnswer | ImageAnswer, connection: Connection
+) -> Conversation[Reply]:
+    if isinstance(returns, ImageAnswer):
+        return (
+            yield from capture_conversation(
+                setup=lines[:-1], preamble=None, data=lines[-1], connection=connection
+            )
+        )
+    return (
+        yield from capture_conversation(
+            setup=(*returns.setup, *lines[:-1]),
+            preamble=returns.preamble_query,
+            data=lines[-1],
+            connection=connection,
+            trailing_bytes=returns.trailing_bytes,
+        )
+    )
+
+
+def _write(lines: Sequence[str], connection: Connection) -> Conversation[tuple[str, ...]]:
+    for line in lines:
+        yield Send(line)
+        if connection.after_write_ms:
+            yield Pause(connection.after_write_ms / 1000)
+    return tuple(lines)
+
+
+def _ask(question: str, timeout_s: float | None) -> Conversation[str]:
+    answer = yield Ask(question, timeout_s)
+    return answer if isinstance(answer, str) else ""
+
+
+def _bytes(answer: Answer) -> bytes:
+    return answer if isinstance(answer, bytes) else b""
+
+
+def _complete(
+    complete: Completion, timeout_s: float, sent: tuple[str, ...]
+) -> Conversation[tuple[str, ...]]:
+    """Wait until the instrument says that it is done; gives the questions that were sent.
+
+    The number of polls is bounded by time: each takes at least ``every_ms``, and the job has a
+    deadline besides.
+    """
+    longest_s = complete.timeout_ms / 1000
+    match complete.kind:
+        case CompletionKind.NONE:
+            return ()
+        case CompletionKind.OPC:
+            yield from _ask("*OPC?", longest_s)
+            return ("*OPC?",)
+        case CompletionKind.POLL:
+            pass
+    until = compile_expression(complete.until)
+    polls = max(1, complete.timeout_ms // max(1, complete.every_ms))
+    answer = ""
+    for _ in range(polls):
+        answer = yield from _ask(complete.query, timeout_s)
+        if until.is_true({"value": plain_value(answer)}):
+            return (complete.query,)
+        yield Pause(complete.every_ms / 1000)
+    raise Failed(
+        f'The instrument was not done within {complete.timeout_ms} ms: "{complete.query}" last '
+        f'answered "{answer[:200]}".',
+        code=ErrorCode.TIMEOUT,
+        data={"query": complete.query, "until": complete.until},
+        sent=(*sent, complete.query),
+    )
+
+
+def _check(
+    check: ErrorCheck, sent: tuple[str, ...], *, has_asked: bool
+) -> Conversation[tuple[str, ...]]:
+    """Raise what the instrument complains about; give what it complains about others."""
+    errors = yield from drain_errors(check)
+    blamed = [e.text for e in errors if has_asked or not _is_query_error(e, check.kind)]
+    if blamed:
+        raise Failed(
+            f'The instrument reports "{"; ".join(blamed)}" after "{"; ".join(sent)[:200]}".',
+            code=ErrorCode.INSTRUMENT_ERROR,
+            data={"errors": blamed, "query": check.query},
+            sent=sent,
+        )
+    return tuple(e.text for e in errors)
+
+
+def _is_query_error(error: InstrumentError, kind: ErrorKind) -> bool:
+    """A question was cut off (by us, when a line was made clean): no fault of a plain write."""
+    if error.code is None:
+        return False
+    if kind is ErrorKind.ESR:
+        return not error.code & ESR_OTHER_ERRORS
+    return kind is ErrorKind.QUEUE and error.code in QUERY_ERRORS
+
+
+def _overridden(connection: Connection, command: Command) -> Connection:
+    """The connection as this command wants it."""
+    if command.timeout_ms is None and command.after_write_ms is None and command.errors is None:
+        return connection
+    own = connection
+    if command.timeout_ms is not None:
+        own = replace(own, timeout_ms=command.timeout_ms)
+    if command.after_write_ms is not None:
+        own = replace(own, after_write_ms=command.after_write_ms)
+    if command.errors is not None:
+        own = replace(own, errors=command.errors)
+    return own

@@ -1,0 +1,180 @@
+"""An instrument: who it is, what the profile and the owner say about it, and how to talk to it.
+
+The values are changed by ``pool.py`` alone, on the event loop. ``converse`` is the async face of
+the actor that owns its line; it is the only way to an instrument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from edged.errors import ErrorCode, Failed
+from edged.instruments.actor import Actor
+from edged.instruments.address import Transport
+from edged.instruments.conversation import Conversation
+from edged.instruments.mailbox import Priority
+from edged.instruments.recovery import LineState
+from edged.instruments.registration import (
+    CONNECTED,
+    WITH_TOOLS,
+    RegistrationEvent,
+    RegistrationState,
+    next_registration_state,
+)
+from edged.profiles.bench import UnitRules
+from edged.profiles.match import Identity
+from edged.profiles.model import Connection, Profile
+
+__all__ = ["Found", "Instrument"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was learnt of a unit when its address was asked.
+
+    Attributes:
+        idn: its whole answer to ``*IDN?``, cleaned.
+        profile: what fits it, with the connection as the owner's configuration has it and limits
+            as the owner's bench file has them; ``None`` when nothing fits or may be offered.
+        remark: for people: why this profile, or why none.
+        greeted_at: number of the connection on which it was greeted.
+    """
+
+    idn: str
+    identity: Identity
+    profile: Profile | None
+    rules: UnitRules
+    connection: Connection
+    alias: str = ""
+    location: str = ""
+    remark: str = ""
+    greeted_at: int = -1
+
+
+class Instrument:
+    """One unit; made by the pool when it first answers, and kept for the life of the daemon."""
+
+    def __init__(self, *, instrument_id: str, number: int, actor: Actor, found: Found) -> None:
+        self.id = instrument_id
+        # Numbers units in the order in which they were met; jobs carry it, so that none reaches
+        # another unit at the same address.
+        self.number = number
+        self.state = RegistrationState.PROBING
+        # The line that leads here, or None when another unit was found at its end.
+        self.actor: Actor | None = actor
+        self.address = actor.address.text
+        # Other addresses at which the same unit has answered.
+        self.alternatives: tuple[str, ...] = ()
+        self.transport: Transport = actor.address.transport
+        # Monotonic seconds since when it is reconnecting; meaningless in other states.
+        self.silent_since = 0.0
+        self._learn(found)
+
+    def _learn(self, found: Found) -> None:
+        self.idn = found.idn
+        self.identity = found.identity
+        self.profile: Profile | None = found.profile
+        self.rules = found.rules
+        self.connection = found.connection
+        self.alias = found.alias
+        self.location = found.location
+        # Why it has this profile or none; for doctor.
+        self.remark = found.remark
+
+    def learn_again(self, found: Found) -> None:
+        """It answered anew: what may change between two meetings is its firmware and its place."""
+        self.idn = found.idn
+        self.identity = found.identity
+        if self.profile is None:
+            self._learn(found)
+
+    def meet(self, event: RegistrationEvent) -> None:
+        """Move to the next registration state.
+
+        Raises:
+            Fault: it cannot meet this event now.
+        """
+        self.state = next_registration_state(self.state, event)
+
+    @property
+    def instrument_class(self) -> str:
+        """The profile's, or empty."""
+        return self.profile.instrument_class if self.profile else ""
+
+    @property
+    def is_connected(self) -> bool:
+        """True while it answers, as far as anybody has noticed."""
+        return self.state in CONNECTED
+
+    @property
+    def is_offered(self) -> bool:
+        """True while its tools belong on the list."""
+        return self.state in WITH_TOOLS
+
+    @property
+    def line_state(self) -> LineState:
+        """Where its line is, now."""
+        return self.actor.state if self.actor else LineState.LOST
+
+    async def converse(
+        self,
+        make: Callable[[], Conversation[T]],
+        *,
+        priority: Priority = Priority.COMMAND,
+        timeout_s: float,
+        name: str,
+    ) -> T:
+        """Hold one uninterruptible conversation with this unit, in its turn.
+
+        Cancelling the task withdraws a waiting job, and frees the line from one on the wire.
+
+        Args:
+            make: gives a fresh conversation; called on the line's thread.
+            timeout_s: waiting and talking together; each step has its own limit besides.
+            name: what it is, for messages.
+
+        Raises:
+            Failed: TIMEOUT, DISCONNECTED, PREEMPTED, INSTRUMENT_ERROR or BAD_ANSWER; ``sent`` are
+                the lines that had gone out.
+            Conflict: BUSY, too many jobs wait already.
+            Invalid: BAD_SCPI, a line that cannot be sent; it was not.
+        """
+        if self.actor is None:
+            raise Failed(
+                f"{self.id} is not connected: another unit answers at {self.address}.",
+                code=ErrorCode.DISCONNECTED,
+                data={"instrument_id": self.id},
+                remedy="Connect it again, or look at list_instruments.",
+            )
+        return await self.actor.converse(
+            make, unit=self.number, priority=priority, timeout_s=timeout_s, name=name
+        )
+
+    def trace(self) -> list[dict[str, object]]:
+        """The last exchanges on its line, oldest first."""
+        return [entry.as_json() for entry in self.actor.exchanges()] if self.actor else []
+
+    def summary(self) -> dict[str, Any]:
+        """Its entry in list_instruments; cached values only."""
+        return {
+            "id": self.id,
+            "manufacturer": self.identity.manufacturer,
+            "model": self.identity.model,
+            "serial": self.identity.serial,
+            "firmware": self.identity.firmware,
+            "alias": self.alias,
+            "location": self.location,
+            "address": self.address,
+            "alternatives": list(self.alternatives),
+            "transport": self.transport.value,
+            "profile_name": self.profile.key if self.profile else "",
+            "instrument_class": self.instrument_class,
+            "is_connected": self.is_connected,
+            "line_state": self.line_state.value,
+            "state": self.state.value,
+            "remark": self.remark,
+        }

@@ -1,0 +1,424 @@
+"""A line as its own thread sees it: one link, its state, and how a job is served on it.
+
+All of it runs on the actor's thread, but for ``tenant``, which the loop assigns whole, and plain
+attributes that anybody may read. It knows nothing of threads or loops: a test drives it by hand.
+
+The promises kept here: a line that is not clean is made clean before the next command; nothing that
+was sent is ever sent again by itself; after a reconnect the same unit must answer before it is
+driven. A safe job alone does not wait for that last one while nothing but silence spoke against the
+unit: a stop must not wait for an instrument that is busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import structlog
+
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed, Fault
+from edged.instruments.conversation import Conversation, greet, identify
+from edged.instruments.link import (
+    Link,
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkPreempted,
+    LinkTimeout,
+)
+from edged.instruments.mailbox import Job, Priority
+from edged.instruments.recovery import (
+    Cleaning,
+    LineEvent,
+    LineState,
+    next_line_state,
+    retry_delay_s,
+)
+from edged.instruments.speech import Speech
+from edged.instruments.trace import Direction, Trace
+from edged.profiles.model import Connection
+
+__all__ = ["NOBODY", "Line", "LineDown", "LineReport", "LineUp", "Tenant", "UnitChanged"]
+
+MIN_ATTEMPT_GAP_S: Final = 0.25
+"""Jobs on a lost line each try once to reopen it, but not more often than this."""
+SAFE_IDENTITY_S: Final = 1.0
+"""How long a safe job waits for ``*IDN?`` where the connection had been lost."""
+LINE_ENDS: Final = b"\r\n\x00 "
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """Who lives at the other end: number 0 is nobody known yet.
+
+    Attributes:
+        idn: what it answered to ``*IDN?`` when it registered.
+        greeted_at: number of the connection (``Line.openings``) on which that happened.
+    """
+
+    number: int = 0
+    idn: str = ""
+    greeted_at: int = -1
+    connection: Connection = field(default_factory=Connection)
+
+
+NOBODY: Final = Tenant()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineUp:
+    """The known unit answers again."""
+
+    unit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineDown:
+    """The known unit could not be reached; the line goes on trying."""
+
+    unit: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitChanged:
+    """Somebody else answers where the known unit used to; nothing is sent until a new adoption."""
+
+    unit: int
+    idn: str
+
+
+LineReport = LineUp | LineDown | UnitChanged
+
+
+class Line:
+    """One link and everything that is known of its condition."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        link: Link,
+        clock: Clock,
+        trace: Trace,
+        cleaning: Cleaning,
+        is_same_unit: Callable[[str, str], bool],
+        report: Callable[[LineReport], None],
+    ) -> None:
+        self.state = LineState.LOST
+        # Replaced as a whole by the loop when a unit registers here or is found to be another.
+        self.tenant = NOBODY
+        # Why the line is not ready, for people; empty while it is.
+        self.reason = "not connected yet"
+        # Counts connections; a tenant greeted on the present one need not prove itself again.
+        self.openings = 0
+        # Set by the loop before the thread is asked to end: pre-empted waits are then no offence.
+        self.is_stopping = False
+        self._name = name
+        self._link = link
+        self._clock = clock
+        self._trace = trace
+        self._cleaning = cleaning
+        self._is_same_unit = is_same_unit
+        self._report = report
+        self._speech = Speech(link=link, clock=clock, trace=trace)
+        # The tenant has not proved who it is since the line was last opened.
+        self._owes_identity = True
+        # Nothing but silence has been held against the tenant since it last proved who it is.
+        self._is_trusted = False
+        # LineDown has been reported and LineUp not yet.
+        self._is_down = False
+        self._failures = 0
+        self._failed_at = float("-inf")
+        # The tenant in whose place another unit was found.
+        self._foreign_to: Tenant | None = None
+
+    # What the thread does
+
+    def serve(self, job: Job, ticket: int) -> None:
+        """Do one job from beginning to end, and deliver what came of it. Never raises."""
+        tenant = self.tenant
+        if job.is_withdrawn:
+            return
+        refusal = self._refusal(job, tenant)
+        if refusal is not None:
+            job.fail(refusal)
+            return
+        self._link.begin(ticket)
+        try:
+            self._make_ready(tenant, job.deadline, is_safe=job.priority is Priority.SAFE)
+            self._enter(LineEvent.WORK)
+            result = self._speech.hold(job.make(), tenant.connection, job.deadline, job)
+        except LinkError as error:
+            self._spoil(error)
+            job.fail(self._failure(error, job))
+        except EdgedError as error:
+            self._settle(error)
+            if isinstance(error, Failed):
+                error.sent = error.sent or job.sent
+            job.fail(error)
+        except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the thread
+            self._spoil(LinkGarbled(str(error)))
+            job.fail(self._fault(error, job, ticket))
+        else:
+            self._enter(LineEvent.SPOILED if self._speech.is_suspect else LineEvent.DONE)
+            job.deliver(result)
+
+    def heal(self, ticket: int) -> None:
+        """Nobody waits: look after the line. Never raises.
+
+        Cleans it, reconnects it, or only notices that the peer has left; a line without a tenant
+        is let go of.
+        """
+        tenant = self.tenant
+        if tenant.number == 0:
+            if self.state is not LineState.LOST:
+                self._lose(LinkLost("nobody is known here"))
+            return
+        if self._is_foreign():
+            return
+        self._link.begin(ticket)
+        connection = tenant.connection
+        patience_s = (connection.open_timeout_ms + 2 * connection.timeout_ms) / 1000
+        try:
+            self._make_ready(tenant, self._clock.monotonic() + patience_s, is_safe=False)
+        except LinkError as error:
+            self._spoil(error)
+        except EdgedError as error:
+            self._trace.note(str(error))
+        except Exception as error:
+            log.exception("line_heal_failed", line=self._name)
+            self._spoil(LinkGarbled(str(error)))
+
+    def idle_s(self) -> float | None:
+        """Seconds until ``heal`` is due; ``None`` while there is nothing to heal."""
+        if self.tenant.number == 0 or self._is_foreign():
+            return None
+        if self.state is LineState.LOST and self._failures:
+            due = self._failed_at + retry_delay_s(self._failures)
+            return max(0.0, due - self._clock.monotonic())
+        if self.state is LineState.READY and not self._owes_identity:
+            return None
+        return 0.0
+
+    def release(self, ticket: int, lines: Conversation[Any], deadline: float) -> None:
+        """Say the last words on a healthy line, and let go of it. Never raises."""
+        if self.state is LineState.READY and not self._owes_identity:
+            self._link.begin(ticket)
+            try:
+                self._speech.hold(lines, self.tenant.connection, deadline, None)
+            except (LinkError, EdgedError) as error:
+                self._trace.note(f"release failed: {error}")
+        self._link.close()
+        self.state = next_line_state(self.state, LineEvent.STOP)
+
+    # How a line becomes ready
+
+    def _refusal(self, job: Job, tenant: Tenant) -> Failed | None:
+        """Why a job is not even tried, if it is not."""
+        if job.unit != tenant.number or self._is_foreign():
+            return self._another_unit(f"{job.name} was not sent: another unit")
+        now = self._clock.monotonic()
+        if now >= job.deadline:
+            return self._failure(LinkTimeout("its time was over before its turn came"), job)
+        is_hasty = now < self._failed_at + MIN_ATTEMPT_GAP_S
+        if self.state is LineState.LOST and is_hasty and job.priority is not Priority.SAFE:
+            return self._failure(LinkLost(self.reason), job)
+        return None
+
+    def _make_ready(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> None:
+        """Come back with a connected, empty line on which the tenant is known to listen.
+
+        Raises:
+            LinkError: it cannot be had now.
+            Failed: DISCONNECTED, another unit answers.
+        """
+        if self.state is LineState.READY:
+            self._look()
+        if self.state is LineState.RECOVERING:
+            self._clean(deadline)
+        if self.state is LineState.LOST:
+            self._open(tenant, deadline)
+        if self._owes_identity and tenant.greeted_at == self.openings:
+            self._accept(tenant)
+        if self._owes_identity and tenant.number and not (is_safe and self._is_trusted):
+            self._prove(tenant, deadline, is_safe=is_safe)
+
+    def _look(self) -> None:
+        """See, without a byte sent, whether the peer is there and has said something unasked."""
+        try:
+            unasked = self._link.pending()
+        except LinkLost as error:
+            self._lose(error)
+            return
+        if unasked.strip(LINE_ENDS):
+            self._trace.add(Direction.DISCARDED, unasked)
+            self._enter(LineEvent.SPOILED)
+
+    def _clean(self, deadline: float) -> None:
+        if self._cleaning is Cleaning.CLEAR_OR_REOPEN and self._link.clear(self._left(deadline)):
+            self._trace.note("cleared")
+            self._enter(LineEvent.CLEAN)
+            return
+        self._link.close()
+        self._enter(LineEvent.LOST)
+
+    def _open(self, tenant: Tenant, deadline: float) -> None:
+        self._enter(LineEvent.CONNECT)
+        self._owes_identity = True
+        self.openings += 1
+        self._link.close()
+        try:
+            self._link.open(min(tenant.connection.open_timeout_ms / 1000, self._left(deadline)))
+            self._link.pending()
+        except LinkPreempted:
+            self._enter(LineEvent.LOST)
+            raise
+        except LinkError as error:
+            self._give_up(error)
+        self._trace.note("opened")
+        self._enter(LineEvent.CLEAN)
+
+    def _prove(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> None:
+        """Have the unit say who it is, and greet it as its profile wants.
+
+        Raises:
+            LinkError: it did not answer; the line is lost again.
+            Failed: DISCONNECTED, somebody else answered.
+        """
+        if is_safe:
+            deadline = min(deadline, self._clock.monotonic() + SAFE_IDENTITY_S)
+        try:
+            idn = self._speech.hold(identify(), tenant.connection, deadline, None)
+            if self._speech.is_suspect:
+                raise LinkGarbled("*IDN? was answered by garbage")
+            is_known = self._is_same_unit(tenant.idn, idn)
+            if is_known and not is_safe:
+                self._speech.hold(greet(tenant.connection), tenant.connection, deadline, None)
+        except LinkPreempted:
+            raise
+        except (LinkError, EdgedError) as error:
+            self._give_up(error if isinstance(error, LinkError) else LinkGarbled(str(error)))
+        if not is_known:
+            self._refuse(tenant, idn)
+        self._is_trusted = True
+        if not is_safe:
+            self._accept(tenant)
+
+    def _accept(self, tenant: Tenant) -> None:
+        """The tenant has proved who it is on this very connection, and has been greeted."""
+        self._is_trusted = True
+        self._owes_identity = False
+        self._failures = 0
+        self.reason = ""
+        if self._is_down:
+            self._is_down = False
+            self._report(LineUp(unit=tenant.number))
+
+    def _refuse(self, tenant: Tenant, idn: str) -> NoReturn:
+        self._lose(LinkLost("another unit answers"))
+        self._foreign_to = tenant
+        self._report(UnitChanged(unit=tenant.number, idn=idn))
+        log.warning("line_unit_changed", line=self._name, known=tenant.idn[:200], found=idn[:200])
+        raise self._another_unit("Another unit")
+
+    # How a line becomes unready
+
+    def _is_foreign(self) -> bool:
+        """True from the moment another unit was found until somebody is adopted here."""
+        return self._foreign_to is self.tenant
+
+    def _spoil(self, error: LinkError) -> None:
+        """Note that what is on the line now belongs to nobody."""
+        self._trace.note(f"{type(error).__name__}: {error}")
+        if isinstance(error, LinkLost):
+            self._lose(error)
+        elif self.state in {LineState.BUSY, LineState.READY}:
+            self._enter(LineEvent.SPOILED)
+        elif self.state is LineState.CONNECTING:
+            self._lose(LinkLost(str(error)))
+
+    def _settle(self, error: EdgedError) -> None:
+        """After a conversation ended itself by an error: is the line still in step?"""
+        if self.state is LineState.BUSY:
+            is_in_step = error.code is not ErrorCode.BAD_ANSWER and not self._speech.is_suspect
+            self._enter(LineEvent.DONE if is_in_step else LineEvent.SPOILED)
+
+    def _lose(self, error: LinkLost) -> None:
+        """The connection itself has ended: whoever comes next must prove who it is."""
+        self._link.close()
+        self._is_trusted = False
+        self._owes_identity = True
+        self.reason = str(error)
+        self._enter(LineEvent.LOST)
+
+    def _give_up(self, error: LinkError) -> NoReturn:
+        """One attempt to reach the tenant has failed; count it, tell it, raise it as lost."""
+        was_connected = self.state is LineState.READY
+        self._link.close()
+        self._enter(LineEvent.LOST)
+        self._failures += 1
+        self._failed_at = self._clock.monotonic()
+        self.reason = str(error)
+        # Connected but silent is a busy instrument; refused or unreachable may be anybody's end.
+        self._is_trusted = self._is_trusted and was_connected and isinstance(error, LinkTimeout)
+        tenant = self.tenant
+        if tenant.number and not self._is_down:
+            self._is_down = True
+            self._report(LineDown(unit=tenant.number, reason=self.reason))
+        if isinstance(error, LinkTimeout):
+            raise LinkTimeout(self.reason) from error
+        raise LinkLost(self.reason) from error
+
+    # Small things
+
+    def _enter(self, event: LineEvent) -> None:
+        self.state = next_line_state(self.state, event)
+
+    def _left(self, deadline: float) -> float:
+        return max(0.001, deadline - self._clock.monotonic())
+
+    def _another_unit(self, what: str) -> Failed:
+        return Failed(
+            f"{what} answers at {self._name} now.",
+            code=ErrorCode.DISCONNECTED,
+            data={"address": self._name},
+            remedy="Look at list_instruments; each unit has an entry of its own.",
+        )
+
+    def _failure(self, error: LinkError, job: Job) -> Failed:
+        """What the wire did, as the caller is told it."""
+        after = f' after "{job.sent[-1][:200]}"' if job.sent else " and nothing was sent"
+        match error:
+            case LinkTimeout():
+                code, text = ErrorCode.TIMEOUT, f"{self._name} did not answer in time"
+            case LinkPreempted() if self.is_stopping:
+                code, text = ErrorCode.DISCONNECTED, f"The line to {self._name} was closed"
+            case LinkPreempted() if job.is_withdrawn:
+                code, text = ErrorCode.CANCELLED, f"{job.name} was cancelled"
+            case LinkPreempted():
+                code, text = ErrorCode.PREEMPTED, f"A safe command cut {job.name} short"
+            case LinkGarbled():
+                code, text = ErrorCode.BAD_ANSWER, f"{self._name} answered what is no answer"
+            case _:
+                code, text = ErrorCode.DISCONNECTED, f"{self._name} is not connected"
+        return Failed(
+            f"{text}{after}: {error}." if str(error) else f"{text}{after}.",
+            code=code,
+            data={"address": self._name, "line_state": self.state.value},
+            sent=job.sent,
+        )
+
+    def _fault(self, error: Exception, job: Job, ticket: int) -> Fault:
+        fault_id = f"line-{ticket}-{self._clock.wall_ms()}"
+        log.error(
+            "line_job_failed", line=self._name, job=job.name, fault_id=fault_id, exc_info=error
+        )
+        return Fault(
+            f"{job.name} failed inside edged; the log has it under {fault_id}.",
+            data={"fault_id": fault_id},
+        )

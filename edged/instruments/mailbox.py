@@ -1,0 +1,158 @@
+"""The bounded priority mailbox of one line, and the jobs in it.
+
+One thread (the event loop's) puts and withdraws, another (the actor's) takes. They share deques and
+one ``SimpleQueue`` of tokens and no lock: every token says "look again", and one too many is only a
+look for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import queue
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.errors import Conflict, EdgedError
+from edged.instruments.conversation import Conversation
+
+__all__ = ["Job", "Mailbox", "Priority"]
+
+CAPACITY: Final = 256
+"""Jobs that may wait on one line; more than any caller has use for, less than memory notices."""
+SAFE_CAPACITY: Final = 256
+"""Safe jobs have room of their own, so that a flood of others never keeps one out."""
+
+
+class Priority(enum.IntEnum):
+    """Who goes first; within one priority it is first come, first served."""
+
+    SAFE = 0
+    RECOVER = 1
+    SWEEP_STEP = 2
+    COMMAND = 3
+    MEASURE = 4
+    PROBE = 5
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Job:
+    """One uninterruptible conversation that somebody on ``loop`` waits for.
+
+    Attributes:
+        deadline: on the monotonic scale, waiting and running together.
+        unit: number of the unit this is meant for; another unit on the line refuses it.
+        sent: SCPI lines that have gone out; the actor's thread writes it, any may read.
+        is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
+    """
+
+    make: Callable[[], Conversation[Any]]
+    priority: Priority
+    name: str
+    deadline: float
+    unit: int
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    sent: tuple[str, ...] = ()
+    is_withdrawn: bool = False
+
+    def deliver(self, result: object) -> None:
+        """Hand the result to whoever waits, from any thread."""
+        self._post(self._set_result, result)
+
+    def fail(self, error: EdgedError) -> None:
+        """Hand an error to whoever waits, from any thread."""
+        self._post(self._set_error, error)
+
+    def _post(self, function: Callable[[Any], None], value: object) -> None:
+        try:
+            self.loop.call_soon_threadsafe(function, value)
+        except RuntimeError:
+            # The loop has been closed: the process is on its way out and nobody waits.
+            return
+
+    def _set_result(self, result: object) -> None:
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def _set_error(self, error: EdgedError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Mailbox:
+    """Jobs that wait for one line."""
+
+    def __init__(self) -> None:
+        # One deque a priority; appends come from the loop, pops from the actor's thread.
+        self._waiting: tuple[deque[Job], ...] = tuple(deque() for _ in Priority)
+        # A token for each put and each nudge; the only thing the actor's thread blocks on.
+        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def __len__(self) -> int:
+        """Jobs that wait now."""
+        return sum(len(jobs) for jobs in self._waiting)
+
+    def put(self, job: Job) -> None:
+        """Let a job wait for its turn.
+
+        Raises:
+            Conflict: BUSY, when too many wait already.
+        """
+        safe = len(self._waiting[Priority.SAFE])
+        is_safe = job.priority is Priority.SAFE
+        waiting, capacity = (safe, SAFE_CAPACITY) if is_safe else (len(self) - safe, CAPACITY)
+        if waiting >= capacity:
+            raise Conflict(
+                f"{job.name} cannot wait for its turn: {waiting} jobs wait on this line already.",
+                data={"waiting": waiting, "capacity": capacity},
+                remedy="Ask less often, or wait until the instrument has answered.",
+            )
+        self._waiting[job.priority].append(job)
+        self._tokens.put(None)
+
+    def put_back(self, job: Job) -> None:
+        """Return a job that was taken and not begun to the head of its row."""
+        self._waiting[job.priority].appendleft(job)
+        self._tokens.put(None)
+
+    def take(self, timeout_s: float | None) -> Job | None:
+        """The next job; ``None`` when ``timeout_s`` passed, or after a ``nudge``."""
+        try:
+            self._tokens.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        return self._pop()
+
+    def nudge(self) -> None:
+        """Make ``take`` return, with or without a job."""
+        self._tokens.put(None)
+
+    def withdraw(self, job: Job) -> bool:
+        """Take a waiting job out; False when it is being served already."""
+        try:
+            self._waiting[job.priority].remove(job)
+        except ValueError:
+            return False
+        return True
+
+    def has_safe(self) -> bool:
+        """True while a safe job waits."""
+        return bool(self._waiting[Priority.SAFE])
+
+    def drain(self) -> list[Job]:
+        """Take everything out, first come first."""
+        jobs = []
+        while (job := self._pop()) is not None:
+            jobs.append(job)
+        return jobs
+
+    def _pop(self) -> Job | None:
+        for jobs in self._waiting:
+            try:
+                return jobs.popleft()
+            except IndexError:
+                continue
+        return None

@@ -1,0 +1,324 @@
+"""The set of instruments, and the lines that lead to them.
+
+Lives on the event loop. It hears from its actors what becomes of their lines, keeps the
+registration states by the table in ``registration.py``, and publishes Arrived, Left and Changed to
+whoever has subscribed. Who is asked when is ``discovery.py``'s business.
+
+A unit keeps its id for the life of the daemon, whatever address it answers at; another unit at a
+used address gets another id. So an id, or a tool made from it, never comes to mean another unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from edged.clock import Clock
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.instruments.actor import Actor
+from edged.instruments.address import parse_address
+from edged.instruments.instrument import Found, Instrument
+from edged.instruments.line import LineDown, LineReport, LineUp, Tenant, UnitChanged
+from edged.instruments.link import Link
+from edged.instruments.registration import RegistrationEvent, RegistrationState, changes_tools
+from edged.profiles.match import Identity, parse_idn
+
+__all__ = ["Arrived", "Changed", "Event", "InstrumentPool", "Left"]
+
+STOP_S: Final = 2.0
+"""How long lines have for their last words and to let go."""
+NAMES_IN_MESSAGE: Final = 20
+WEAK_SERIALS: Final = frozenset({"", "0", "00", "000", "0000", "00000000", "1", "n/a", "none"})
+"""Serial numbers that makers give to every unit: two of these are not one instrument."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """An instrument is there: new, or back after its tools had gone."""
+
+    instrument: Instrument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """An instrument's tools go; it may stay listed, not connected."""
+
+    instrument: Instrument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Something in an instrument's summary is different."""
+
+    instrument: Instrument
+
+
+Event = Arrived | Left | Changed
+
+
+class InstrumentPool:
+    """All instruments by id."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        # In the order of arrival; nothing is ever taken out.
+        self._instruments: dict[str, Instrument] = {}
+        self._by_number: dict[int, Instrument] = {}
+        # Every line that was opened, with or without an instrument at its end.
+        self._actors: list[Actor] = []
+        self._listeners: list[Callable[[Event], None]] = []
+
+    def get(self, name: str) -> Instrument:
+        """The instrument with this id; failing that this alias, serial number or address.
+
+        Raises:
+            NotFound: UNKNOWN_INSTRUMENT, naming what there is.
+        """
+        exact = self._instruments.get(name)
+        if exact is not None:
+            return exact
+        wanted = name.strip().casefold()
+        key = _key(name)
+        for instrument in self._instruments.values():
+            if wanted and wanted in {
+                instrument.alias.casefold(),
+                instrument.identity.serial.casefold(),
+            }:
+                return instrument
+        for instrument in self._instruments.values():
+            if key and key == _key(instrument.id):
+                return instrument
+        raise self._unknown(name)
+
+    def all(self) -> tuple[Instrument, ...]:
+        """Every instrument that is to be listed, in the order of arrival."""
+        return tuple(
+            i for i in self._instruments.values() if i.state is not RegistrationState.ABSENT
+        )
+
+    def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call ``callback`` on the loop for each event; returns how to end that."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback)
+
+    async def stop(self) -> None:
+        """Say the last words on every line at once, and end their threads."""
+        actors, self._actors = self._actors, []
+        await asyncio.gather(*(actor.stop(STOP_S) for actor in actors))
+
+    # For discovery
+
+    def open_line(self, address: str, link: Link) -> Actor:
+        """A line with nobody known at its end; its thread runs, nothing is connected yet."""
+        actor = Actor(
+            address=parse_address(address),
+            link=link,
+            clock=self._clock,
+            is_same_unit=is_same_unit,
+            report=self._hear,
+        )
+        self._actors.append(actor)
+        actor.start()
+        return actor
+
+    def arrive(self, actor: Actor, found: Found) -> Instrument:
+        """A unit has answered at the end of a line that had no tenant.
+
+        A unit known already is the same instrument: back, moved to this address, or reachable here
+        besides. Any other is a new one.
+        """
+        known = self._known(actor, found)
+        if known is None:
+            return self._register(actor, found)
+        if known.is_connected and known.actor is not actor:
+            self._note_alternative(known, actor)
+            return known
+        self._move_in(known, actor, found)
+        return known
+
+    def let_go(self, gone_after_s: float) -> None:
+        """Take away what has been silent or unreachable for so long."""
+        now = self._clock.monotonic()
+        for instrument in self._instruments.values():
+            is_late = now - instrument.silent_since >= gone_after_s
+            if instrument.state is RegistrationState.RECONNECTING and is_late:
+                self._meet(instrument, _gone(instrument))
+
+    def is_alternative(self, actor: Actor) -> bool:
+        """True for the address of a unit that is connected by another one: left in peace."""
+        return any(
+            instrument.is_connected and actor.address.text in instrument.alternatives
+            for instrument in self._instruments.values()
+        )
+
+    # What becomes of lines
+
+    def _hear(self, actor: Actor, report: LineReport) -> None:
+        instrument = self._by_number.get(report.unit)
+        if instrument is None or instrument.actor is not actor:
+            return
+        match report:
+            case LineDown():
+                if instrument.state is not RegistrationState.RECONNECTING:
+                    instrument.silent_since = self._clock.monotonic()
+                log.warning("instrument_silent", id=instrument.id, reason=report.reason)
+                self._meet(instrument, RegistrationEvent.NO_ANSWER)
+            case LineUp():
+                log.info("instrument_back", id=instrument.id)
+                self._meet(instrument, _answered(instrument))
+            case UnitChanged():
+                actor.vacate()
+                instrument.actor = None
+                self._meet(instrument, _gone(instrument))
+
+    def _known(self, actor: Actor, found: Found) -> Instrument | None:
+        """The instrument that this unit is, if it has been met before."""
+        for instrument in self._instruments.values():
+            if _is_one_unit(instrument.identity, found.identity) and (
+                found.identity.serial.casefold() not in WEAK_SERIALS
+                or _key(instrument.address) == actor.address.key
+            ):
+                return instrument
+        return None
+
+    def _register(self, actor: Actor, found: Found) -> Instrument:
+        instrument = Instrument(
+            instrument_id=self._free_id(actor, found),
+            number=len(self._by_number) + 1,
+            actor=actor,
+            found=found,
+        )
+        self._instruments[instrument.id] = instrument
+        self._by_number[instrument.number] = instrument
+        self._settle(instrument, actor, found)
+        log.info(
+            "instrument_registered",
+            id=instrument.id,
+            idn=instrument.idn,
+            profile=instrument.profile.key if instrument.profile else "",
+        )
+        self._meet(instrument, _answered(instrument))
+        return instrument
+
+    def _move_in(self, instrument: Instrument, actor: Actor, found: Found) -> None:
+        old = instrument.actor
+        if old is not None and old is not actor:
+            old.vacate()
+            others = {*instrument.alternatives, old.address.text} - {actor.address.text}
+            instrument.alternatives = tuple(sorted(others))
+        instrument.actor = actor
+        instrument.address = actor.address.text
+        instrument.transport = actor.address.transport
+        instrument.learn_again(found)
+        self._settle(instrument, actor, found)
+        log.info("instrument_back", id=instrument.id, address=instrument.address)
+        if instrument.state is RegistrationState.ABSENT:
+            instrument.meet(RegistrationEvent.SEEN)
+        self._meet(instrument, _answered(instrument))
+
+    def _note_alternative(self, instrument: Instrument, actor: Actor) -> None:
+        actor.vacate()
+        others = {*instrument.alternatives, actor.address.text}
+        if others != set(instrument.alternatives):
+            instrument.alternatives = tuple(sorted(others))
+            log.info("instrument_alternative", id=instrument.id, address=actor.address.text)
+            self._publish(Changed(instrument=instrument))
+
+    @staticmethod
+    def _settle(instrument: Instrument, actor: Actor, found: Found) -> None:
+        actor.settle(
+            Tenant(
+                number=instrument.number,
+                idn=found.idn,
+                connection=instrument.connection,
+                greeted_at=found.greeted_at,
+            )
+        )
+
+    def _free_id(self, actor: Actor, found: Found) -> str:
+        """The address, unless another unit was met there before: then with something of its own."""
+        text = actor.address.text
+        if text not in self._instruments:
+            return text
+        number = len(self._by_number) + 1
+        with_serial = f"{text}#{found.identity.serial or number}"
+        return with_serial if with_serial not in self._instruments else f"{text}#{number}"
+
+    def _meet(self, instrument: Instrument, event: RegistrationEvent) -> None:
+        """Change the state by the table, and publish what that is to others."""
+        before = instrument.state
+        instrument.meet(event)
+        after = instrument.state
+        if after is before:
+            return
+        if before is RegistrationState.PROBING or before is RegistrationState.AWAY:
+            self._publish(Arrived(instrument=instrument))
+        elif changes_tools(before, after) or after in {
+            RegistrationState.AWAY,
+            RegistrationState.ABSENT,
+        }:
+            log.info("instrument_gone", id=instrument.id)
+            self._publish(Left(instrument=instrument))
+        else:
+            self._publish(Changed(instrument=instrument))
+
+    def _publish(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("pool_listener_failed", event_kind=type(event).__name__)
+
+    def _unknown(self, name: str) -> NotFound:
+        known = [f"{i.id} ({i.alias})" if i.alias else i.id for i in self.all()]
+        shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"
+        more = len(known) - NAMES_IN_MESSAGE
+        return NotFound(
+            f"There is no instrument {name[:200]!r}. There are: {shown}"
+            + (f" and {more} more." if more > 0 else "."),
+            code=ErrorCode.UNKNOWN_INSTRUMENT,
+            data={"instrument_id": name[:200]},
+            remedy="list_instruments has every id; scan_instruments looks for new ones.",
+        )
+
+
+def is_same_unit(known_idn: str, found_idn: str) -> bool:
+    """Whether two ``*IDN?`` answers come from one unit; firmware may differ. Any thread."""
+    return known_idn == found_idn or _is_one_unit(parse_idn(known_idn), parse_idn(found_idn))
+
+
+def _is_one_unit(one: Identity, other: Identity) -> bool:
+    return all(
+        a.casefold() == b.casefold()
+        for a, b in (
+            (one.manufacturer, other.manufacturer),
+            (one.model, other.model),
+            (one.serial, other.serial),
+        )
+    )
+
+
+def _answered(instrument: Instrument) -> RegistrationEvent:
+    if instrument.profile is None:
+        return RegistrationEvent.ANSWERED_WITHOUT_PROFILE
+    return RegistrationEvent.ANSWERED_WITH_PROFILE
+
+
+def _gone(instrument: Instrument) -> RegistrationEvent:
+    if instrument.transport.is_plugged:
+        return RegistrationEvent.GONE_PLUGGED
+    return RegistrationEvent.GONE_PLACED
+
+
+def _key(text: str) -> str:
+    """Canonical form of an address; empty for what is none."""
+    try:
+        return parse_address(text).key
+    except Invalid:
+        return ""

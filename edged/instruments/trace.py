@@ -1,0 +1,79 @@
+"""The ring of the last exchanges of a line: what went out, what came back, and when.
+
+Written by the actor's thread, read from anywhere: a ``deque`` with a bound takes both.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from edged.clock import Clock
+
+__all__ = ["Direction", "Exchange", "Trace"]
+
+RING_LENGTH: Final = 1_000
+KEPT_BYTES: Final = 4 * 1024
+"""What is kept of one exchange: a screenful of SCPI, and the head of a waveform."""
+
+
+class Direction(enum.StrEnum):
+    """Which way the bytes went; ``NOTE`` is something that befell the line itself."""
+
+    SENT = "sent"
+    RECEIVED = "received"
+    DISCARDED = "discarded"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One entry.
+
+    Attributes:
+        at_ms: Unix epoch milliseconds.
+        monotonic_s: the same moment on the monotonic scale, for differences.
+        data: at most ``KEPT_BYTES`` of what moved; ``size`` is how many there were.
+    """
+
+    at_ms: int
+    monotonic_s: float
+    direction: Direction
+    data: bytes
+    size: int
+
+    def as_json(self) -> dict[str, object]:
+        """The form that RPC and the CLI show."""
+        return {
+            "timestamp_ms": self.at_ms,
+            "direction": self.direction.value,
+            "text": self.data.decode("ascii", errors="backslashreplace"),
+            "bytes": self.size,
+        }
+
+
+class Trace:
+    """The last ``RING_LENGTH`` exchanges of one line."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # Plain tuples, because the hot path appends two an exchange; oldest fall out.
+        self._ring: deque[tuple[int, float, Direction, bytes, int]] = deque(maxlen=RING_LENGTH)
+
+    def add(self, direction: Direction, data: bytes) -> None:
+        """Note what moved."""
+        now = (self._clock.wall_ms(), self._clock.monotonic())
+        self._ring.append((*now, direction, data[:KEPT_BYTES], len(data)))
+
+    def note(self, text: str) -> None:
+        """Note what befell the line."""
+        self.add(Direction.NOTE, text.encode("utf-8", errors="replace"))
+
+    def exchanges(self) -> list[Exchange]:
+        """A copy, oldest first."""
+        return [
+            Exchange(at_ms=at_ms, monotonic_s=seconds, direction=direction, data=data, size=size)
+            for at_ms, seconds, direction, data, size in list(self._ring)
+        ]

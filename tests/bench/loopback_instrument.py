@@ -1,0 +1,111 @@
+"""A small SCPI instrument on a loopback socket, driven by the test's own loop.
+
+Each connection is served by itself, line by line. ``DELAY? seconds`` answers ``late`` after that
+long; ``ECHO? text`` answers the text; whatever ends in ``?`` and is unknown is never answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from types import TracebackType
+
+IDN = "ACME,MODEL1,SN001,1.0"
+
+
+class LoopbackInstrument:
+    """``async with LoopbackInstrument() as instrument``, then ``instrument.address``."""
+
+    def __init__(self, idn: str = IDN, *, port: int = 0) -> None:
+        self.idn = idn
+        self.port = port
+        self.received: list[str] = []
+        self.connections = 0
+        self.is_silent = False
+        self.errors: list[str] = []
+        # line → bytes to send for it, before anything else is looked at
+        self.special: dict[str, Callable[[], bytes]] = {}
+        self.line_came = asyncio.Condition()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def address(self) -> str:
+        return f"TCPIP::127.0.0.1::{self.port}::SOCKET"
+
+    async def __aenter__(self) -> LoopbackInstrument:
+        await self.plug_in()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.unplug()
+
+    async def plug_in(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    async def unplug(self) -> None:
+        """Refuse, and end every connection."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def say(self, data: bytes) -> None:
+        """Send something that nobody asked for to every connection."""
+        for writer in tuple(self._writers):
+            writer.write(data)
+            await writer.drain()
+
+    async def heard(self, line: str, times: int = 1) -> None:
+        """Wait until a line has come that often."""
+        async with asyncio.timeout(5), self.line_came:
+            await self.line_came.wait_for(lambda: self.received.count(line) >= times)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._writers.add(writer)
+        self.connections += 1
+        try:
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                while data := await reader.readline():
+                    await self._answer(data.decode("latin-1").strip(), writer)
+        finally:
+            self._tasks.discard(task)
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _answer(self, line: str, writer: asyncio.StreamWriter) -> None:
+        self.received.append(line)
+        async with self.line_came:
+            self.line_came.notify_all()
+        if self.is_silent:
+            return
+        head, _, rest = line.partition(" ")
+        special = self.special.get(line)
+        if special is not None:
+            writer.write(special())
+        elif line == "*IDN?":
+            writer.write(self.idn.encode() + b"\n")
+        elif line == "SYST:ERR?":
+            writer.write((self.errors.pop(0) if self.errors else '0,"No error"').encode() + b"\n")
+        elif head == "ECHO?":
+            writer.write(rest.encode() + b"\n")
+        elif head == "DELAY?":
+            await asyncio.sleep(float(rest))
+            writer.write(b"late\n")
+        await writer.drain()
