@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from edged.errors import Invalid
 from edged.processes import sim
 
 __all__ = ["run"]
@@ -18,4 +19,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged sim", description=__doc__)
     sim.add_arguments(parser)
-    return sim.run(sim.options_from(parser.parse_args(arguments)))
+    parsed = parser.parse_args(arguments)
+    try:
+        options = sim.options_from(parsed)
+    except Invalid as error:
+        parser.error(str(error))
+    return sim.run(options)
