@@ -20,7 +20,7 @@ HEAVY = {
     "jsonschema",
     "pyvisa",
     "rich",
-    "ruamel",
+    "ruamel.yaml",
     "structlog",
     "edged.instruments",
     "edged.profiles",
