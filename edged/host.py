@@ -16,6 +16,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +33,12 @@ __all__ = [
     "host_name",
     "keep_edge_id",
     "may_write",
+    "qualified_host_name",
     "write_atomically",
 ]
 
 EDGE_ID_FILE: Final = "edge_id"
+RESOLVER_WITHIN_S: Final = 0.3
 SYSTEM_CONFIG: Final = Path("/etc/edged")
 SYSTEM_STATE: Final = Path("/var/lib/edged")
 SYSTEM_SHARE: Final = Path("/usr/share/edged")
@@ -139,6 +142,18 @@ def find_checkout() -> Path | None:
 def host_name() -> str:
     """This machine's bare host name."""
     return socket.gethostname().split(".")[0] or "localhost"
+
+
+def qualified_host_name() -> str:
+    """This machine's name with its domain, or empty where it has none or the resolver is slow.
+
+    A resolver without network may take half a minute; a daemon's start does not wait for it.
+    """
+    found: list[str] = []
+    asking = threading.Thread(target=lambda: found.append(socket.getfqdn()), daemon=True)
+    asking.start()
+    asking.join(RESOLVER_WITHIN_S)
+    return found[0] if found and "." in found[0] else ""
 
 
 def keep_edge_id(state_dir: Path, configured: str) -> str:

@@ -1,9 +1,9 @@
 """The one command path: authorize, resolve, hold, validate, record, run, record.
 
-Every surface, every sequence step, every sweep step and stream point comes through ``perform``. The
-order is ARCHITECTURE.md's: tool and scope are judged before anything is looked up, so that a refusal
-tells nothing; danger as soon as the command is known; arguments last, because their schema belongs to
-the command.
+Every surface, every sequence step, every sweep step and stream point comes through ``perform``.
+The order is ARCHITECTURE.md's: tool and scope are judged before anything is looked up, so that a
+refusal tells nothing; danger as soon as the command is known; arguments last, because their schema
+belongs to the command.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Done:
 Executor = Callable[[Any, Target, float], Awaitable[Done]]
 """Runs a judged action of the type it stands under; the float is when that began (monotonic s).
 
-Raises ``EdgedError``. Its first argument is ``Any`` because a table from types to functions of those
-types cannot be written otherwise.
+Raises ``EdgedError``. Its first argument is ``Any`` because a table from types to functions of
+those types cannot be written otherwise.
 """
 
 FailureShape = Callable[[Action, Target | None, EdgedError, float], Any]

@@ -14,7 +14,7 @@ from edged.commands.catalog import Catalog
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
-from edged.profiles.raw import RawPart, identify
+from edged.profiles.raw import RawMatch, RawPart, classify, identify
 
 __all__ = ["MAX_LINE", "check_raw_scpi"]
 
@@ -40,7 +40,9 @@ def check_raw_scpi(
     if mode is RawScpi.OFF:
         raise _restricted(line, "raw SCPI is switched off here")
     if instrument.profile is None:
-        if mode is not RawScpi.ALL and not (mode is RawScpi.QUERIES and _is_only_queries(line)):
+        if mode is not RawScpi.ALL and not (
+            mode is RawScpi.QUERIES and classify(line).is_only_queries
+        ):
             raise _restricted(line, f"only {mode} raw SCPI may be sent, and it has no profile")
         return ()
     parts = identify(instrument.profile, line)
@@ -68,13 +70,19 @@ def _check_text(line: str) -> None:
 
 
 def _check_part(instrument: Instrument, part: RawPart, catalog: Catalog, mode: RawScpi) -> None:
+    """Every command that the message may be, with every value it may carry, must be allowed."""
     if mode is RawScpi.QUERIES and not part.is_query:
         raise _restricted(part.text, "only queries may be sent raw")
-    command = part.command
-    if command is None:
-        if mode is RawScpi.KNOWN and not _is_harmless(part):
-            raise _restricted(part.text, "only what the profile knows may be sent raw")
-        return
+    if not part.matches and mode is RawScpi.KNOWN and not _is_harmless(part):
+        raise _restricted(part.text, "only what the profile knows may be sent raw")
+    for match in part.matches:
+        _check_match(instrument, part, match, catalog, mode)
+
+
+def _check_match(
+    instrument: Instrument, part: RawPart, match: RawMatch, catalog: Catalog, mode: RawScpi
+) -> None:
+    command = match.command
     if command.name in instrument.rules.deny:
         raise Refused(
             f"{part.text!r} is {command.name}, which the owner of this bench denies.",
@@ -87,27 +95,18 @@ def _check_part(instrument: Instrument, part: RawPart, catalog: Catalog, mode: R
             data={"command": command.name},
             remedy=f"Use start_sweep with command_name {command.name!r}.",
         )
-    if part.is_unknown_value and (
-        mode is RawScpi.KNOWN or instrument.rules.limits.get(command.name)
-    ):
+    if mode is not RawScpi.KNOWN and command.name not in instrument.rules.limits:
+        return
+    if not match.is_certain:
         raise _restricted(part.text, f"its value cannot be judged against {command.name}'s limits")
-    if part.values and not part.is_unknown_value and _has_limits(instrument, command.name, mode):
-        _, check = catalog.of(instrument).command(command.name)
-        check.validate(part.values)
-
-
-def _has_limits(instrument: Instrument, command_name: str, mode: RawScpi) -> bool:
-    """The owner's limits always hold; the profile's own where raw SCPI is narrowed to known."""
-    return mode is RawScpi.KNOWN or command_name in instrument.rules.limits
+    _, check = catalog.of(instrument).command(command.name)
+    for values in match.readings:
+        check.validate(values)
 
 
 def _is_harmless(part: RawPart) -> bool:
     """IEEE 488.2's own queries, which no profile needs to list."""
     return part.is_query and part.text.lstrip().startswith("*")
-
-
-def _is_only_queries(line: str) -> bool:
-    return all(piece.split(" ", 1)[0].rstrip().endswith("?") for piece in line.strip().split(";"))
 
 
 def _strictest(configured: RawScpi, instrument: Instrument) -> RawScpi:

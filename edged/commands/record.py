@@ -1,8 +1,8 @@
 """The seam to the record: what the command path writes down, and when.
 
-``Record`` is what the path needs; ``LogRecord`` here writes log lines. The rule is the same for every
-record: the intent of a write stands before its first byte is sent, and every attempt gets its end,
-refused ones included.
+``Record`` is what the path needs; ``LogRecord`` here writes log lines. The rule is the same for
+every record: the intent of a write stands before its first byte is sent, and every attempt gets its
+end, refused ones included.
 """
 
 from __future__ import annotations

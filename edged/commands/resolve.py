@@ -144,4 +144,4 @@ class Resolver:
 
 
 def _is_dangerous(part: RawPart) -> bool:
-    return part.command is not None and part.command.is_dangerous
+    return any(match.command.is_dangerous for match in part.matches)

@@ -1,7 +1,7 @@
 """Runs one profile command on its instrument's line, and makes the result of it.
 
-The conversation (lines, completion, error query, verify) runs on the actor's thread; what the answer
-means is worked out here.
+The conversation (lines, completion, error query, verify) runs on the actor's thread; what the
+answer means is worked out here.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Reply, command_conversation, raw_conversation
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
+from edged.profiles.answer_text import clean_text
 from edged.profiles.answers import matches, parse_answer
-from edged.profiles.model import Command, CompletionKind, Profile, Scalar
+from edged.profiles.model import Command, CompletionKind, Parameter, Profile, Scalar
 from edged.profiles.raw import is_query
 from edged.profiles.render import render
+from edged.profiles.suffixes import number_with_suffix
 
 __all__ = ["PRIORITY", "run_command", "send_raw"]
 
@@ -118,19 +120,26 @@ def _verified(command: Command, values: Mapping[str, Scalar], reply: Reply) -> S
     if verify is None:
         return None
     wanted = values[verify.parameter]
-    found = matches(
-        command.parameters[verify.parameter], wanted, reply.verify_answer or "", verify.tolerance
-    )
-    if found.is_match:
-        return found.value
+    found = reply.verify_answer or ""
+    parameter = command.parameters[verify.parameter]
+    if matches(None, wanted, found, verify.tolerance, parameter=parameter):
+        return read_back(found, wanted, parameter)
     raise Failed(
         f"{command.name} set {verify.parameter} to {wanted!r}, but the instrument says "
-        f"{found.value!r} (tolerance {verify.tolerance:g}).",
+        f"{clean_text(found)!r} (tolerance {verify.tolerance:g}).",
         code=ErrorCode.VERIFY_FAILED,
-        data={"parameter": verify.parameter, "wanted": wanted, "found": found.value},
+        data={"parameter": verify.parameter, "wanted": wanted, "found": clean_text(found)},
         remedy="It may have ignored or rounded the value; look at its display and its limits.",
         sent=reply.sent,
     )
+
+
+def read_back(answer: str, wanted: Scalar, parameter: Parameter) -> Scalar:
+    """What the instrument said it holds: its number where one was set, else what was wanted."""
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+        return wanted
+    number = number_with_suffix(answer, parameter.unit)
+    return wanted if number is None else number
 
 
 def _longest_s(command: Command, profile: Profile) -> float:

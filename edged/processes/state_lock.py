@@ -1,7 +1,7 @@
 """One engine a state directory: a lock that goes with the process, however that ends.
 
-Without it a second engine could bind the same address unnoticed (SO_REUSEPORT) and two daemons would
-drive the same instruments.
+Without it a second engine could bind the same address unnoticed (SO_REUSEPORT) and two daemons
+would drive the same instruments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""get_status: what the daemon tells about itself. Reads what the parts know; touches no hardware."""
+"""get_status: what the daemon tells about itself, from what its parts know."""
 
 from __future__ import annotations
 

@@ -98,6 +98,7 @@ def _sequence_tool(
         make=_make_sequence(instrument.id, sequence.name),
         instrument_id=instrument.id,
         is_essential=sequence.is_essential,
+        cancels_on_disconnect=True,
     )
 
 

@@ -58,10 +58,10 @@ def _result(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _rows(key: str, **properties: Schema) -> Schema:
+def _rows(wrap_key: str, /, **properties: Schema) -> Schema:
     """The output schema of a list result, which structuredContent wraps."""
     row = {"type": "object", "properties": properties, "required": list(properties)}
-    return _result(**{key: {"type": "array", "items": row}})
+    return _result(**{wrap_key: {"type": "array", "items": row}})
 
 
 def _text(arguments: Mapping[str, Any], name: str) -> str:
@@ -153,6 +153,7 @@ def _tool(
     annotations: ToolAnnotations,
     make: MakeAction,
     wrap_key: str = "",
+    cancels_on_disconnect: bool = False,
 ) -> Tool:
     return Tool(
         name=name,
@@ -165,6 +166,7 @@ def _tool(
         make=make,
         wrap_key=wrap_key,
         is_essential=True,
+        cancels_on_disconnect=cancels_on_disconnect,
     )
 
 
@@ -186,9 +188,9 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
     lambda: _tool(
         "list_instruments",
         "List instruments",
-        "List the instruments on this bench from cached state; touches no hardware. Start here: every "
-        "other tool takes an `id` (or alias) from this list. An instrument with is_connected false "
-        "cannot be worked now; an empty profile_name means that only send_scpi reaches it.",
+        "List the instruments on this bench from cached state; touches no hardware. Start here: "
+        "every other tool takes an `id` (or alias) from this list. An instrument with is_connected "
+        "false cannot be worked now; an empty profile_name means that only send_scpi reaches it.",
         schema=_schema(
             filter={
                 "type": "string",
@@ -213,9 +215,9 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
     lambda: _tool(
         "get_capabilities",
         "What instruments can do",
-        "What each instrument can do: its commands with JSON Schema, unit and danger, its sequences "
-        "and settings. Touches no hardware. Read it before execute_command, execute_sequence or "
-        "start_sweep; narrow it to one instrument, because the full answer is long.",
+        "What each instrument can do: its commands with JSON Schema, unit and danger, its "
+        "sequences and settings. Touches no hardware. Read it before execute_command, "
+        "execute_sequence or start_sweep; narrow it to one instrument: the full answer is long.",
         schema=_schema(
             instrument_id=INSTRUMENT_ID,
             instrument_class={
@@ -239,9 +241,9 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
     lambda: _tool(
         "scan_instruments",
         "Scan for instruments",
-        "Look for instruments now on every configured bus and address, and return those that are new. "
-        "Only needed right after something was plugged in or switched on; the daemon also looks by "
-        "itself. For what is known already use list_instruments.",
+        "Look for instruments now on every configured bus and address, and return those that are "
+        "new. Only needed right after something was plugged in or switched on; the daemon also "
+        "looks by itself. For what is known already use list_instruments.",
         schema=NO_ARGUMENTS,
         output=_rows("instruments", id=STRING, manufacturer=STRING, model=STRING, address=STRING),
         annotations=CALM,
@@ -284,9 +286,9 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
     lambda: _tool(
         "execute_command",
         "Run one command",
-        "Run one profile command on one instrument; arguments are checked against the profile's limits "
-        "before anything is sent. Prefer this (or the command's own tool) over send_scpi. Commands "
-        "marked requires_sweep are refused: use start_sweep for those.",
+        "Run one profile command on one instrument; arguments are checked against the profile's "
+        "limits before anything is sent. Prefer this (or the command's own tool) over send_scpi. "
+        "Commands marked requires_sweep are refused: use start_sweep for those.",
         schema=_schema(
             ("instrument_id", "command_name"),
             instrument_id=INSTRUMENT_ID,
@@ -323,13 +325,14 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         output=_result(result=ANYTHING, steps_executed=INTEGER, execution_time_ms=NUMBER),
         annotations=WORK,
         make=_execute_sequence,
+        cancels_on_disconnect=True,
     ),
     lambda: _tool(
         "send_scpi",
         "Send raw SCPI",
         "Send one raw SCPI line and return the answer if it is a query. It bypasses the profile's "
-        "checks (never the owner's limits), so it counts as dangerous: use execute_command whenever "
-        "the profile has the command. A failure is told in `error`.",
+        "checks (never the owner's limits), so it counts as dangerous: use execute_command "
+        "whenever the profile has the command. A failure is told in `error`.",
         schema=_schema(
             ("instrument_id", "scpi_command"),
             instrument_id=INSTRUMENT_ID,

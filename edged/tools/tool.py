@@ -46,7 +46,7 @@ class Tool:
 
     Attributes:
         check: the compiled ``input_schema``; the command path applies it after authorizing.
-        wrap_key: the key under which a list result is wrapped where an object is needed; else empty.
+        wrap_key: the key under which a list result is wrapped in an object; else empty.
         instrument_id: the instrument a dynamic tool drives, else empty.
         is_essential: one of the few that a small list shows.
         cancels_on_disconnect: a client that goes away ends this call.

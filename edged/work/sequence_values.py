@@ -1,4 +1,4 @@
-"""The values a sequence computes with: saved answers, loop variables, ``"{name}"`` and expressions.
+"""The values that a sequence run computes with: parameters, saved answers, loop variables.
 
 Pure. A value that is not known yet (it will come from an answer) is ``UNKNOWN`` during the check
 before the first step; whatever depends on it raises ``NotKnownYet`` and is checked when it runs.
@@ -9,19 +9,17 @@ Source: PROFILE-FORMAT.md, "Sequence steps".
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from edged.errors import ErrorCode, Invalid
+from edged.errors import Invalid
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import ForStep, Scalar
+from edged.profiles.sequence_values import expression_text
 
-__all__ = ["UNKNOWN", "NotKnownYet", "Values", "fill", "loop_values", "number", "saved", "value_of"]
+__all__ = ["UNKNOWN", "NotKnownYet", "Values", "fill", "loop_values", "number", "saved"]
 
 MAX_LOOP_VALUES: Final = 100_000
-
-_WHOLE_BRACES: Final = re.compile(r"\{([^{}]+)\}")
 
 
 class _Unknown:
@@ -35,69 +33,46 @@ class _Unknown:
 
 UNKNOWN: Final = _Unknown()
 
-Values = dict[str, Scalar | None | _Unknown]
+Values = dict[str, Scalar | _Unknown | None]
 
 
 class NotKnownYet(Exception):
     """A value that depends on an answer was asked for before there was one."""
 
 
-def fill(value: object, values: Values) -> Scalar | None:
-    """A parameter as written in a step → the value to use.
+def fill(value: object, values: Values, *, is_bare: bool = False) -> Scalar | None:
+    """A value as written in a step → the value to use.
 
-    ``"{name}"`` or ``"{expression}"`` alone keeps its type; braces inside a longer text are filled
-    in as text; anything else is itself.
+    ``"{name}"`` and ``"{expression}"`` keep their type; where ``is_bare`` (columns, ends of ranges)
+    an expression may stand without braces; anything else is itself. An expression over a value that
+    is missing (the instrument answered "no value") is missing too.
 
     Raises:
         NotKnownYet: it depends on an answer that has not come.
-        Invalid: it names something that does not exist.
+        Invalid: it names something that does not exist, or cannot be worked out.
     """
-    if not isinstance(value, str):
-        return value if isinstance(value, int | float | bool) else None
-    whole = _WHOLE_BRACES.fullmatch(value.strip())
-    if whole:
-        return value_of(whole.group(1), values)
-    return _WHOLE_BRACES.sub(lambda found: _text(value_of(found.group(1), values)), value)
-
-
-def value_of(text: object, values: Values) -> Scalar | None:
-    """An expression or ``"{name}"`` (columns, results, ranges) → its value; numbers are themselves.
-
-    Raises:
-        NotKnownYet, Invalid: as ``fill``.
-    """
-    if not isinstance(text, str):
-        return text if isinstance(text, int | float | bool) else None
-    stripped = text.strip()
-    whole = _WHOLE_BRACES.fullmatch(stripped)
-    name = whole.group(1).strip() if whole else stripped
-    if name in values:
-        return _known(name, values)
-    expression = compile_expression(name)
+    text = expression_text(value, is_bare=is_bare)
+    if text is None:
+        return value if isinstance(value, int | float | bool | str) else None
+    if text in values:
+        return _known(text, values)
+    expression = compile_expression(text)
     known: dict[str, Scalar] = {}
     for used in expression.names:
-        if used not in values:
-            if _is_field_of_unknown(used, values):
-                raise NotKnownYet(used)
-            raise Invalid(
-                f"{used!r} in {text!r} is neither a parameter nor a saved answer.",
-                code=ErrorCode.BAD_PROFILE,
-                data={"name": used},
-            )
-        value = _known(used, values)
-        if value is None:
+        held = _known(used, values)
+        if held is None:
             return None
-        known[used] = value
+        known[used] = held
     return expression.evaluate(known)
 
 
 def number(text: object, values: Values, what: str) -> float:
-    """``value_of`` as a finite number.
+    """``fill`` as a finite number.
 
     Raises:
-        NotKnownYet, Invalid: as ``value_of``; or it is no number.
+        NotKnownYet, Invalid: as ``fill``; or it is no number.
     """
-    value = value_of(text, values)
+    value = fill(text, values, is_bare=True)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Invalid(f"{what} is {value!r}, which is no number.", data={"value": repr(value)})
     return value
@@ -107,7 +82,7 @@ def loop_values(step: ForStep, values: Values) -> Iterator[Scalar | None]:
     """What a ``for`` step runs over.
 
     Raises:
-        NotKnownYet, Invalid: as ``value_of``; a count outside 1 to 100,000; a logarithmic range
+        NotKnownYet, Invalid: as ``fill``; a count outside 1 to 100,000; a logarithmic range
             that touches zero.
     """
     if step.kind == "list":
@@ -137,6 +112,12 @@ def saved(name: str, data: object, primary: float | None = None) -> Values:
 
 
 def _known(name: str, values: Values) -> Scalar | None:
+    if name not in values:
+        if _is_field_of_unknown(name, values):
+            raise NotKnownYet(name)
+        raise Invalid(
+            f"{name!r} is neither a parameter nor a saved answer here.", data={"name": name}
+        )
     value = values[name]
     if isinstance(value, _Unknown):
         raise NotKnownYet(name)
@@ -149,10 +130,6 @@ def _is_field_of_unknown(name: str, values: Values) -> bool:
         isinstance(value, _Unknown) and name.startswith(f"{saved_name}_")
         for saved_name, value in values.items()
     )
-
-
-def _text(value: Scalar | None) -> str:
-    return "" if value is None else str(value)
 
 
 def _range(kind: str, first: float, last: float, count: int) -> Iterator[float]:

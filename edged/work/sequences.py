@@ -30,6 +30,7 @@ from edged.profiles.model import (
     Step,
     WaitStep,
 )
+from edged.profiles.render import placeholders, render
 from edged.work.ports import NewId, Perform, Precheck
 from edged.work.sequence_values import (
     UNKNOWN,
@@ -39,7 +40,6 @@ from edged.work.sequence_values import (
     loop_values,
     number,
     saved,
-    value_of,
 )
 from edged.work.states import SequenceEvent, SequenceState, next_sequence_state
 
@@ -135,7 +135,7 @@ class SequenceBook:
             await self._run_to_end(run)
         finally:
             del self._running[run.run_id]
-        result = {name: value_of(text, run.values) for name, text in sequence.result.items()}
+        result = {name: fill(text, run.values) for name, text in sequence.result.items()}
         return SequenceResult(
             result={**result, "rows": run.rows} if run.rows else result,
             steps_executed=run.steps_executed,
@@ -254,7 +254,9 @@ class SequenceBook:
             case RowStep():
                 if len(run.rows) >= MAX_ROWS:
                     raise Invalid(f"A sequence returns at most {MAX_ROWS} rows.")
-                run.rows.append({k: value_of(v, run.values) for k, v in step.columns.items()})
+                run.rows.append(
+                    {k: fill(v, run.values, is_bare=True) for k, v in step.columns.items()}
+                )
             case _:
                 assert_never(step)
         run.steps_executed += 1
@@ -318,7 +320,7 @@ class SequenceBook:
             action_id=self._new_id(),
             parent_id=run.action.action_id,
             instrument_id=run.action.instrument_id,
-            scpi=str(fill(template, values)),
+            scpi=_rendered(template, run.sequence, values),
             purpose=purpose,
         )
 
@@ -362,6 +364,18 @@ class SequenceBook:
                 return
             case _:
                 assert_never(step)
+
+
+def _rendered(template: str, sequence: Sequence, values: Values) -> str:
+    """A raw query's template with what is known filled in.
+
+    Raises:
+        NotKnownYet: it needs an answer that has not come.
+        Invalid: a value that cannot stand in a line.
+    """
+    used = {hole.name: fill(f"{{{hole.name}}}", values) for hole in placeholders(template)}
+    known = {name: value for name, value in used.items() if value is not None}
+    return render(template, sequence.parameters, known)
 
 
 def _data_and_primary(outcome: Outcome) -> tuple[Any, float | None]:

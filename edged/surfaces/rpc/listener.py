@@ -18,7 +18,7 @@ from aiohttp import web
 from edged.actions.caller import Caller, Route
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
 from edged.protocol import jsonrpc
-from edged.protocol.jsonrpc import BadMessage, Batch, Request, RpcCode
+from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.surfaces.rpc.methods import RpcContext, dispatch, told
 from edged.tools.call import ToolDesk
 
@@ -87,14 +87,14 @@ class RpcListener:
             return refusal
         try:
             message = jsonrpc.parse(await request.read())
-            if isinstance(message, Batch) or not isinstance(message, Request):
-                raise BadMessage(
-                    "POST /rpc takes one JSON-RPC request.", rpc_code=RpcCode.INVALID_REQUEST
-                )
         except BadMessage as bad:
             return _reply(bad.http_status, bad.reply().encode())
         except web.HTTPRequestEntityTooLarge:
             return _error(413, None, RpcCode.INVALID_REQUEST, "The body is over 4 MiB.")
+        if not isinstance(message, Request):
+            return _error(
+                400, None, RpcCode.INVALID_REQUEST, "POST /rpc takes one JSON-RPC request."
+            )
         return await self._answer(request, message)
 
     def _door(self, request: web.Request) -> web.Response | None:

@@ -1,4 +1,4 @@
-"""``METHODS`` of the RPC interface: every tool by name, tools/list, tools/call, and the daemon's own.
+"""``METHODS`` of the RPC interface: the daemon's own, tools/list, tools/call, and every tool.
 
 A method that acts goes through the same ``ToolDesk`` as an MCP call, so there is one command path;
 the methods of the daemon itself only tell.
@@ -73,7 +73,7 @@ async def list_tools(context: RpcContext, _params: Params) -> Any:
 
 
 async def call_tool(context: RpcContext, params: Params) -> Any:
-    """Params {name, arguments?} → {is_error, result, error?}, as every tool's own method answers."""
+    """Params {name, arguments?} → {is_error, result, error?}, as each tool's own method answers."""
     name, arguments = params.get("name"), params.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         raise Invalid(

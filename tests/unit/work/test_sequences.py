@@ -10,6 +10,7 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.profiles.model import (
+    AnswerType,
     CommandStep,
     ForStep,
     PollStep,
@@ -34,6 +35,7 @@ class Lab:
         self.failing: dict[str, Failed] = {}
         self.refusing: dict[str, Invalid] = {}
         self.gate: dict[str, asyncio.Event] = {}
+        self.arrived: dict[str, asyncio.Event] = {}
         ids = itertools.count()
         self.book = SequenceBook(
             perform=self.perform,
@@ -53,6 +55,7 @@ class Lab:
         name = action.command_name if isinstance(action, RunCommand) else action.scpi
         parameters = dict(action.parameters) if isinstance(action, RunCommand) else {}
         self.performed.append((name, parameters, action.purpose))
+        self.arrived.setdefault(name, asyncio.Event()).set()
         if name in self.gate:
             await self.gate[name].wait()
         if name in self.failing:
@@ -62,6 +65,11 @@ class Lab:
             answer = answer.pop(0)
         key = "data" if isinstance(action, RunCommand) else "response"
         return Outcome(status=OutcomeStatus.OK, data={key: answer}, scpi=(name,))
+
+    async def reached(self, name: str) -> None:
+        """Until that command is being performed."""
+        async with asyncio.timeout(5):
+            await self.arrived.setdefault(name, asyncio.Event()).wait()
 
     def names(self) -> list[str]:
         return [name for name, _, _ in self.performed]
@@ -146,8 +154,7 @@ async def test_a_step_that_would_be_refused_is_found_before_the_first_is_sent(la
 async def test_a_client_that_goes_away_leaves_finally_run(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
-    while "measure" not in lab.names():
-        await asyncio.sleep(0)
+    await lab.reached("measure")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -157,8 +164,7 @@ async def test_a_client_that_goes_away_leaves_finally_run(lab: Lab) -> None:
 async def test_a_client_that_goes_away_during_finally_does_not_stop_it(lab: Lab) -> None:
     lab.gate["output_off"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
-    while "output_off" not in lab.names():
-        await asyncio.sleep(0)
+    await lab.reached("output_off")
     task.cancel()
     await asyncio.sleep(0)
     lab.gate["output_off"].set()
@@ -170,8 +176,7 @@ async def test_a_client_that_goes_away_during_finally_does_not_stop_it(lab: Lab)
 async def test_stop_all_ends_a_run_as_a_failure_that_says_so(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
-    while "measure" not in lab.names():
-        await asyncio.sleep(0)
+    await lab.reached("measure")
     await lab.book.stop_all()
     with pytest.raises(Failed, match="was stopped") as failure:
         await task
@@ -257,8 +262,6 @@ async def test_a_poll_that_never_holds_fails_with_the_last_answer(lab: Lab) -> N
 
 
 async def test_a_raw_query_is_saved_with_its_type(lab: Lab) -> None:
-    from edged.profiles.model import AnswerType
-
     lab.answers["MEAS? CH2"] = "1.25"
     sequence = Sequence(
         name="s",

@@ -1,0 +1,313 @@
+"""The engine: constructs every part, in order, and tears it down in reverse.
+
+The composition root: the only place where parts meet. It decides nothing that a part could decide;
+reading it top-down shows what the daemon consists of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import structlog
+
+from edged import __version__
+from edged.auth.permissions import Grant, Permissions
+from edged.clock import SystemClock
+from edged.commands.catalog import Catalog
+from edged.commands.executors import Executors, failure_shape
+from edged.commands.holds import hold_denied, hold_unswept
+from edged.commands.path import CommandPath
+from edged.commands.record import LogRecord
+from edged.commands.resolve import Resolver
+from edged.config import Config, InstrumentEntry, ToolNames
+from edged.errors import EdgedError, Failed, NotFound
+from edged.host import (
+    ExitStatus,
+    host_name,
+    keep_edge_id,
+    qualified_host_name,
+    write_atomically,
+)
+from edged.instruments.discovery import Discovery
+from edged.instruments.pool import InstrumentPool
+from edged.instruments.visa_link import VisaLibrary
+from edged.processes.loop_watch import LoopWatch
+from edged.processes.sim_child import SimChild
+from edged.processes.state_lock import StateLock
+from edged.processes.status import StatusReport
+from edged.processes.stop import stop_requested
+from edged.profiles.bench import load_bench
+from edged.profiles.loader import load_library
+from edged.surfaces.mcp import Listing, McpSettings, McpSurface
+from edged.surfaces.rpc.listener import RpcListener
+from edged.tools.call import ToolDesk
+from edged.tools.registry import ToolRegistry
+from edged.tools.static import static_tools
+from edged.work.sequences import SequenceBook
+
+__all__ = ["Engine", "run"]
+
+ENGINE_FILE: Final = "engine.json"
+STOP_WITHIN_S: Final = 5.0
+FIRST_LOOK_S: Final = 1.0
+"""How long clients wait at the door for instruments that answer slowly at the first look."""
+
+
+def run(
+    config: Config,
+    *,
+    sim: bool = False,
+    supervised: bool = False,
+    sim_arguments: Sequence[str] = (),
+) -> int:
+    """Run the engine until it is asked to stop.
+
+    Args:
+        config: the whole configuration.
+        sim: start a simulated bench and work it.
+        supervised: the supervisor listens on the same port (SPEC.md section 2).
+        sim_arguments: for the simulated bench.
+
+    Returns:
+        The exit status.
+    """
+    lock = StateLock(config.state_dir)
+    try:
+        lock.take()
+        return asyncio.run(_main(config, SimChild(sim_arguments) if sim else None, supervised))
+    except EdgedError as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.UNAVAILABLE
+    finally:
+        lock.release()
+
+
+async def _main(config: Config, sim: SimChild | None, is_supervised: bool) -> int:
+    engine = Engine(config, sim=sim, is_supervised=is_supervised)
+    with stop_requested() as asked:
+        async with contextlib.AsyncExitStack() as parts:
+            await engine.start(parts)
+            await asked.wait()
+    return ExitStatus.OK
+
+
+class Engine:
+    """Every part of the daemon, constructed; ``start`` starts them.
+
+    Args:
+        config: the whole configuration.
+        sim: the simulated bench to start as a child, or none.
+        is_supervised: whether the supervisor listens on the same port.
+    """
+
+    def __init__(self, config: Config, *, sim: SimChild | None, is_supervised: bool) -> None:
+        clock = SystemClock()
+        self._config = config
+        self._clock = clock
+        self._sim = sim
+        self._log = structlog.get_logger("edged.engine")
+        self._edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
+        self._library = load_library(config.profile_dirs)
+        self._watch = LoopWatch(clock)
+        self._visa = VisaLibrary(library=config.visa_library, clock=clock)
+        self._pool = InstrumentPool(clock=clock)
+        self._catalog = Catalog()
+        self._discovery = self._make_discovery()
+        new_id = _action_ids()
+        permissions = Permissions(_direct_grant(config))
+        self._sequences = SequenceBook(
+            perform=lambda action: self._path.perform(action),
+            precheck=lambda action: self._path.precheck(action),
+            new_id=new_id,
+            clock=clock,
+        )
+        self._path = self._make_path(permissions)
+        self._registry = ToolRegistry(
+            static=static_tools(),
+            pool=self._pool,
+            catalog=self._catalog,
+            is_strict=config.tool_names is ToolNames.STRICT,
+        )
+        self._desk = ToolDesk(registry=self._registry, path=self._path, permissions=permissions)
+        self._rpc = RpcListener(
+            desk=self._desk,
+            port=config.rpc_port,
+            token=config.inbound_auth_token,
+            new_action_id=new_id,
+        )
+        self._engine_file = config.state_dir / ENGINE_FILE
+        self._mcp_error = ""
+        self._mcp = self._make_mcp(new_id, is_supervised)
+        self._status = StatusReport(
+            edge_id=self._edge_id,
+            edge_name=config.edge_name,
+            pool=self._pool,
+            sequences=self._sequences,
+            mcp=self._mcp_status,
+            clock=clock,
+            more={"relay": lambda: {"configured": config.relay_url is not None}},
+        )
+
+    async def start(self, parts: contextlib.AsyncExitStack) -> None:
+        """Start every part; ``parts`` gets what ends each, so that they end in reverse.
+
+        Raises:
+            Failed: the RPC port is taken, or the simulated bench did not start.
+        """
+        self._report_complaints()
+        self._watch.start()
+        parts.callback(self._watch.stop)
+        if self._sim is not None:
+            await self._sim.start()
+            parts.push_async_callback(self._sim.stop)
+        parts.callback(self._visa.close)
+        parts.callback(self._registry.close)
+        await self._rpc.start()
+        parts.push_async_callback(self._rpc.stop)
+        parts.push_async_callback(self._discovery.stop)
+        self._watch_simulated()
+        await self._discovery.start()
+        parts.push_async_callback(self._sequences.stop_all)
+        await self._start_mcp(parts)
+        self._write_engine_file()
+        parts.callback(self._remove_engine_file)
+        self._log.info(
+            "engine_started",
+            version=__version__,
+            edge_id=self._edge_id,
+            mcp_port=self._mcp.port,
+            rpc_port=self._rpc.port,
+            instruments=len(self._pool.all()),
+        )
+
+    def _make_mcp(self, new_id: Callable[[], str], is_supervised: bool) -> McpSurface:
+        config = self._config
+        settings = McpSettings(
+            port=config.mcp_port,
+            path=config.mcp_path,
+            is_port_shared=is_supervised,
+            host_name=host_name(),
+            qualified_name=qualified_host_name(),
+            allowed_hosts=config.allowed_hosts,
+            allowed_origins=config.allowed_origins,
+            session_idle_s=config.session_idle_sec,
+            max_sessions=config.max_sessions,
+            listing=Listing(config.tools.value),
+        )
+        return McpSurface(
+            desk=self._desk,
+            registry=self._registry,
+            clock=self._clock,
+            new_action_id=new_id,
+            settings=settings,
+            instrument_id_of=self._instrument_id_of,
+        )
+
+    def _instrument_id_of(self, name: str) -> str | None:
+        try:
+            return self._pool.get(name).id
+        except NotFound:
+            return None
+
+    async def _start_mcp(self, parts: contextlib.AsyncExitStack) -> None:
+        """Bind the MCP listener, or warn once and go on without it."""
+        if not self._config.mcp_enabled:
+            return
+        try:
+            await self._mcp.start()
+        except Failed as unbound:
+            self._mcp_error = unbound.message
+            self._log.warning("mcp_not_listening", reason=unbound.message, remedy=unbound.remedy)
+            return
+        parts.push_async_callback(self._mcp.stop)
+
+    def _mcp_status(self) -> dict[str, Any]:
+        tools = self._registry.tools()
+        return {
+            "enabled": self._config.mcp_enabled,
+            "port": self._mcp.port or None,
+            "path": self._config.mcp_path,
+            "error": self._mcp_error,
+            "sessions": self._mcp.session_count,
+            "tools": len(tools),
+        }
+
+    def _make_discovery(self) -> Discovery:
+        """Discovery over INSTRUMENTS, with the owner's bench file in force."""
+        return Discovery(
+            pool=self._pool,
+            library=self._library,
+            bench=load_bench(self._config.bench_file, self._library),
+            entries=self._config.instruments,
+            open_link=self._visa.open_link,
+            clock=self._clock,
+            rescan_interval_s=self._config.rescan_interval_sec,
+            gone_after_s=self._config.gone_after_sec,
+            first_look_s=FIRST_LOOK_S,
+        )
+
+    def _watch_simulated(self) -> None:
+        """The instruments of the simulated bench are statically addressed ones."""
+        for simulated in self._sim.instruments if self._sim else ():
+            self._discovery.watch(
+                InstrumentEntry(address=simulated["address"], name=simulated["name"])
+            )
+
+    def _make_path(self, permissions: Permissions) -> CommandPath:
+        executors = Executors(
+            pool=self._pool,
+            discovery=self._discovery,
+            catalog=self._catalog,
+            sequences=self._sequences,
+            profiles=lambda: self._library.profiles,
+            status=lambda: self._status(),
+            clock=self._clock,
+        )
+        return CommandPath(
+            permissions=permissions,
+            resolver=Resolver(
+                pool=self._pool, catalog=self._catalog, raw_scpi=self._config.raw_scpi
+            ),
+            holds=(hold_denied, hold_unswept),
+            record=LogRecord(),
+            executors=executors.table(),
+            failure_shape=failure_shape,
+            clock=self._clock,
+        )
+
+    def _report_complaints(self) -> None:
+        for complaint in self._library.complaints:
+            self._log.warning("profile_refused", complaint=str(complaint))
+
+    def _write_engine_file(self) -> None:
+        """Where the CLI and the supervisor look for this engine."""
+        ports = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "mcp_port": self._mcp.port or None,
+            "mcp_path": self._config.mcp_path,
+            "rpc_port": self._rpc.port,
+            "sim_control_port": self._sim.control_port if self._sim else None,
+        }
+        write_atomically(self._engine_file, json.dumps(ports, indent=1) + "\n")
+
+    def _remove_engine_file(self) -> None:
+        self._engine_file.unlink(missing_ok=True)
+
+
+def _direct_grant(config: Config) -> Grant:
+    return Grant(tools=config.direct_tools_allow, danger=config.direct_danger_allow)
+
+
+def _action_ids() -> Callable[[], str]:
+    """Ids that no other start of this daemon gives again: a random part a start, then a count."""
+    start, count = secrets.token_hex(5), itertools.count(1)
+    return lambda: f"{start}-{next(count)}"
