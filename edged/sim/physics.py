@@ -165,9 +165,13 @@ class Node:
 
     def _protect(self, source: Source) -> None:
         if source.over_voltage is not None and abs(self.terminal_volts) > source.over_voltage:
-            source.is_on, source.tripped = False, "over_voltage"
+            source.tripped = "over_voltage"
         elif source.over_current is not None and abs(self.amps) > source.over_current:
-            source.is_on, source.tripped = False, "over_current"
+            source.tripped = "over_current"
+        else:
+            return
+        # The moment of the trip lies somewhere in the step, so the capacitors are empty by now.
+        source.is_on, self.volts = False, 0.0
 
     def _working_point(self, source: Source | None) -> tuple[float, bool]:
         """Volts across the load once settled, and whether the current limit made them."""
