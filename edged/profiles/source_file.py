@@ -34,9 +34,8 @@ def read_file(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise complaint(
-            start, f"The file cannot be read: {error.strerror or type(error).__name__}."
-        )
+        reason = error.strerror or type(error).__name__
+        raise complaint(start, f"The file cannot be read: {reason}.") from None
     except (RuntimeError, ValueError) as error:
         # What pathlib raises for a symlink loop (RuntimeError) and a NUL in the name (ValueError).
         raise complaint(start, f"The file cannot be read: {error}.") from None

@@ -95,9 +95,8 @@ def parse_yaml(text: str, path: str) -> Node:
         RecursionError, TypeError, ValueError,
     ) as error:  # fmt: skip
         # A scanner of this size may trip over broken input instead of reporting it.
-        raise complaint(
-            builder.latest, f"This is not YAML: the parser gave up ({type(error).__name__})."
-        )
+        problem = f"the parser gave up ({type(error).__name__})"
+        raise complaint(builder.latest, f"This is not YAML: {problem}.") from error
 
 
 def _first_line(error: Exception) -> str:

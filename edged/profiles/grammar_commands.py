@@ -1,0 +1,276 @@
+"""One entry of ``commands``: nodes → Command, with every rule that concerns the command alone.
+
+What a command says about others (a sweep's readback, a setting's ``set``) is checked by
+``cross_checks.py`` when all are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from edged.profiles.complaints import complaint, nearest
+from edged.profiles.fields import Fields, check_name, list_of, number_of, template_of, text_of
+from edged.profiles.grammar_connection import (
+    MAX_PAUSE_MS,
+    MAX_TIMEOUT_MS,
+    check_query,
+    read_completion,
+    read_errors,
+)
+from edged.profiles.grammar_parameters import read_checks, read_parameters
+from edged.profiles.grammar_returns import read_returns
+from edged.profiles.model import (
+    ABORT_COMMAND,
+    Command,
+    ImageAnswer,
+    Parameter,
+    ParameterType,
+    Returns,
+    SweepPlan,
+    Verify,
+    WaveformAnswer,
+)
+from edged.profiles.template import placeholders
+from edged.profiles.yaml_source import ListNode, Node
+
+__all__ = ["is_question", "read_command", "templates_of"]
+
+_KEYS: Final = frozenset(
+    {
+        "scpi", "description", "parameters", "checks", "is_query", "returns", "verify", "complete",
+        "errors", "timeout_ms", "after_write_ms", "is_dangerous", "is_safe", "requires_sweep",
+        "essential", "sweep",
+    }
+)  # fmt: skip
+_SWEEP_KEYS: Final = frozenset(
+    {"parameter", "setpoint", "readback", "interval_ms", "step", "abort"}
+)
+_RESERVED: Final[Mapping[str, str]] = {
+    "sequence": "it stands between a profile's key and a sequence's name in tool names",
+    ABORT_COMMAND: "it is what the profile's own abort list is called",
+}
+_MOST_LINES: Final = 50
+_NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
+_FORMATS: Final[Mapping[ParameterType, str]] = {
+    ParameterType.FLOAT: "efgEG",
+    ParameterType.INT: "defgEG",
+    ParameterType.BOOL: "d",
+    ParameterType.STRING: "q",
+    ParameterType.ENUM: "qdefgEG",
+}
+
+
+def read_command(name: str, key: Node, node: Node) -> Command:
+    """One command.
+
+    Args:
+        name: its key.
+        key: where the key stands.
+        node: what stands under it.
+
+    Raises:
+        Invalid: with the place of whatever breaks a rule.
+    """
+    check_name(key.mark, name, "The command")
+    if name in _RESERVED:
+        raise complaint(key.mark, f'No command may be called "{name}": {_RESERVED[name]}.')
+    fields = Fields.of(node, name, _KEYS)
+    parameters = read_parameters(fields)
+    returns_node = fields.get("returns")
+    returns = (
+        None
+        if returns_node is None
+        else read_returns(returns_node, f'{name}: "returns"', parameters)
+    )
+    scpi = _read_scpi(fields, parameters, returns)
+    is_query = _read_is_query(fields, scpi, returns)
+    sweep = _read_sweep(fields, parameters)
+    command = Command(
+        name=name,
+        scpi=scpi,
+        description=fields.text("description"),
+        parameters=parameters,
+        checks=read_checks(fields, parameters),
+        is_query=is_query,
+        returns=returns,
+        verify=_read_verify(fields, parameters, sweep),
+        complete=read_completion(fields.get("complete"), f"{name}.complete", frozenset(parameters)),
+        errors=read_errors(fields.get("errors"), f"{name}.errors"),
+        timeout_ms=fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS),
+        after_write_ms=fields.whole("after_write_ms", 0, MAX_PAUSE_MS),
+        is_dangerous=fields.truth("is_dangerous"),
+        is_safe=fields.truth("is_safe"),
+        requires_sweep=fields.truth("requires_sweep"),
+        is_essential=fields.truth("essential"),
+        sweep=sweep,
+    )
+    _check_marks(fields, command)
+    _check_formats(fields, command)
+    return command
+
+
+def is_question(line: str) -> bool:
+    """Whether the header of a SCPI line (what comes before the first blank) asks."""
+    return "?" in line.split(maxsplit=1)[0] if line.split() else False
+
+
+def _read_scpi(
+    fields: Fields, parameters: Mapping[str, Parameter], returns: Returns | None
+) -> tuple[str, ...]:
+    node = fields.get("scpi")
+    owner = fields.name_of("scpi")
+    block = returns if isinstance(returns, WaveformAnswer | ImageAnswer) else None
+    if node is None:
+        if block is None:
+            raise complaint(fields.mark, f'{fields.owner} has no "scpi".')
+        return (block.data,)
+    nodes = list_of(node, owner, most=_MOST_LINES) if isinstance(node, ListNode) else (node,)
+    lines = tuple(template_of(line, owner, parameters) for line in nodes)
+    if not lines:
+        raise complaint(node.mark, f"{owner} is empty.")
+    if block is not None and lines != (block.data,):
+        message = f'{owner} of a waveform or image is its "data" query.'
+        raise complaint(node.mark, message, 'Leave it out; preparations belong into "setup".')
+    for line, place in zip(lines[:-1], nodes, strict=False):
+        if is_question(line):
+            message = f'{owner}: "{line}" asks before the last line; its answer would be lost.'
+            raise complaint(place.mark, message)
+    return lines
+
+
+def _read_is_query(fields: Fields, scpi: tuple[str, ...], returns: Returns | None) -> bool:
+    """What is said, else what the last line looks like.
+
+    A question that is not marked as one would leave its answer in the instrument, where the next
+    question finds it.
+    """
+    asks = is_question(scpi[-1]) or isinstance(returns, WaveformAnswer | ImageAnswer)
+    said = fields.truth("is_query", default=asks)
+    if asks and not said:
+        message = f'{fields.owner} says is_query: false, but "{scpi[-1]}" is a query.'
+        raise complaint(fields.mark_of("is_query"), message)
+    if returns is not None and not said:
+        message = f'{fields.owner} has "returns" but is no query.'
+        raise complaint(fields.mark_of("returns"), message, "Say is_query: true if it answers.")
+    return said
+
+
+def _read_verify(
+    fields: Fields, parameters: Mapping[str, Parameter], sweep: SweepPlan | None
+) -> Verify | None:
+    node = fields.get("verify")
+    if node is None:
+        return None
+    inner = Fields.of(node, f"{fields.owner}.verify", ("query", "parameter", "tolerance"))
+    query = inner.need("query")
+    template = check_query(query, template_of(query, inner.name_of("query"), parameters), inner)
+    parameter = _verified_parameter(inner, parameters, sweep)
+    is_float = parameters[parameter].type is ParameterType.FLOAT
+    tolerance = inner.number("tolerance", 0)
+    if tolerance is None and is_float:
+        message = f'{inner.owner} has no "tolerance" for {parameter}.'
+        raise complaint(inner.mark, message, "Give at least one display step, in its unit.")
+    return Verify(query=template, tolerance=tolerance or 0, parameter=parameter)
+
+
+def _verified_parameter(
+    fields: Fields, parameters: Mapping[str, Parameter], sweep: SweepPlan | None
+) -> str:
+    """The one that is named, else the swept one, else the only float."""
+    if fields.has("parameter"):
+        return _named_parameter(fields, parameters)
+    if sweep is not None:
+        return sweep.parameter
+    floats = [name for name, p in parameters.items() if p.type is ParameterType.FLOAT]
+    if len(floats) != 1:
+        count = "no float parameter" if not floats else f"{len(floats)} float parameters"
+        message = f'{fields.owner}: the command has {count}, so "parameter" must say which one.'
+        raise complaint(fields.mark, message)
+    return floats[0]
+
+
+def _named_parameter(fields: Fields, parameters: Mapping[str, Parameter]) -> str:
+    node = fields.need("parameter")
+    name = text_of(node, fields.name_of("parameter"), most=64)
+    if name not in parameters:
+        message = f'{fields.owner}: "{name}" is no parameter of the command.'
+        raise complaint(node.mark, message, nearest(name, parameters))
+    return name
+
+
+def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPlan | None:
+    node = fields.get("sweep")
+    if node is None:
+        return None
+    inner = Fields.of(node, f"{fields.owner}.sweep", _SWEEP_KEYS)
+    name = _named_parameter(inner, parameters)
+    if parameters[name].type not in _NUMBERS:
+        message = f"{inner.owner}: {name} is a {parameters[name].type}; only a number is swept."
+        raise complaint(inner.mark_of("parameter"), message)
+    setpoint = inner.need("setpoint")
+    query = template_of(setpoint, inner.name_of("setpoint"), parameters)
+    for placeholder in placeholders(query):
+        if placeholder.name == name:
+            message = f'{inner.owner}: "setpoint" asks for {name} and cannot hold it.'
+            raise complaint(setpoint.mark, message)
+    step = inner.get("step")
+    step_value = None if step is None else number_of(step, inner.name_of("step"))
+    if step is not None and step_value is not None and step_value <= 0:
+        raise complaint(step.mark, f'{inner.owner}: "step" must be over 0.')
+    return SweepPlan(
+        parameter=name,
+        setpoint=check_query(setpoint, query, inner),
+        readback=inner.text("readback", most=64) or None,
+        interval_ms=inner.whole("interval_ms", 10, MAX_TIMEOUT_MS) or 100,
+        step=step_value,
+        abort=inner.templates("abort", parameters),
+    )
+
+
+def _check_marks(fields: Fields, command: Command) -> None:
+    if command.is_safe and command.is_dangerous:
+        message = f"{command.name} cannot be both safe and dangerous."
+        raise complaint(fields.mark_of("is_safe"), message)
+    if command.requires_sweep and command.sweep is None:
+        message = f'{command.name} has requires_sweep but no "sweep".'
+        raise complaint(fields.mark_of("requires_sweep"), message)
+    if command.requires_sweep and command.is_safe:
+        message = f"{command.name} is safe, so it must be usable at once, without a sweep."
+        raise complaint(fields.mark_of("requires_sweep"), message)
+    if command.is_query and command.sweep is not None:
+        raise complaint(fields.mark_of("sweep"), f"{command.name} is a query; nothing is swept.")
+    if command.is_query and command.verify is not None:
+        raise complaint(fields.mark_of("verify"), f"{command.name} is a query; nothing is set.")
+
+
+def templates_of(command: Command) -> tuple[str, ...]:
+    """Every template of a command that its own parameters fill."""
+    found = list(command.scpi)
+    match command.returns:
+        case WaveformAnswer(setup=setup, preamble_query=preamble, data=data):
+            found += [*setup, data] + ([preamble] if preamble else [])
+        case ImageAnswer(data=data):
+            found.append(data)
+        case _:
+            pass
+    if command.verify is not None:
+        found.append(command.verify.query)
+    if command.complete is not None and command.complete.query:
+        found.append(command.complete.query)
+    if command.sweep is not None:
+        found += [command.sweep.setpoint, *command.sweep.abort]
+    return tuple(dict.fromkeys(found))
+
+
+def _check_formats(fields: Fields, command: Command) -> None:
+    """A number format that the parameter's kind cannot take would fail at the first call."""
+    for template in templates_of(command):
+        for placeholder in placeholders(template):
+            parameter = command.parameters[placeholder.name]
+            if placeholder.format and placeholder.format[-1] not in _FORMATS[parameter.type]:
+                message = (
+                    f"{command.name}: {{{placeholder.name}:{placeholder.format}}} does not fit "
+                    f"{placeholder.name}, which is a {parameter.type}."
+                )
+                raise complaint(fields.mark_of("scpi"), message)

@@ -1,0 +1,167 @@
+"""``match``, ``connection`` and what commands share with it (``errors``, ``complete``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from edged.profiles.complaints import complaint
+from edged.profiles.fields import Fields, expression_of, scalar_of, template_of, text_of
+from edged.profiles.model import (
+    Completion,
+    CompletionKind,
+    Connection,
+    ErrorCheck,
+    ErrorKind,
+    Match,
+    Probe,
+)
+from edged.profiles.patterns import pattern_of
+from edged.profiles.yaml_source import Node, ScalarNode
+
+__all__ = ["MAX_TIMEOUT_MS", "read_completion", "read_connection", "read_errors", "read_match"]
+
+MAX_TIMEOUT_MS: Final = 3_600_000
+"""An hour: some calibrations take that long, nothing takes longer."""
+MAX_PAUSE_MS: Final = 60_000
+_CONNECTION_KEYS: Final = frozenset(
+    {
+        "read_termination", "write_termination", "encoding", "timeout_ms", "open_timeout_ms",
+        "after_write_ms", "min_gap_ms", "chunk_bytes", "baud_rate", "data_bits", "parity",
+        "stop_bits", "flow", "errors", "on_connect", "on_release", "probe",
+    }
+)  # fmt: skip
+_ENCODINGS: Final = ("ascii", "latin-1", "utf-8")
+_PARITIES: Final = ("none", "even", "odd", "mark", "space")
+_FLOWS: Final = ("none", "xon_xoff", "rts_cts", "dtr_dsr")
+_STOP_BITS: Final = (1, 1.5, 2)
+_USB_ID: Final = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})", re.IGNORECASE)
+_NOTHING: Final = frozenset[str]()
+
+
+def read_match(node: Node) -> Match:
+    """``match: {idn, usb?, examples?}``; ``usb`` lists ids as ``"1ab1:0e11"``, hexadecimal."""
+    fields = Fields.of(node, "match", ("idn", "usb", "examples"))
+    name = fields.name_of("examples")
+    return Match(
+        idn=pattern_of(fields.need("idn"), fields.name_of("idn")),
+        usb_ids=tuple(_usb_id(entry) for entry in fields.items("usb", most=100)),
+        examples=tuple(text_of(entry, name, most=512) for entry in fields.items("examples")),
+    )
+
+
+def _usb_id(node: Node) -> tuple[int, int]:
+    text = text_of(node, 'match: "usb"', most=32)
+    found = _USB_ID.fullmatch(text)
+    if found is None:
+        message = f'match: "usb" has "{text}", which is not vendor:product in hexadecimal.'
+        raise complaint(node.mark, message, 'Write it like "1ab1:0e11".')
+    return int(found.group(1), 16), int(found.group(2), 16)
+
+
+def read_connection(node: Node | None) -> Connection:
+    """How to talk to the instrument.
+
+    Raises:
+        Invalid: with the place of whatever breaks a rule.
+    """
+    if node is None:
+        return Connection()
+    fields = Fields.of(node, "connection", _CONNECTION_KEYS)
+    timeout_ms = fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS)
+    return Connection(
+        read_termination=_termination(fields, "read_termination"),
+        write_termination=_termination(fields, "write_termination"),
+        encoding=fields.choice("encoding", _ENCODINGS) or "ascii",
+        timeout_ms=2_000 if timeout_ms is None else timeout_ms,
+        open_timeout_ms=fields.whole("open_timeout_ms", 1, MAX_PAUSE_MS) or 5_000,
+        after_write_ms=fields.whole("after_write_ms", 0, MAX_PAUSE_MS) or 0,
+        min_gap_ms=fields.whole("min_gap_ms", 0, MAX_PAUSE_MS) or 0,
+        chunk_bytes=fields.whole("chunk_bytes", 16, 64 * 1024 * 1024),
+        baud_rate=fields.whole("baud_rate", 50, 10_000_000),
+        data_bits=fields.whole("data_bits", 5, 8),
+        parity=fields.choice("parity", _PARITIES),
+        stop_bits=_stop_bits(fields),
+        flow=fields.choice("flow", _FLOWS),
+        errors=read_errors(fields.get("errors"), "connection.errors") or ErrorCheck(),
+        on_connect=fields.templates("on_connect", _NOTHING),
+        on_release=fields.templates("on_release", _NOTHING),
+        probe=_read_probe(fields.get("probe")),
+    )
+
+
+def _termination(fields: Fields, key: str) -> str:
+    node = fields.get(key)
+    if node is None:
+        return "\n"
+    name = fields.name_of(key)
+    if isinstance(node, ScalarNode) and node.text in ("", "none") and node.value in ("", "none"):
+        return ""
+    text = scalar_of(node, name)
+    if not isinstance(text, str) or len(text) > 4 or not text.isascii():
+        raise complaint(node.mark, f"{name} must be at most four ASCII characters.")
+    if "\\" in text:
+        raise complaint(node.mark, f"{name} has a backslash as such.", 'Use double quotes: "\\n".')
+    return text
+
+
+def _stop_bits(fields: Fields) -> float | None:
+    value = fields.number("stop_bits")
+    if value is not None and value not in _STOP_BITS:
+        raise complaint(fields.mark_of("stop_bits"), "connection: stop_bits must be 1, 1.5 or 2.")
+    return value
+
+
+def _read_probe(node: Node | None) -> Probe | None:
+    if node is None:
+        return None
+    fields = Fields.of(node, "connection.probe", ("query", "expect"))
+    query = fields.need("query")
+    return Probe(
+        query=check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields),
+        expect=pattern_of(fields.need("expect"), fields.name_of("expect")),
+    )
+
+
+def check_query(node: Node, template: str, fields: Fields) -> str:
+    """Raises Invalid: a template that asks nothing, where a question belongs."""
+    if "?" not in template:
+        raise complaint(node.mark, f'{fields.owner}: "{template}" is no query (it has no "?").')
+    return template
+
+
+def read_errors(node: Node | None, owner: str) -> ErrorCheck | None:
+    """``errors: {query, kind}`` or ``none``; ``None`` when nothing is said."""
+    if node is None:
+        return None
+    if isinstance(node, ScalarNode) and node.text == "none":
+        return ErrorCheck()
+    fields = Fields.of(node, owner, ("query", "kind"))
+    fields.need("kind")
+    kind = ErrorKind(fields.choice("kind", list(ErrorKind)) or "none")
+    if kind is ErrorKind.NONE:
+        return ErrorCheck()
+    query = fields.need("query")
+    text = check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields)
+    return ErrorCheck(kind=kind, query=text)
+
+
+def read_completion(node: Node | None, owner: str, names: frozenset[str]) -> Completion | None:
+    """``complete: none | opc | {poll, until, every_ms, timeout_ms}``."""
+    if node is None:
+        return None
+    if isinstance(node, ScalarNode):
+        text = text_of(node, owner, most=32)
+        if text not in (CompletionKind.NONE, CompletionKind.OPC):
+            raise complaint(node.mark, f'{owner} must be none, opc or a poll, not "{text}".')
+        return Completion(kind=CompletionKind(text))
+    fields = Fields.of(node, owner, ("poll", "until", "every_ms", "timeout_ms"))
+    poll = fields.need("poll")
+    template = template_of(poll, fields.name_of("poll"), names)
+    return Completion(
+        kind=CompletionKind.POLL,
+        query=check_query(poll, template, fields),
+        until=expression_of(fields.need("until"), fields.name_of("until"), {"value"}),
+        every_ms=fields.whole("every_ms", 10, MAX_PAUSE_MS) or 100,
+        timeout_ms=fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS) or 10_000,
+    )

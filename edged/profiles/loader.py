@@ -1,0 +1,190 @@
+"""Profile files and directories of them → Profiles.
+
+A directory may hold anything: a bad file becomes a complaint and never keeps the good ones from
+being loaded. Later directories override earlier ones by ``profile_key``. An override that cannot be
+read takes the profile that it was to replace out of use as well, instead of letting it come back:
+the override may have been made to narrow it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from edged.errors import Invalid
+from edged.profiles.complaints import complaint, nearest
+from edged.profiles.families import merge
+from edged.profiles.fields import map_of
+from edged.profiles.grammar_profile import read_profile
+from edged.profiles.model import Profile
+from edged.profiles.source_file import read_file
+from edged.profiles.yaml_source import MapNode, ScalarNode, parse_yaml
+
+__all__ = ["Complaint", "ProfileLibrary", "load_library", "load_profile", "parse_profile"]
+
+MOST_FILES: Final = 1_000
+_SUFFIXES: Final = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """Why a file was not loaded, and where to look."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+    remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All of it, as a compiler writes it."""
+        return f"{self.path}:{self.line}:{self.column}: {self.message} {self.remedy}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileLibrary:
+    """Every profile that could be loaded, by key, and what was wrong with the others."""
+
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    complaints: tuple[Complaint, ...] = ()
+
+
+def load_profile(path: Path) -> Profile:
+    """One profile; a family that it extends is looked for beside it, as ``<key>.yaml``.
+
+    Raises:
+        Invalid: unreadable or breaking a rule; ``data`` has path, line and column.
+    """
+    return _resolved(_parse(read_file(path), path), path, _Beside(path.parent))
+
+
+def parse_profile(text: str, path: str = "profile.yaml") -> Profile:
+    """A profile from text, for tests and editors; it cannot extend another.
+
+    Raises:
+        Invalid: as ``load_profile``.
+    """
+    return _resolved(_parse(text, Path(path)), Path(path), {})
+
+
+def load_library(directories: Sequence[Path]) -> ProfileLibrary:
+    """Every ``*.yaml`` of these directories; a missing one is passed over. Never raises."""
+    complaints: list[Complaint] = []
+    sources: dict[str, _Source] = {}
+    for directory in directories:
+        _read_directory(directory, sources, complaints)
+    roots = {key: source.root for key, source in sources.items()}
+    profiles: dict[str, Profile] = {}
+    for key, source in sources.items():
+        try:
+            profiles[key] = _resolved(source.root, source.path, roots)
+        except Invalid as error:
+            complaints.append(_complaint_of(error, source.path))
+    return ProfileLibrary(profiles=profiles, complaints=tuple(complaints))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    root: MapNode
+    path: Path
+
+
+def _parse(text: str, path: Path) -> MapNode:
+    return map_of(parse_yaml(text, str(path)), "A profile")
+
+
+def _read_directory(
+    directory: Path, sources: dict[str, _Source], complaints: list[Complaint]
+) -> None:
+    """Adds a directory's files to ``sources``, over those of earlier directories."""
+    seen: dict[str, Path] = {}
+    for path in _files(directory, complaints):
+        try:
+            root = _parse(read_file(path), path)
+            key = _key_of(root)
+            if key in seen:
+                mark = root.keys["profile_key"].mark
+                raise complaint(mark, f'{seen[key].name} has the profile_key "{key}" already.')
+        except Invalid as error:
+            complaints.append(_complaint_of(error, path))
+            if path.stem not in seen:
+                sources.pop(path.stem, None)
+            continue
+        seen[key] = path
+        sources[key] = _Source(root, path)
+
+
+def _files(directory: Path, complaints: list[Complaint]) -> list[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if entry.name.endswith(_SUFFIXES) and not entry.name.startswith(".")
+            )
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        message = f"The directory cannot be read: {error.strerror}."
+        complaints.append(Complaint(path=str(directory), line=1, column=1, message=message))
+        return []
+    if len(names) > MOST_FILES:
+        message = f"There are {len(names)} profiles here; the first {MOST_FILES} are read."
+        complaints.append(Complaint(path=str(directory), line=1, column=1, message=message))
+    return [directory / name for name in names[:MOST_FILES]]
+
+
+def _key_of(root: MapNode) -> str:
+    node = root.entries.get("profile_key")
+    if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
+        raise complaint(root.mark, 'The profile has no "profile_key".')
+    return node.value
+
+
+class _Beside(dict[str, MapNode]):
+    """Families as files beside a profile, read when asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def __missing__(self, key: str) -> MapNode:
+        for suffix in _SUFFIXES:
+            path = self._directory / f"{key}{suffix}"
+            if key.isidentifier() and path.exists():
+                return _parse(read_file(path), path)
+        raise KeyError(key)
+
+
+def _resolved(root: MapNode, path: Path, families: Mapping[str, MapNode]) -> Profile:
+    """The profile of a root node, with what it inherits."""
+    node = root.entries.get("extends")
+    if node is None:
+        return read_profile(root, str(path))
+    mark = root.keys["extends"].mark
+    name = node.text if isinstance(node, ScalarNode) else ""
+    try:
+        family = families[name]
+    except KeyError:
+        message = f'There is no profile "{name}" to extend.'
+        raise complaint(mark, message, nearest(name, families)) from None
+    except Invalid as error:
+        raise complaint(mark, f'The family "{name}" cannot be read: {error.message}') from None
+    if family is root:
+        raise complaint(mark, f'"{name}" cannot extend itself.')
+    return read_profile(merge(family, root), str(path))
+
+
+def _complaint_of(error: Invalid, path: Path) -> Complaint:
+    data = error.data
+    return Complaint(
+        path=str(data.get("path", path)),
+        line=int(data.get("line", 1)),
+        column=int(data.get("column", 1)),
+        message=str(data.get("message", error.message)),
+        remedy=error.remedy,
+    )

@@ -1,0 +1,144 @@
+"""Which profile fits an instrument, by its ``*IDN?`` answer, and who made it.
+
+Nothing here trusts field positions: real answers have five fields, commas in the maker's name, no
+commas at all, labels in the serial number. The profile is found by searching the whole answer; the
+longest match wins. USB ids only decide between equals: many models of one maker share an id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from edged.profiles.model import Profile
+from edged.profiles.patterns import compiled
+
+__all__ = ["MAX_IDN", "Identity", "MatchResult", "clean_idn", "find_profile", "parse_idn"]
+
+MAX_IDN: Final = 512
+"""Characters of an answer that are looked at; the longest real one has 80."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who an instrument says it is; a part that it does not tell is empty.
+
+    The serial number is what tells two units apart; "0", which IEEE 488.2 sends where there is
+    none, counts as none.
+    """
+
+    manufacturer: str = ""
+    model: str = ""
+    serial: str = ""
+    firmware: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchResult:
+    """The profile that fits, why, and which others fit as well as it does (``tied``, keys)."""
+
+    profile: Profile | None
+    reason: str
+    tied: tuple[str, ...] = ()
+
+
+def clean_idn(idn: str) -> str:
+    """An answer without control characters and surrounding blanks, at most ``MAX_IDN`` long."""
+    return "".join(c if c.isprintable() else " " for c in idn[: 4 * MAX_IDN]).strip()[:MAX_IDN]
+
+
+def find_profile(
+    idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[Profile]
+) -> MatchResult:
+    """The profile whose pattern matches most of the answer.
+
+    Args:
+        idn: the answer to ``*IDN?`` as it came.
+        usb_id: vendor and product, where the instrument is on USB.
+        profiles: those to choose from, in any order.
+
+    Returns:
+        Of several that match equally much, the one that lists ``usb_id``, else the first by key,
+        with all of them in ``tied``: a tie is for the doctor to warn of.
+    """
+    text = clean_idn(idn)
+    lengths: dict[str, int] = {}
+    candidates: dict[str, Profile] = {}
+    for profile in profiles:
+        found = compiled(profile.match.idn).search(text)
+        if found is not None and found.group():
+            lengths[profile.key] = len(found.group())
+            candidates[profile.key] = profile
+    if not candidates:
+        return MatchResult(profile=None, reason=f'No profile matches "{text}".')
+    most = max(lengths.values())
+    best = sorted(key for key, length in lengths.items() if length == most)
+    by_usb = [key for key in best if usb_id is not None and usb_id in candidates[key].match.usb_ids]
+    if len(best) > 1 and len(by_usb) == 1:
+        reason = f'"{text}" matches {" and ".join(best)}; its USB id decides for {by_usb[0]}.'
+        return MatchResult(profile=candidates[by_usb[0]], reason=reason)
+    if len(best) > 1:
+        reason = f'"{text}" matches {" and ".join(best)} equally; {best[0]} is taken.'
+        return MatchResult(profile=candidates[best[0]], reason=reason, tied=tuple(best))
+    return MatchResult(profile=candidates[best[0]], reason=f'"{text}" matches {best[0]}.')
+
+
+_HEADER: Final = re.compile(r"^\s*:?\*?IDN\??[\s:]+", re.IGNORECASE)
+_COMPANY_ENDING: Final = re.compile(
+    r"(?:co|corp|gmbh|inc|limited|llc|ltd|s\.?a|ag|kg)\.?", re.IGNORECASE
+)
+_MODEL_LABEL: Final = re.compile(r"^model(?:\s+|(?=\d))", re.IGNORECASE)
+_SERIAL_LABEL: Final = re.compile(
+    r"^(?:s\s*/\s*n|sn|ser(?:ial)?(?:\s*(?:no|number|nr)\.?)?)\s*[:#=]?\s*(?=\S)", re.IGNORECASE
+)
+_LABELLED_SERIAL: Final = re.compile(r"\s+s/?n[:\s]\s*(\S+)$", re.IGNORECASE)
+_GLUED_FIRMWARE: Final = re.compile(r"\s*\b?(V\d+(?:\.\d+){0,4})$", re.IGNORECASE)
+_GLUED_MAKERS: Final = ("KORAD", "VELLEMAN", "TENMA", "RND")
+"""Makers of the KA3005P family, whose answers hold no commas and sometimes no blank."""
+
+
+def parse_idn(idn: str) -> Identity:
+    """The four parts, as well as they can be told apart. Never raises."""
+    text = _HEADER.sub("", clean_idn(idn)).strip().strip("\"'").strip()
+    if not text:
+        return Identity()
+    fields = [field.strip() for field in text.split(",")]
+    if len(fields) == 1:
+        return _parse_words(text)
+    while len(fields) > 2 and _COMPANY_ENDING.fullmatch(fields[1]):
+        # "Siglent Technologies Co., Ltd.,SDS1104X-E,…" has a comma too many.
+        fields[:2] = [f"{fields[0]}, {fields[1]}"]
+    fields += [""] * (4 - len(fields))
+    return Identity(
+        manufacturer=fields[0],
+        model=_MODEL_LABEL.sub("", fields[1]).strip(),
+        serial=_clean_serial(fields[2]),
+        firmware=",".join(fields[3:]).strip().rstrip(";,").strip(),
+    )
+
+
+def _clean_serial(field: str) -> str:
+    serial = _SERIAL_LABEL.sub("", field).strip().strip("\"'").rstrip(";").strip()
+    # Lake Shore appends the serial number of an option card that is not there as "/#######".
+    serial = re.sub(r"/#{1,32}$", "", serial)
+    return "" if serial.strip("0") == "" or serial.lower() in ("n/a", "none", "unknown") else serial
+
+
+def _parse_words(text: str) -> Identity:
+    """An answer without commas: ``TENMA 72-2540 V2.1 SN:1234``, ``KORADKA3005PV2.0``."""
+    serial = firmware = ""
+    labelled = _LABELLED_SERIAL.search(text)
+    if labelled is not None:
+        serial, text = _clean_serial(labelled.group(1)), text[: labelled.start()]
+    glued = _GLUED_FIRMWARE.search(text)
+    if glued is not None:
+        firmware, text = glued.group(1), text[: glued.start()]
+    maker, _, model = text.partition(" ")
+    for known in _GLUED_MAKERS:
+        if text.upper().startswith(known):
+            maker, model = text[: len(known)], text[len(known) :]
+    if not model.strip():
+        maker, model = "", text
+    return Identity(manufacturer=maker, model=model.strip(), serial=serial, firmware=firmware)

@@ -1,0 +1,221 @@
+"""Names of tools: which instance of a profile carries which suffix, and what names look like.
+
+``book`` is one pure function from every instrument ever seen in this life of the daemon, in order of
+arrival, to the names in force. It replays the arrivals, so that the rule can be held that matters
+most: **a name never comes to drive another instrument.** A name once given is never given again to
+another, even when its first owner was renamed or has left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = [
+    "KnownInstrument",
+    "NameBook",
+    "assign",
+    "book",
+    "sequence_tool_name",
+    "short_form",
+    "strict_name",
+    "strict_names",
+    "tool_name",
+    "wrapper_tool_name",
+]
+
+SHORT_LENGTH: Final = 8
+STRICT_LENGTH: Final = 64
+"""What the strictest clients take; longer names make them drop the whole list."""
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_DIGEST_LENGTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownInstrument:
+    """One instrument that has been here, under the profile it had."""
+
+    instrument_id: str
+    profile_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameBook:
+    """Who is called what.
+
+    Attributes:
+        suffixes: instrument id → suffix; "" is unsuffixed.
+        former: (profile key, suffix that is no longer in force) → the instrument that had it.
+        notes: sentences about ids that could not be told apart by the rule alone.
+    """
+
+    suffixes: Mapping[str, str]
+    former: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def assign(known: Sequence[KnownInstrument]) -> Mapping[str, str]:
+    """Instrument id → suffix, "" for unsuffixed; see ``book``."""
+    return book(known).suffixes
+
+
+def book(known: Sequence[KnownInstrument]) -> NameBook:
+    """The names in force after these arrivals.
+
+    Args:
+        known: everything ever seen in this life of the daemon, in order of arrival; an instrument
+            that came again may stand there again. One whose profile changed stands there once for
+            each; its latest profile decides its suffix.
+    """
+    families: dict[str, _Family] = {}
+    latest: dict[str, str] = {}
+    for entry in known:
+        family = families.setdefault(entry.profile_key, _Family(entry.profile_key))
+        family.arrive(entry.instrument_id)
+        latest[entry.instrument_id] = entry.profile_key
+    suffixes = {id_: families[key].suffixes[id_] for id_, key in latest.items()}
+    former = {
+        (family.key, suffix): owner
+        for family in families.values()
+        for suffix, owner in family.given.items()
+        if family.suffixes[owner] != suffix
+    }
+    notes = tuple(note for family in families.values() for note in family.notes)
+    return NameBook(suffixes=suffixes, former=former, notes=notes)
+
+
+class _Family:
+    """The instances of one profile, while their arrivals are replayed."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.suffixes: dict[str, str] = {}
+        self.given: dict[str, str] = {}
+        """Every suffix that was ever in force → its one owner."""
+        self.notes: list[str] = []
+        self._length = SHORT_LENGTH
+        self._short: dict[str, str] = {}
+        self._numbers: dict[str, str] = {}
+        """For an id that equals an earlier one when stripped: what tells it apart."""
+        self._owners: dict[str, str] = {}
+        """Stripped id → the first instrument with it."""
+
+    def arrive(self, instrument_id: str) -> None:
+        if instrument_id in self.suffixes:
+            return
+        stripped = _STRANGE.sub("", instrument_id)
+        self._short[instrument_id] = stripped
+        if stripped in self._owners:
+            self._number(instrument_id, stripped)
+        self._owners.setdefault(stripped, instrument_id)
+        if not self.suffixes:
+            self._give({instrument_id: ""})
+            return
+        suffixes = self._suffixes_of(self._length)
+        while not self._is_free(suffixes) and self._length < self._longest():
+            self._length += 1
+            suffixes = self._suffixes_of(self._length)
+        if not self._is_free(suffixes):
+            suffixes = self._forced(suffixes)
+        self._give(suffixes)
+
+    def _number(self, instrument_id: str, stripped: str) -> None:
+        count = sum(1 for other in self._short.values() if other == stripped)
+        self._numbers[instrument_id] = f"-{count}"
+        self.notes.append(
+            f'"{instrument_id}" and "{self._owners[stripped]}" differ only in characters that '
+            f'names cannot hold; the later one is numbered "-{count}".'
+        )
+
+    def _longest(self) -> int:
+        return max(len(stripped) for stripped in self._short.values())
+
+    def _suffixes_of(self, length: int) -> dict[str, str]:
+        return {
+            id_: stripped[-length:] + self._numbers.get(id_, "")
+            for id_, stripped in self._short.items()
+        }
+
+    def _is_free(self, suffixes: Mapping[str, str]) -> bool:
+        """Whether these differ, and none of them is or was another instrument's."""
+        if len(set(suffixes.values())) < len(suffixes):
+            return False
+        return all(
+            _is_usable(suffix) and self.given.get(suffix, id_) == id_
+            for id_, suffix in suffixes.items()
+        )
+
+    def _forced(self, suffixes: Mapping[str, str]) -> dict[str, str]:
+        """Numbers where even whole ids give no free name; who has one keeps it."""
+        found: dict[str, str] = {}
+        taken: set[str] = set()
+        for id_, suffix in suffixes.items():
+            wanted, number = suffix, 1
+            while not _is_usable(wanted) or wanted in taken or self.given.get(wanted, id_) != id_:
+                number += 1
+                wanted = f"{suffix}-{number}"
+            found[id_] = wanted
+            taken.add(wanted)
+        return found
+
+    def _give(self, suffixes: Mapping[str, str]) -> None:
+        for id_, suffix in suffixes.items():
+            self.suffixes[id_] = suffix
+            self.given[suffix] = id_
+
+
+def _is_usable(suffix: str) -> bool:
+    """A suffix that reads as the word between key and sequence would make two tools one."""
+    return suffix not in ("", "sequence") and not suffix.endswith("__sequence")
+
+
+def short_form(instrument_id: str, length: int = SHORT_LENGTH) -> str:
+    """The last characters of an id, without those that names cannot hold."""
+    return _STRANGE.sub("", instrument_id)[-length:]
+
+
+def tool_name(profile_key: str, suffix: str, command: str) -> str:
+    """``<profile_key>__<command>``, with the suffix between them where there is one."""
+    return "__".join([profile_key, suffix, command] if suffix else [profile_key, command])
+
+
+def sequence_tool_name(profile_key: str, suffix: str, sequence: str) -> str:
+    """``<profile_key>__sequence__<sequence>``, with the suffix after the key."""
+    return tool_name(profile_key, suffix, f"sequence__{sequence}")
+
+
+def wrapper_tool_name(stem: str, spec: str) -> str:
+    """``<wrapper_stem>__<spec_name>``."""
+    return f"{stem}__{spec}"
+
+
+def strict_name(name: str) -> str:
+    """The spelling that every client takes: ``_`` for dots, and at most 64 characters.
+
+    A name that is too long keeps its beginning and gets a digest of the whole, so that it is the
+    same in every life of the daemon.
+    """
+    spelled = name.replace(".", "_")
+    if len(spelled) <= STRICT_LENGTH:
+        return spelled
+    return _with_digest(spelled, name)
+
+
+def strict_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name → its strict spelling; two that would come to the same get a digest each."""
+    found = {name: strict_name(name) for name in names}
+    spelled: dict[str, list[str]] = {}
+    for name, strict in found.items():
+        spelled.setdefault(strict, []).append(name)
+    for strict, owners in spelled.items():
+        if len(owners) > 1:
+            found.update({name: _with_digest(strict, name) for name in owners if name != strict})
+    return found
+
+
+def _with_digest(spelled: str, name: str) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{spelled[: STRICT_LENGTH - _DIGEST_LENGTH - 1]}_{digest}"
