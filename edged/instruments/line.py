@@ -18,8 +18,9 @@ from typing import Any, Final, NoReturn
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Failed, Fault
+from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Conversation, greet, identify
+from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.link import (
     Link,
     LinkError,
@@ -155,7 +156,7 @@ class Line:
             result = self._speech.hold(job.make(), tenant.connection, job.deadline, job)
         except LinkError as error:
             self._spoil(error)
-            job.fail(self._failure(error, job))
+            job.fail(self._told(error, job))
         except EdgedError as error:
             self._settle(error)
             if isinstance(error, Failed):
@@ -163,7 +164,7 @@ class Line:
             job.fail(error)
         except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the thread
             self._spoil(LinkGarbled(str(error)))
-            job.fail(self._fault(error, job, ticket))
+            job.fail(fault(error, job, name=self._name, at_ms=self._clock.wall_ms()))
         else:
             self._enter(LineEvent.SPOILED if self._speech.is_suspect else LineEvent.DONE)
             job.deliver(result)
@@ -221,13 +222,13 @@ class Line:
     def _refusal(self, job: Job, tenant: Tenant) -> Failed | None:
         """Why a job is not even tried, if it is not."""
         if job.unit != tenant.number or self._is_foreign():
-            return self._another_unit(f"{job.name} was not sent: another unit")
+            return another_unit(f"{job.name} was not sent: another unit", self._name)
         now = self._clock.monotonic()
         if now >= job.deadline:
-            return self._failure(LinkTimeout("its time was over before its turn came"), job)
+            return self._told(LinkTimeout("its time was over before its turn came"), job)
         is_hasty = now < self._failed_at + MIN_ATTEMPT_GAP_S
         if self.state is LineState.LOST and is_hasty and job.priority is not Priority.SAFE:
-            return self._failure(LinkLost(self.reason), job)
+            return self._told(LinkLost(self.reason), job)
         return None
 
     def _make_ready(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> None:
@@ -324,7 +325,7 @@ class Line:
         self._foreign_to = tenant
         self._report(UnitChanged(unit=tenant.number, idn=idn))
         log.warning("line_unit_changed", line=self._name, known=tenant.idn[:200], found=idn[:200])
-        raise self._another_unit("Another unit")
+        raise another_unit("Another unit", self._name)
 
     # How a line becomes unready
 
@@ -382,43 +383,5 @@ class Line:
     def _left(self, deadline: float) -> float:
         return max(0.001, deadline - self._clock.monotonic())
 
-    def _another_unit(self, what: str) -> Failed:
-        return Failed(
-            f"{what} answers at {self._name} now.",
-            code=ErrorCode.DISCONNECTED,
-            data={"address": self._name},
-            remedy="Look at list_instruments; each unit has an entry of its own.",
-        )
-
-    def _failure(self, error: LinkError, job: Job) -> Failed:
-        """What the wire did, as the caller is told it."""
-        after = f' after "{job.sent[-1][:200]}"' if job.sent else " and nothing was sent"
-        match error:
-            case LinkTimeout():
-                code, text = ErrorCode.TIMEOUT, f"{self._name} did not answer in time"
-            case LinkPreempted() if self.is_stopping:
-                code, text = ErrorCode.DISCONNECTED, f"The line to {self._name} was closed"
-            case LinkPreempted() if job.is_withdrawn:
-                code, text = ErrorCode.CANCELLED, f"{job.name} was cancelled"
-            case LinkPreempted():
-                code, text = ErrorCode.PREEMPTED, f"A safe command cut {job.name} short"
-            case LinkGarbled():
-                code, text = ErrorCode.BAD_ANSWER, f"{self._name} answered what is no answer"
-            case _:
-                code, text = ErrorCode.DISCONNECTED, f"{self._name} is not connected"
-        return Failed(
-            f"{text}{after}: {error}." if str(error) else f"{text}{after}.",
-            code=code,
-            data={"address": self._name, "line_state": self.state.value},
-            sent=job.sent,
-        )
-
-    def _fault(self, error: Exception, job: Job, ticket: int) -> Fault:
-        fault_id = f"line-{ticket}-{self._clock.wall_ms()}"
-        log.error(
-            "line_job_failed", line=self._name, job=job.name, fault_id=fault_id, exc_info=error
-        )
-        return Fault(
-            f"{job.name} failed inside edged; the log has it under {fault_id}.",
-            data={"fault_id": fault_id},
-        )
+    def _told(self, error: LinkError, job: Job) -> Failed:
+        return failure(error, job, name=self._name, state=self.state, is_stopping=self.is_stopping)

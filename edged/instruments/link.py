@@ -8,6 +8,8 @@ raised has been translated by the link, because each of them raises differently.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Protocol
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "LinkLost",
     "LinkPreempted",
     "LinkTimeout",
+    "translated",
 ]
 
 
@@ -38,6 +41,26 @@ class LinkGarbled(LinkError):
 
 class LinkPreempted(LinkError):
     """``preempt`` was called for the work in hand; what was asked for may still come."""
+
+
+@contextlib.contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn whatever PyVISA, a backend or a socket raises into a ``LinkError``.
+
+    PyVISA's own errors are told by their VISA code; backends also raise bare ``Exception``,
+    ``ValueError`` (descriptors, USB) and ``OSError``.
+    """
+    try:
+        yield
+    except LinkError:
+        raise
+    except TimeoutError as error:
+        raise LinkTimeout(f"{doing} took too long") from error
+    except Exception as error:
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        if "VI_ERROR_TMO" in text:
+            raise LinkTimeout(f"{doing} took too long") from error
+        raise LinkLost(f"{doing} failed: {text}") from error
 
 
 class Link(Protocol):

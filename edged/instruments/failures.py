@@ -1,0 +1,73 @@
+"""What the wire did, as the caller of a job is told it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import structlog
+
+from edged.errors import ErrorCode, Failed, Fault
+from edged.instruments.link import LinkError, LinkGarbled, LinkPreempted, LinkTimeout
+from edged.instruments.mailbox import Job
+from edged.instruments.recovery import LineState
+
+__all__ = ["another_unit", "failure", "fault"]
+
+log = structlog.get_logger(__name__)
+
+
+def failure(
+    error: LinkError, job: Job, *, name: str, state: LineState, is_stopping: bool
+) -> Failed:
+    """A link's error as a failure of a job; ``name`` is the line's."""
+    match error:
+        case LinkTimeout():
+            code, text = ErrorCode.TIMEOUT, f"{name} did not answer in time"
+        case LinkPreempted() if is_stopping:
+            code, text = ErrorCode.DISCONNECTED, f"The line to {name} was closed"
+        case LinkPreempted() if job.is_withdrawn:
+            code, text = ErrorCode.CANCELLED, f"{job.name} was cancelled"
+        case LinkPreempted():
+            code, text = ErrorCode.PREEMPTED, f"A safe command cut {job.name} short"
+        case LinkGarbled():
+            code, text = ErrorCode.BAD_ANSWER, f"{name} answered what is no answer"
+        case _:
+            code, text = ErrorCode.DISCONNECTED, f"{name} is not connected"
+    after = f' after "{job.sent[-1][:200]}"' if job.sent else "; nothing was sent"
+    return Failed(
+        f"{text}{after} ({error}).",
+        code=code,
+        data={"address": name, "line_state": state.value},
+        remedy=REMEDIES.get(code, ""),
+        sent=job.sent,
+    )
+
+
+def another_unit(what: str, name: str) -> Failed:
+    """``what`` says who or what met another unit than the known one."""
+    return Failed(
+        f"{what} answers at {name} now.",
+        code=ErrorCode.DISCONNECTED,
+        data={"address": name},
+        remedy="Look at list_instruments; each unit has an entry of its own.",
+    )
+
+
+def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
+    """A bug that ended a job: in the log with its trace, under the id that the caller gets."""
+    fault_id = f"line-{at_ms}"
+    log.error("line_job_failed", line=name, job=job.name, fault_id=fault_id, exc_info=error)
+    return Fault(
+        f"{job.name} failed inside edged; the log has it under {fault_id}.",
+        data={"fault_id": fault_id},
+    )
+
+
+REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
+    {
+        ErrorCode.TIMEOUT: "It may be busy or switched off; what was sent may still take effect.",
+        ErrorCode.DISCONNECTED: "Check its power and cable; the line comes back by itself.",
+    }
+)

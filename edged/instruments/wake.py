@@ -1,0 +1,79 @@
+"""How a wait on sockets is ended from another thread.
+
+A link that can wait on a descriptor waits on ``Wake`` beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import sys
+
+from edged.instruments.link import LinkPreempted
+
+__all__ = ["SELECTOR_CLASS", "Wake", "wait_readable"]
+
+if sys.platform == "win32":
+    SELECTOR_CLASS: type[selectors.BaseSelector] = selectors.SelectSelector
+else:
+    # poll() has no limit on descriptors and costs no descriptor of its own.
+    SELECTOR_CLASS: type[selectors.BaseSelector] = selectors.PollSelector
+
+
+class Wake:
+    """Ends a wait on sockets from another thread, for the piece of work that is meant and no other.
+
+    ``preempt`` may come from any thread; everything else belongs to the line's own.
+    """
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+        # The work in hand, and the latest that was to be pre-empted; plain ints, so that assigning
+        # one is atomic.
+        self._ticket = 0
+        self._preempted = 0
+        self._is_released = False
+
+    def fileno(self) -> int:
+        """What to wait for beside one's own socket."""
+        return self._ours.fileno()
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link.begin``."""
+        self._ticket = ticket
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link.preempt``."""
+        if self._is_released:
+            return
+        self._preempted = max(self._preempted, ticket)
+        with contextlib.suppress(BlockingIOError):
+            self._theirs.send(b"!")
+
+    def check(self) -> None:
+        """Raise ``LinkPreempted`` if the work in hand has been pre-empted."""
+        if self._preempted >= self._ticket > 0:
+            raise LinkPreempted("pre-empted")
+
+    def heard(self) -> None:
+        """Swallow what made the wait end, then ``check``."""
+        with contextlib.suppress(BlockingIOError):
+            while self._ours.recv(4096):
+                pass
+        self.check()
+
+    def release(self) -> None:
+        """Close for good."""
+        self._is_released = True
+        self._ours.close()
+        self._theirs.close()
+
+
+def wait_readable(descriptor: int, seconds: float) -> bool:
+    """True once ``descriptor`` can be read; False when ``seconds`` have passed first."""
+    with SELECTOR_CLASS() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(seconds))

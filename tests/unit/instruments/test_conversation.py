@@ -1,0 +1,252 @@
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from edged.errors import ErrorCode, Failed
+from edged.instruments.conversation import (
+    Ask,
+    AskBlock,
+    Pause,
+    Reply,
+    Send,
+    capture_conversation,
+    command_conversation,
+    drain_errors,
+    greet,
+    identify,
+    lines_conversation,
+    raw_conversation,
+)
+from edged.profiles.model import (
+    AnswerType,
+    Command,
+    Completion,
+    CompletionKind,
+    Connection,
+    ErrorCheck,
+    ErrorKind,
+    ImageAnswer,
+    ScalarAnswer,
+    WaveformAnswer,
+)
+
+QUEUE = ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?")
+PLAIN = Connection()
+CHECKED = Connection(errors=QUEUE)
+
+
+def play(conversation: Generator[Any, Any, Any], *answers: object) -> tuple[list[Any], Any]:
+    """Drive to the end; every question takes the next answer. Gives the steps and the result."""
+    left = list(answers)
+    steps: list[Any] = []
+    answer: object = None
+    try:
+        while True:
+            step = conversation.send(answer)
+            steps.append(step)
+            answer = left.pop(0) if isinstance(step, Ask | AskBlock) else None
+    except StopIteration as stop:
+        assert not left, f"not asked for: {left}"
+        return steps, stop.value
+
+
+def texts(steps: list[Any]) -> list[str]:
+    return [step.text for step in steps if not isinstance(step, Pause)]
+
+
+def test_a_setter_is_sent_and_its_errors_are_read() -> None:
+    command = Command(name="set", scpi=("VOLT 5",))
+    steps, reply = play(
+        command_conversation(lines=["VOLT 5"], command=command, connection=CHECKED),
+        '0,"No error"',
+    )
+    assert texts(steps) == ["VOLT 5", "SYST:ERR?"]
+    assert reply == Reply(sent=("VOLT 5",))
+
+
+def test_a_query_gives_its_answer_and_reads_no_errors() -> None:
+    command = Command(
+        name="m", scpi=("MEAS?",), is_query=True, returns=ScalarAnswer(type=AnswerType.FLOAT)
+    )
+    steps, reply = play(
+        command_conversation(lines=["MEAS?"], command=command, connection=CHECKED), "1.5"
+    )
+    assert texts(steps) == ["MEAS?"]
+    assert reply.answer == "1.5"
+
+
+def test_an_instruments_own_error_fails_with_its_text_and_what_was_sent() -> None:
+    command = Command(name="set", scpi=("VOLT 99",))
+    with pytest.raises(Failed) as caught:
+        play(
+            command_conversation(lines=["VOLT 99"], command=command, connection=CHECKED),
+            '-222,"Data out of range"',
+            "+0,none",
+        )
+    assert caught.value.code is ErrorCode.INSTRUMENT_ERROR
+    assert "Data out of range" in caught.value.message
+    assert caught.value.sent == ("VOLT 99",)
+
+
+def test_a_queue_is_drained_to_its_end_and_never_beyond_twenty() -> None:
+    _, errors = play(drain_errors(QUEUE), "-1,a", "-2,b", "0")
+    assert [error.code for error in errors] == [-1, -2]
+    steps, errors = play(drain_errors(QUEUE), *["-1,a"] * 20)
+    assert len(errors) == len(steps) == 20
+
+
+def test_a_cut_off_question_is_not_blamed_on_a_job_that_asks_nothing() -> None:
+    answers = ('-410,"Query INTERRUPTED"', "0")
+    _, reply = play(raw_conversation(lines=["OUTP OFF"], asks=False, connection=CHECKED), *answers)
+    assert "INTERRUPTED" in reply.stale_errors[0]
+    with pytest.raises(Failed):
+        play(raw_conversation(lines=["A", "B?"], asks=True, connection=CHECKED), "1", *answers)
+
+
+@pytest.mark.parametrize(("answer", "is_error"), [("32", True), ("16", True), ("1", False)])
+def test_event_status_bits_are_judged_one_by_one(answer: str, is_error: bool) -> None:
+    check = ErrorCheck(kind=ErrorKind.ESR, query="*ESR?")
+    conversation = raw_conversation(lines=["X"], asks=False, connection=Connection(errors=check))
+    if is_error:
+        with pytest.raises(Failed):
+            play(conversation, answer)
+    else:
+        play(conversation, answer)
+
+
+def test_a_query_error_bit_alone_is_not_blamed_on_a_write() -> None:
+    check = ErrorCheck(kind=ErrorKind.ESR, query="*ESR?")
+    play(raw_conversation(lines=["X"], asks=False, connection=Connection(errors=check)), "4")
+
+
+def test_a_bare_code_is_asked_once() -> None:
+    check = ErrorCheck(kind=ErrorKind.CODE, query="ERR?")
+    steps, errors = play(drain_errors(check), "7")
+    assert len(steps) == 1
+    assert errors[0].code == 7
+
+
+def test_completion_comes_before_the_error_query_and_verify_last() -> None:
+    command = Command(name="s", scpi=("A",), complete=Completion(kind=CompletionKind.OPC))
+    steps, reply = play(
+        command_conversation(lines=["A"], command=command, connection=CHECKED, verify="A?"),
+        "1",
+        "0",
+        "5.0",
+    )
+    assert texts(steps) == ["A", "*OPC?", "SYST:ERR?", "A?"]
+    assert steps[1].timeout_s == 10.0
+    assert reply.verify_answer == "5.0"
+    assert reply.sent == ("A", "*OPC?", "A?")
+
+
+def test_a_query_after_writes_waits_for_their_completion() -> None:
+    command = Command(
+        name="m",
+        scpi=("INIT", "FETC?"),
+        is_query=True,
+        complete=Completion(kind=CompletionKind.OPC),
+    )
+    steps, reply = play(
+        command_conversation(lines=["INIT", "FETC?"], command=command, connection=PLAIN), "1", "2"
+    )
+    assert texts(steps) == ["INIT", "*OPC?", "FETC?"]
+    assert reply.answer == "2"
+
+
+def test_a_poll_asks_until_its_condition_holds() -> None:
+    complete = Completion(
+        kind=CompletionKind.POLL, query="DONE?", until="value == 1", every_ms=50, timeout_ms=500
+    )
+    command = Command(name="s", scpi=("GO",), complete=complete)
+    steps, reply = play(
+        command_conversation(lines=["GO"], command=command, connection=PLAIN), "0", "0", "1"
+    )
+    assert texts(steps) == ["GO", "DONE?", "DONE?", "DONE?"]
+    assert steps.count(Pause(0.05)) == 2
+    assert reply.sent == ("GO", "DONE?")
+
+
+def test_a_poll_that_never_holds_fails_with_what_was_said_last() -> None:
+    complete = Completion(
+        kind=CompletionKind.POLL, query="DONE?", until="value == 1", every_ms=100, timeout_ms=300
+    )
+    command = Command(name="s", scpi=("GO",), complete=complete)
+    with pytest.raises(Failed) as caught:
+        play(command_conversation(lines=["GO"], command=command, connection=PLAIN), "0", "0", "7")
+    assert caught.value.code is ErrorCode.TIMEOUT
+    assert '"7"' in caught.value.message
+
+
+def test_a_pause_follows_each_write_and_no_question() -> None:
+    connection = Connection(after_write_ms=100)
+    steps, _ = play(raw_conversation(lines=["A", "B?"], asks=True, connection=connection), "x")
+    assert steps == [Send("A"), Pause(0.1), Ask("B?", 2.0)]
+
+
+def test_what_a_command_overrides_holds_for_it_alone() -> None:
+    command = Command(name="q", scpi=("Q?",), is_query=True, timeout_ms=9000, errors=QUEUE)
+    steps, _ = play(command_conversation(lines=["Q?"], command=command, connection=PLAIN), "1", "0")
+    assert steps == [Ask("Q?", 9.0), Ask("SYST:ERR?")]
+
+
+def test_a_waveform_is_set_up_asked_for_its_meaning_and_fetched() -> None:
+    returns = WaveformAnswer(
+        data="WAV:DATA?",
+        dtype="u1",
+        byte_order="little",
+        setup=("WAV:MODE NORM",),
+        preamble_query="WAV:PRE?",
+        trailing_bytes=1,
+    )
+    command = Command(name="wave", scpi=("WAV:DATA?",), is_query=True, returns=returns)
+    steps, reply = play(
+        command_conversation(lines=["WAV:DATA?"], command=command, connection=CHECKED),
+        "0,1",
+        b"#11x",
+        "0",
+    )
+    assert texts(steps) == ["WAV:MODE NORM", "WAV:PRE?", "WAV:DATA?", "SYST:ERR?"]
+    assert steps[2].trailing_bytes == 1
+    assert (reply.preamble, reply.block) == ("0,1", b"#11x")
+
+
+def test_a_picture_is_a_block_without_a_preamble() -> None:
+    command = Command(
+        name="shot",
+        scpi=("DISP?",),
+        is_query=True,
+        returns=ImageAnswer(mime="image/png", data="DISP?"),
+    )
+    steps, reply = play(
+        command_conversation(lines=["DISP?"], command=command, connection=PLAIN), b"#11x"
+    )
+    assert steps == [AskBlock("DISP?", 0, 2.0)]
+    assert reply.block == b"#11x"
+
+
+def test_an_abort_sends_its_lines_and_lets_nothing_stand_in_the_way() -> None:
+    steps, reply = play(lines_conversation(["OFF 1", "OFF 2"], CHECKED))
+    assert steps == [Send("OFF 1"), Send("OFF 2")]
+    assert reply.sent == ("OFF 1", "OFF 2")
+
+
+def test_a_greeting_sends_on_connect_and_gives_old_errors() -> None:
+    connection = Connection(on_connect=("HEAD OFF",), errors=QUEUE)
+    steps, errors = play(greet(connection), "-100,old", "0")
+    assert texts(steps) == ["HEAD OFF", "SYST:ERR?", "SYST:ERR?"]
+    assert len(errors) == 1
+
+
+def test_who_is_there_is_asked_and_nothing_else() -> None:
+    steps, answer = play(identify(), "ACME,1,2,3")
+    assert steps == [Ask("*IDN?")]
+    assert answer == "ACME,1,2,3"
+
+
+def test_a_capture_without_set_up_reads_no_errors() -> None:
+    steps, _ = play(
+        capture_conversation(setup=(), preamble=None, data="D?", connection=CHECKED), b"#10"
+    )
+    assert texts(steps) == ["D?"]

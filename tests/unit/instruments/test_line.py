@@ -1,0 +1,437 @@
+"""A line driven by hand: no thread, no socket; what is sent is read from the link's record."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid
+from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, Send
+from edged.instruments.line import Line, LineDown, LineReport, LineUp, Tenant, UnitChanged
+from edged.instruments.link import LinkGarbled, LinkLost
+from edged.instruments.mailbox import Job, Priority
+from edged.instruments.recovery import Cleaning, LineState
+from edged.instruments.trace import Trace
+from edged.profiles.model import Connection, ErrorCheck, ErrorKind
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.scripted_link import ScriptedLink
+
+IDN = "ACME,M,1,1"
+ANSWERS = {"*IDN?": b"ACME,M,1,1\n", "A?": b"a\n", "B?": b"b\n"}
+GREETING = ["*IDN?"]
+
+
+class Bench:
+    """A line on a scripted link, and somebody to wait for its jobs."""
+
+    def __init__(self, clock: DrivenClock, cleaning: Cleaning = Cleaning.REOPEN) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.clock = clock
+        self.link = ScriptedLink(dict(ANSWERS))
+        self.reports: list[LineReport] = []
+        self.line = Line(
+            name="psu",
+            link=self.link,
+            clock=clock,
+            trace=Trace(clock),
+            cleaning=cleaning,
+            is_same_unit=lambda one, other: one.split(",")[2] == other.split(",")[2],
+            report=self.reports.append,
+        )
+        self.line.tenant = Tenant(number=1, idn=IDN)
+        self._ticket = 0
+
+    def ticket(self) -> int:
+        self._ticket += 1
+        return self._ticket
+
+    def serve(
+        self,
+        *steps: Any,
+        priority: Priority = Priority.COMMAND,
+        unit: int = 1,
+        timeout_s: float = 5.0,
+        make: Callable[[], Conversation[Any]] | None = None,
+    ) -> Any:
+        """Serve one job that takes these steps; gives its answers or raises what it failed by."""
+
+        def talk() -> Conversation[list[Any]]:
+            answers: dict[int, Any] = {}
+            for place, step in enumerate(steps):
+                answers[place] = yield step
+            return list(answers.values())
+
+        job = Job(
+            make=make or talk,
+            priority=priority,
+            name="job",
+            deadline=self.clock.monotonic() + timeout_s,
+            unit=unit,
+            future=self.loop.create_future(),
+            loop=self.loop,
+        )
+        self.line.serve(job, self.ticket())
+        return self.loop.run_until_complete(job.future)
+
+    def fail(self, *steps: Any, **more: Any) -> EdgedError:
+        with pytest.raises(EdgedError) as caught:
+            self.serve(*steps, **more)
+        return caught.value
+
+    def heal(self) -> None:
+        self.line.heal(self.ticket())
+
+
+@pytest.fixture
+def bench(driven_clock: DrivenClock) -> Iterator[Bench]:
+    bench = Bench(driven_clock)
+    yield bench
+    bench.loop.close()
+
+
+def later(bench: Bench, seconds: float) -> None:
+    bench.loop.run_until_complete(bench.clock.advance(seconds))
+
+
+# Opening
+
+
+def test_the_unit_proves_who_it_is_before_it_is_driven(bench: Bench) -> None:
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.link.written == ["*IDN?", "A?"]
+    assert bench.line.state is LineState.READY
+
+
+def test_a_unit_greeted_on_this_connection_is_not_asked_again(bench: Bench) -> None:
+    bench.line.tenant = Tenant()
+    bench.serve(Ask("*IDN?"), unit=0)
+    bench.line.tenant = Tenant(number=1, idn=IDN, greeted_at=bench.line.openings)
+    bench.serve(Ask("A?"))
+    assert bench.link.written == ["*IDN?", "A?"]
+
+
+def test_a_reconnected_unit_is_greeted_and_its_old_errors_are_read(bench: Bench) -> None:
+    errors = ErrorCheck(kind=ErrorKind.QUEUE, query="ERR?")
+    connection = Connection(on_connect=("HEAD OFF",), errors=errors)
+    bench.line.tenant = Tenant(number=1, idn=IDN, connection=connection)
+    bench.link.answers["ERR?"] = [b"-1,old\n", b"0\n"]
+    bench.serve(Ask("A?"))
+    assert bench.link.written == ["*IDN?", "HEAD OFF", "ERR?", "ERR?", "A?"]
+
+
+def test_another_unit_at_the_address_is_never_driven(bench: Bench) -> None:
+    bench.link.answers["*IDN?"] = b"ACME,M,2,1\n"
+    error = bench.fail(Send("OUTP ON"))
+    assert error.code is ErrorCode.DISCONNECTED
+    assert bench.link.written == ["*IDN?"]
+    assert bench.reports == [UnitChanged(unit=1, idn="ACME,M,2,1")]
+    assert bench.line.idle_s() is None
+    assert bench.fail(Send("OUTP OFF"), priority=Priority.SAFE).code is ErrorCode.DISCONNECTED
+    bench.heal()
+    assert bench.link.written == ["*IDN?"]
+
+
+def test_a_job_for_a_unit_that_left_is_refused(bench: Bench) -> None:
+    bench.line.tenant = Tenant(number=2, idn=IDN)
+    assert bench.fail(Send("X"), unit=1).code is ErrorCode.DISCONNECTED
+    assert bench.link.written == []
+
+
+def test_garbage_for_a_name_is_no_proof_of_another_unit(bench: Bench) -> None:
+    bench.link.answers["*IDN?"] = b"\xff\xfe,\xff,2,\xff\n"
+    assert bench.fail(Ask("A?")).code is ErrorCode.DISCONNECTED
+    assert [type(report) for report in bench.reports] == [LineDown]
+    assert bench.link.written == ["*IDN?"]
+
+
+# Staying in step
+
+
+def test_a_late_answer_is_never_taken_for_another_questions(bench: Bench) -> None:
+    error = bench.fail(Ask("SLOW?"))
+    assert error.code is ErrorCode.TIMEOUT
+    assert isinstance(error, Failed)
+    assert error.sent == ("SLOW?",)
+    bench.link.arrived = b"late\n"
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.link.events == ["open", "close", "open"]
+
+
+def test_what_came_unasked_makes_the_line_clean_first(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.arrived = b"surprise\n"
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.events.count("open") == 2
+
+
+def test_line_ends_alone_are_dropped_without_ado(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.arrived = b"\r\n"
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.events == ["open"]
+
+
+def test_an_answer_given_twice_is_right_and_the_line_is_cleaned(bench: Bench) -> None:
+    bench.link.answers["A?"] = b"a\na\n"
+    assert bench.serve(Ask("A?"), Ask("B?")) == ["a", "b"]
+    assert bench.line.state is LineState.RECOVERING
+    assert bench.line.idle_s() == 0.0
+    bench.heal()
+    assert bench.line.state is LineState.READY
+    assert bench.line.idle_s() is None
+
+
+def test_carriage_returns_and_stray_line_ends_are_stripped(bench: Bench) -> None:
+    bench.link.answers["A?"] = b"a\r\n"
+    bench.link.answers["B?"] = b"\r\nb\r\n"
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.serve(Ask("B?")) == ["b"]
+
+
+def test_an_answer_that_does_not_decode_is_given_with_marks_and_the_line_cleaned(
+    bench: Bench,
+) -> None:
+    bench.link.answers["A?"] = b"5\xb0\n"
+    assert bench.serve(Ask("A?")) == ["5\ufffd"]
+    assert bench.line.state is LineState.RECOVERING
+
+
+def test_an_empty_answer_is_empty(bench: Bench) -> None:
+    bench.link.answers["A?"] = b"\n"
+    assert bench.serve(Ask("A?")) == [""]
+
+
+def test_a_clear_that_works_spares_the_reopening(driven_clock: DrivenClock) -> None:
+    bench = Bench(driven_clock, Cleaning.CLEAR_OR_REOPEN)
+    bench.link.can_clear = True
+    bench.fail(Ask("SLOW?"))
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.link.events == ["open", "clear"]
+    bench.link.can_clear = False
+    bench.fail(Ask("SLOW?"))
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.link.events == ["open", "clear", "clear", "close", "open"]
+    bench.loop.close()
+
+
+# Losing and finding again
+
+
+def test_a_peer_that_left_while_idle_is_noticed_before_anything_is_sent(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.is_peer_gone = True
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "B?"]
+    assert bench.reports == []
+
+
+def test_a_write_that_was_sent_is_never_sent_again(bench: Bench) -> None:
+    bench.link.answers["GO"] = LinkLost("reset")
+    error = bench.fail(Send("GO"))
+    assert isinstance(error, Failed)
+    assert error.code is ErrorCode.DISCONNECTED
+    assert error.sent == ("GO",)
+    bench.heal()
+    assert bench.link.written.count("GO") == 1
+
+
+def test_a_refused_connection_fails_the_job_and_is_reported_once(bench: Bench) -> None:
+    bench.link.open_errors = [LinkLost("refused"), LinkLost("refused")]
+    error = bench.fail(Send("X"))
+    assert error.code is ErrorCode.DISCONNECTED
+    assert "refused" in error.message
+    later(bench, 1)
+    assert bench.fail(Send("X")).code is ErrorCode.DISCONNECTED
+    assert bench.reports == [LineDown(unit=1, reason="refused")]
+    later(bench, 1)
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.reports[1:] == [LineUp(unit=1)]
+
+
+def test_jobs_in_quick_succession_do_not_hammer_a_dead_address(bench: Bench) -> None:
+    bench.link.open_errors = [LinkLost("refused")] * 9
+    bench.fail(Send("X"))
+    assert bench.fail(Send("X")).code is ErrorCode.DISCONNECTED
+    assert bench.link.events == ["open"]
+    bench.fail(Send("OFF"), priority=Priority.SAFE)
+    assert bench.link.events == ["open", "open"]
+
+
+def test_a_lost_line_heals_with_growing_waits(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.is_peer_gone = True
+    bench.link.open_errors = [LinkLost("refused")] * 3
+    waits = []
+    for _ in range(4):
+        bench.heal()
+        waits.append(bench.line.idle_s())
+    assert waits[:3] == [0.25, 0.5, 1.0]
+    assert waits[3] is None
+    assert [type(report) for report in bench.reports] == [LineDown, LineUp]
+
+
+def test_an_instrument_that_stays_silent_after_reopening_is_down(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.answers["*IDN?"] = b""
+    bench.fail(Ask("SLOW?"))
+    bench.heal()
+    assert [type(report) for report in bench.reports] == [LineDown]
+    assert bench.line.state is LineState.LOST
+
+
+# Safe jobs and pre-emption
+
+
+def test_a_safe_job_does_not_wait_for_a_busy_instrument_to_say_its_name(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.while_waiting = lambda: bench.link.preempt(bench.link.ticket)
+    assert bench.fail(Ask("SLOW?")).code is ErrorCode.PREEMPTED
+    bench.link.while_waiting = None
+    bench.serve(Send("OUTP OFF"), priority=Priority.SAFE)
+    assert bench.link.written == ["*IDN?", "A?", "SLOW?", "OUTP OFF"]
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written[4:] == ["*IDN?", "B?"]
+
+
+def test_a_safe_job_reaches_a_line_that_was_only_silent(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.answers["*IDN?"] = b""
+    bench.fail(Ask("SLOW?"))
+    bench.heal()
+    written = len(bench.link.written)
+    bench.serve(Send("OUTP OFF"), priority=Priority.SAFE)
+    assert bench.link.written[written:] == ["OUTP OFF"]
+
+
+def test_a_safe_job_on_a_line_that_was_lost_asks_the_name_first(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.is_peer_gone = True
+    bench.serve(Send("OUTP OFF"), priority=Priority.SAFE)
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "OUTP OFF"]
+
+
+def test_a_stale_preemption_does_not_hit_the_next_job(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.preempt(bench.link.ticket)
+    bench.link.answers["SLOW?"] = b""
+    assert bench.fail(Ask("SLOW?")).code is ErrorCode.TIMEOUT
+
+
+def test_a_job_whose_time_is_over_is_not_sent_and_spoils_nothing(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    assert bench.fail(Send("X"), timeout_s=0.0).code is ErrorCode.TIMEOUT
+    assert bench.line.state is LineState.READY
+    assert "X" not in bench.link.written
+
+
+# Steps
+
+
+def test_gaps_between_commands_are_kept(bench: Bench) -> None:
+    bench.line.tenant = Tenant(number=1, idn=IDN, connection=Connection(min_gap_ms=50))
+    bench.serve(Send("X"), Send("Y"), Pause(0.2))
+    assert bench.link.paused == [pytest.approx(0.05), pytest.approx(0.05), 0.2]
+
+
+def test_a_pause_that_outlasts_the_job_is_not_begun(bench: Bench) -> None:
+    assert bench.fail(Send("X"), Pause(9.0)).code is ErrorCode.TIMEOUT
+    assert bench.link.paused == []
+
+
+@pytest.mark.parametrize("length", [0, 1, 1199, 20_020, 1_048_576])
+def test_blocks_of_any_length_come_whole(bench: Bench, length: int) -> None:
+    body = bytes(range(256)) * (length // 256 + 1)
+    block = b"#%d%d" % (len(str(length)), length) + body[:length]
+    bench.link.answers["D?"] = b"\n" + block + b"\n"
+    answers = bench.serve(AskBlock("D?"), Ask("A?"))
+    assert answers[0].endswith(block)
+    assert answers[1] == "a"
+
+
+def test_an_indefinite_block_lasts_to_the_line_end(bench: Bench) -> None:
+    bench.link.answers["D?"] = b"#0xyz\n"
+    assert bench.serve(AskBlock("D?")) == [b"#0xyz"]
+
+
+def test_text_where_a_block_should_be_is_a_bad_answer(bench: Bench) -> None:
+    bench.link.answers["D?"] = b"ERROR 5\n"
+    assert bench.fail(AskBlock("D?")).code is ErrorCode.BAD_ANSWER
+    assert bench.line.state is LineState.RECOVERING
+
+
+def test_a_block_that_is_cut_short_times_out(bench: Bench) -> None:
+    bench.link.answers["D?"] = b"#15abc"
+    assert bench.fail(AskBlock("D?")).code is ErrorCode.TIMEOUT
+
+
+@pytest.mark.parametrize("text", ["VOLT 5\nOUTP ON", "VOLT 5\r", "VOLT 5µ"])
+def test_what_the_line_cannot_carry_is_refused_before_a_byte_is_sent(
+    bench: Bench, text: str
+) -> None:
+    error = bench.fail(Send(text))
+    assert isinstance(error, Invalid)
+    assert error.code is ErrorCode.BAD_SCPI
+    assert bench.link.written == GREETING
+    assert bench.line.state is LineState.READY
+
+
+def test_garbage_without_an_end_is_a_bad_answer(bench: Bench) -> None:
+    bench.link.answers["A?"] = LinkGarbled("too much")
+    assert bench.fail(Ask("A?")).code is ErrorCode.BAD_ANSWER
+
+
+def test_a_bug_in_a_conversation_is_a_fault_with_an_id_and_the_line_lives(bench: Bench) -> None:
+    def broken() -> Conversation[None]:
+        yield Send("X")
+        raise ZeroDivisionError
+
+    error = bench.fail(make=broken)
+    assert isinstance(error, Fault)
+    assert error.data["fault_id"] in error.message
+    assert bench.serve(Ask("A?")) == ["a"]
+
+
+# The end
+
+
+def test_last_words_are_said_on_a_healthy_line_only(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+
+    def bye() -> Conversation[None]:
+        yield Send("LOCAL")
+
+    bench.line.release(bench.ticket(), bye(), bench.clock.monotonic() + 1)
+    assert bench.link.written[-1] == "LOCAL"
+    assert bench.line.state is LineState.CLOSED
+
+
+def test_nothing_is_said_on_a_line_that_is_not_clean(bench: Bench) -> None:
+    bench.fail(Ask("SLOW?"))
+
+    def bye() -> Conversation[None]:
+        yield Send("LOCAL")
+
+    bench.line.release(bench.ticket(), bye(), bench.clock.monotonic() + 1)
+    assert "LOCAL" not in bench.link.written
+    assert not bench.link.is_open
+
+
+def test_a_line_without_a_tenant_is_let_go_of(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.line.tenant = Tenant()
+    bench.heal()
+    assert bench.line.state is LineState.LOST
+    assert not bench.link.is_open
+    assert bench.line.idle_s() is None
+
+
+def test_a_bug_while_healing_never_ends_the_thread(bench: Bench) -> None:
+    def bug() -> bytes:
+        raise ZeroDivisionError
+
+    bench.link.answers["*IDN?"] = bug
+    bench.heal()
+    bench.link.answers["*IDN?"] = ANSWERS["*IDN?"]
+    later(bench, 1)
+    assert bench.serve(Ask("A?")) == ["a"]

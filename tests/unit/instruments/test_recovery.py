@@ -1,0 +1,49 @@
+import pytest
+
+from edged.errors import Fault
+from edged.instruments.address import Transport
+from edged.instruments.recovery import (
+    LONGEST_RETRY_S,
+    TRANSITIONS,
+    Cleaning,
+    LineEvent,
+    LineState,
+    cleaning_for,
+    next_line_state,
+    retry_delay_s,
+)
+
+
+@pytest.mark.parametrize("state", LineState)
+@pytest.mark.parametrize("event", LineEvent)
+def test_each_cell_is_what_the_table_says_or_raises(state: LineState, event: LineEvent) -> None:
+    following = TRANSITIONS[state].get(event)
+    if following is None:
+        with pytest.raises(Fault):
+            next_line_state(state, event)
+    else:
+        assert next_line_state(state, event) is following
+
+
+@pytest.mark.parametrize("state", LineState)
+def test_a_line_can_be_closed_and_lost_in_every_state(state: LineState) -> None:
+    assert next_line_state(state, LineEvent.STOP) is LineState.CLOSED
+    lost = next_line_state(state, LineEvent.LOST)
+    assert lost is (LineState.CLOSED if state is LineState.CLOSED else LineState.LOST)
+
+
+def test_a_spoiled_line_does_no_work_before_it_was_cleaned() -> None:
+    with pytest.raises(Fault):
+        next_line_state(LineState.RECOVERING, LineEvent.WORK)
+
+
+def test_raw_sockets_are_never_cleared() -> None:
+    assert cleaning_for(Transport.SOCKET) is Cleaning.REOPEN
+    assert {cleaning_for(transport) for transport in Transport} == set(Cleaning)
+
+
+def test_waits_grow_and_are_bounded() -> None:
+    delays = [retry_delay_s(failures) for failures in range(1, 1000)]
+    assert delays == sorted(delays)
+    assert delays[0] > 0.1
+    assert delays[-1] == LONGEST_RETRY_S
