@@ -39,6 +39,11 @@ class Capture:
         repeats = -(-(begin + count) // len(tile))
         return bytes(tile * repeats)[begin : begin + count]
 
+    def measure(self, item: str) -> float | None:
+        """See ``measure_trace``; where the values repeat, edges are counted over the seam."""
+        repeats = 3 if len(self.volts) * self.held < self.points else 1
+        return measure_trace(list(self.volts) * repeats, self.interval_s * self.held, item)
+
 
 def seen_by(world: World, channel: int, now: float) -> Wave:
     """The signal at the probe of ``channel``: the main node, the generator's, or nothing."""

@@ -107,6 +107,12 @@ class Status:
         code, text = self._errors.popleft() if self._errors else (0, self._wording(0))
         return self._dialect.error_format.format(code=code, text=text)
 
+    def drain(self) -> tuple[int, ...]:
+        """Every waiting error's number, for makers that have other ways than a queue to tell."""
+        codes = tuple(code for code, _ in self._errors)
+        self._errors.clear()
+        return codes
+
     def clear(self) -> None:
         """What ``*CLS`` does."""
         self._errors.clear()

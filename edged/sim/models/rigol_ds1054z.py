@@ -15,7 +15,7 @@ from typing import Any, Final
 from edged.sim.call import Call, ScpiError, nearest_at_least
 from edged.sim.headers import Vocabulary
 from edged.sim.pictures import Trace, bmp, draw, png
-from edged.sim.probe import Capture, capture, measure_trace, seen_by
+from edged.sim.probe import Capture, capture, seen_by
 from edged.sim.scpi import Dialect, Later, ModelSpec, Unit, block
 
 CHANNELS: Final = 4
@@ -295,7 +295,7 @@ def measure(unit: Ds1054z, call: Call) -> str:
     if not unit.channels[number].is_shown:
         return NO_MEASUREMENT
     trace = unit.trace(number, "NORM", call.now)
-    value = measure_trace(trace.volts, trace.interval_s, item)
+    value = trace.measure(item)
     return NO_MEASUREMENT if value is None else _number(value)
 
 
