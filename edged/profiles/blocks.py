@@ -17,7 +17,7 @@ __all__ = ["BlockHead", "find_block_head", "parse_block"]
 MAX_HEADER: Final = 64
 """Bytes that may stand before the ``#``: a response header, stray line ends."""
 
-MAX_BLOCK: Final = 1 << 30
+MAX_BLOCK: Final = 1 << 28
 """More bytes than any oscilloscope sends at once; a larger length is a broken head."""
 
 _BMP_HEAD: Final = 6

@@ -67,7 +67,7 @@ def _is_spelled(wire: str, text: str) -> bool:
 
 
 def _is_equal(wire: str, text: str) -> bool:
-    """Another spelling of one value: ``VOLTAGE:DC`` and ``VOLT``, ``1.0`` and ``1``, ``ON``, ``1``."""
+    """Another spelling of one value: ``VOLTAGE:DC`` and ``VOLT``, ``1.0`` and ``1``."""
     if wire.upper() in _TRUTHS and text.upper() in _TRUTHS:
         return _TRUTHS[wire.upper()] == _TRUTHS[text.upper()]
     number = read_number(text)

@@ -1,0 +1,359 @@
+"""Answers of real instruments, quirks and all, and of none."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.errors import ErrorCode, Failed
+from edged.profiles.answers import (
+    clean_text,
+    leading_integer,
+    matches,
+    parse_answer,
+    parse_preamble,
+    plain_value,
+)
+from edged.profiles.model import (
+    AnswerField,
+    AnswerType,
+    BitField,
+    BitsAnswer,
+    FieldsAnswer,
+    ImageAnswer,
+    Parameter,
+    ParameterType,
+    ScalarAnswer,
+    WaveformAnswer,
+)
+from edged.profiles.suffixes import number_with_suffix
+
+FLOAT, INT, STRING = AnswerType.FLOAT, AnswerType.INT, AnswerType.STRING
+BOOL, SI = AnswerType.BOOL, AnswerType.SI
+
+
+def value(kind: AnswerType, text: str, **fields: object) -> object:
+    return parse_answer(ScalarAnswer(type=kind, **fields), text).value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (FLOAT, "+1.00000000E+01\n", 10.0),
+        (FLOAT, "0.000067\n0", 0.000067),  # Rigol DL3021: a second line of junk
+        (FLOAT, "\r\n 5.0 \r\n", 5.0),
+        (FLOAT, "5.0\x00\x00", 5.0),
+        (FLOAT, ".5", 0.5),
+        (INT, "+1", 1),
+        (INT, "1.0E+00", 1),
+        (INT, "0x10", 16),
+        (INT, "#H1F", 31),
+        (BOOL, "ON", True),
+        (BOOL, "+0", False),
+        (BOOL, "1.0", True),
+        (STRING, '"FRON"\n', "FRON"),
+        (STRING, '"say ""hi"""', 'say "hi"'),
+        (STRING, "Trig'd", "Trig'd"),
+        (SI, "5.0V", 5.0),
+        (SI, "1.00GSa/s", 1e9),  # Siglent SDS1000X-E SARA?
+        (SI, "1000HZ", 1000.0),  # Siglent SDG BSWV?
+        (SI, "500mV", 0.5),
+        (SI, "14Mpts", 14e6),
+    ],
+)
+def test_scalar_is_read_as_its_type_says(kind, text, expected):
+    result = value(kind, text)
+
+    assert result == expected
+    assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (FLOAT, ""),
+        (FLOAT, "5.0V"),
+        (FLOAT, "abc"),
+        (FLOAT, "1e999"),
+        (FLOAT, "1,2"),
+        (INT, "1.5"),
+        (BOOL, "maybe"),
+        (SI, "3 bananas"),
+    ],
+)
+def test_an_answer_of_another_type_is_a_bad_answer_that_is_shown(kind, text):
+    with pytest.raises(Failed, match="answered") as caught:
+        value(kind, text)
+
+    assert caught.value.code is ErrorCode.BAD_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("text", "flag"),
+    [
+        ("+9.90000000E+37", "over_range"),
+        ("-9.9E37", "under_range"),
+        ("9.91E37", "no_value"),
+        ("****", "no_value"),
+        ("nan", "no_value"),
+        ("-INF", "under_range"),
+    ],
+)
+def test_a_sentinel_is_none_with_a_flag_and_never_a_number(text, flag):
+    answer = parse_answer(ScalarAnswer(type=FLOAT, unit="V"), text)
+
+    assert (answer.value, answer.flag, answer.primary) == (None, flag, None)
+
+
+def test_a_profile_may_name_its_own_sentinels():
+    answer = parse_answer(ScalarAnswer(type=INT, sentinels=(-999.0,)), "-999")
+
+    assert (answer.value, answer.flag) == (None, "no_value")
+
+
+def test_wire_text_is_mapped_to_its_label_in_any_spelling():
+    labels = {"0": "off", "1": "low", "CC": "current"}
+
+    assert value(INT, "+1", map=labels) == "low"
+    assert value(STRING, "cc", map=labels) == "current"
+    assert value(INT, "7", map=labels) == 7
+    assert value(BOOL, "CV", map={"CV": "true", "CC": "false"}) is True
+
+
+def test_scale_works_on_the_value_and_the_commands_parameters():
+    returns = ScalarAnswer(type=FLOAT, scale="value * gain")
+
+    assert parse_answer(returns, "2.5", {"gain": 4.0}).value == 10.0
+    with pytest.raises(Failed, match="cannot be scaled"):
+        parse_answer(returns, "2.5")
+
+
+def test_no_returns_gives_the_cleaned_text():
+    assert parse_answer(None, "SIGLENT\x1b[2J,\x00SDG\r\n").value == "SIGLENT [2J, SDG"
+
+
+def test_fields_by_index_carry_unit_and_primary():
+    returns = FieldsAnswer(
+        fields=(
+            AnswerField(name="voltage", type=FLOAT, unit="V", index=0),
+            AnswerField(name="current", type=FLOAT, unit="A", index=1),
+            AnswerField(name="status", type=INT, index=-1),
+        ),
+        primary="current",
+    )
+
+    answer = parse_answer(returns, "5.001, 0.1, 9.9E37\n")
+
+    assert answer.value == {"voltage": 5.001, "current": 0.1, "status": None}
+    assert answer.flag == {"status": "over_range"}
+    assert (answer.primary, answer.unit) == (0.1, "A")
+
+
+def test_fields_by_key_pass_over_a_header_and_read_units():
+    returns = FieldsAnswer(
+        fields=(
+            AnswerField(name="wave", type=STRING, key="WVTP"),
+            AnswerField(name="frequency", type=SI, unit="Hz", key="FRQ"),
+            AnswerField(name="amplitude", type=SI, unit="V", key="AMP"),
+        )
+    )
+
+    answer = parse_answer(returns, "C1:BSWV WVTP,SINE,FRQ,1000HZ,OFST,0V")
+
+    assert answer.value == {"wave": "SINE", "frequency": 1000.0, "amplitude": None}
+    assert answer.flag == {"amplitude": "missing"}
+
+
+def test_a_value_that_equals_a_key_is_not_taken_for_one():
+    field = AnswerField(name="name", type=STRING, key="ARB")
+    returns = FieldsAnswer(fields=(field,))
+
+    assert parse_answer(returns, "WVTP,ARB,ARB,StairUp").value == {"name": "StairUp"}
+
+
+def test_fields_of_a_quoted_list_and_by_pattern():
+    returns = FieldsAnswer(
+        fields=(
+            AnswerField(name="wave", type=STRING, index=0),
+            AnswerField(name="hertz", type=FLOAT, pattern=r",(\d+),"),
+        )
+    )
+
+    assert parse_answer(returns, '"SIN,1000,5,0,0"').value == {"wave": "SIN", "hertz": 1000.0}
+
+
+def test_separator_inside_quotes_parts_nothing():
+    returns = FieldsAnswer(
+        fields=(
+            AnswerField(name="code", type=INT, index=0),
+            AnswerField(name="text", type=STRING, index=1),
+        )
+    )
+
+    assert parse_answer(returns, '-113,"Undefined, header"').value["text"] == "Undefined, header"
+
+
+def test_a_list_that_is_too_short_or_has_no_field_at_all_is_a_bad_answer():
+    by_index = FieldsAnswer(fields=(AnswerField(name="a", type=FLOAT, index=3),))
+    by_key = FieldsAnswer(fields=(AnswerField(name="a", type=FLOAT, key="A"),))
+
+    for returns in (by_index, by_key):
+        with pytest.raises(Failed):
+            parse_answer(returns, "1,2")
+
+
+def test_bits_are_masked_shifted_and_labelled():
+    returns = BitsAnswer(
+        base=16,
+        fields=(
+            BitField(name="mode", mask=0b1100, map={"1": "independent", "2": "parallel"}),
+            BitField(name="is_on", mask=0b10000),
+            BitField(name="rest", mask=0b11),
+        ),
+    )
+
+    assert parse_answer(returns, "0x14\n").value == {
+        "mode": "independent",
+        "is_on": True,
+        "rest": 0,
+    }
+    with pytest.raises(Failed, match="no status word"):
+        parse_answer(returns, "ON")
+
+
+def test_decimal_status_word_is_read_in_base_ten():
+    returns = BitsAnswer(base=10, fields=(BitField(name="bit", mask=16),))
+
+    assert parse_answer(returns, "+16").value == {"bit": True}
+
+
+def test_preamble_fields_must_all_be_there():
+    answer = WaveformAnswer(
+        data=":WAV:DATA?",
+        dtype="u1",
+        byte_order="little",
+        preamble_fields=(
+            AnswerField(name="points", type=INT, index=2),
+            AnswerField(name="xinc", type=FLOAT, index=4),
+        ),
+    )
+
+    assert parse_preamble(answer, "0,0,1200,1,1e-6") == {"points": 1200, "xinc": 1e-6}
+    with pytest.raises(Failed, match="lacks xinc"):
+        parse_preamble(answer, "0,0,1200,1,9.9e37")
+
+
+def test_text_where_a_block_is_due_is_a_bad_answer():
+    with pytest.raises(Failed):
+        parse_answer(ImageAnswer(mime="image/png", data="X?"), "text")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "tolerance", "is_held"),
+    [
+        (5.0, "5.0019", 0.002, True),
+        (5.0, "5.003", 0.002, False),
+        (5.0, "5.000V\n", 0.002, True),
+        (0.5, "500mV", 0.001, True),
+        (0.3, "0.1", 0.2, True),
+        (True, "ON", 0.0, True),
+        (True, "0", 0.0, False),
+        ("VOLT", "VOLTAGE", 0.0, True),
+        ("VOLT", "CURR", 0.0, False),
+        (5.0, "garbage", 1.0, False),
+    ],
+)
+def test_readback_is_compared_within_tolerance_or_as_a_word(wanted, text, tolerance, is_held):
+    assert matches(None, wanted, text, tolerance) is is_held
+
+
+def test_readback_of_a_label_is_compared_with_its_wire_value_and_its_label():
+    mode = Parameter(name="m", type=ParameterType.ENUM, options=("amps",), map={"amps": "CURR"})
+    returns = ScalarAnswer(type=STRING, map={"CC": "amps"})
+
+    assert matches(None, "amps", "CURRENT", 0, parameter=mode)
+    assert matches(returns, "amps", "CC", 0, parameter=mode)
+    assert not matches(returns, "amps", "CV", 0, parameter=mode)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("10 kOhm", 10e3),
+        ("4.7m", 0.0047),
+        ("10MHZ", 10e6),
+        ("500MV", 0.5),
+        ("5MAHZ", 5e6),
+        ("1mHz", 0.001),
+        ("2.3G", 2.3e9),
+        ("5pA", 5e-12),
+        ("1F", 1.0),
+        ("100 %", 100.0),
+        ("1e999V", None),
+        ("V", None),
+        ("1 2", None),
+    ],
+)
+def test_suffix_means_what_benches_mean(text, number):
+    assert number_with_suffix(text) == number
+
+
+def test_leading_integer_is_all_that_is_trusted_of_an_error_entry():
+    assert leading_integer('+0,"No error"') == 0
+    assert leading_integer("0  No Error") == 0
+    assert leading_integer('-113,"Undefined header"') == -113
+    assert leading_integer("none") is None
+
+
+def test_plain_value_is_a_number_where_it_can_be():
+    assert plain_value("+1\n") == 1
+    assert plain_value('"READY"') == "READY"
+
+
+@given(st.text(max_size=400))
+@settings(max_examples=100)
+def test_cleaned_text_is_printable_and_bounded(text):
+    shown = clean_text(text)
+
+    assert len(shown) <= 200
+    assert shown.isprintable()
+
+
+ANSWERS = st.one_of(
+    st.text(max_size=60),
+    st.text(alphabet='0123456789.,+-eE"#;VmkHzONF \n\x00', max_size=40),
+    st.floats().map(str),
+)
+RETURNS = st.sampled_from(
+    [
+        None,
+        *(ScalarAnswer(type=kind, unit="V") for kind in AnswerType),
+        ScalarAnswer(type=FLOAT, scale="1 / value"),
+        FieldsAnswer(
+            fields=(
+                AnswerField(name="a", type=SI, index=0),
+                AnswerField(name="b", type=BOOL, key="V"),
+                AnswerField(name="c", type=INT, pattern=r"(\d+)"),
+            )
+        ),
+        BitsAnswer(base=10, fields=(BitField(name="a", mask=3),)),
+    ]
+)
+
+
+@given(RETURNS, ANSWERS)
+@settings(max_examples=100)
+def test_any_text_is_an_answer_or_a_bad_answer(returns, text):
+    try:
+        answer = parse_answer(returns, text)
+    except Failed as error:
+        code = error.code
+    else:
+        json.dumps([answer.value, answer.flag], allow_nan=False)
+        assert answer.primary is None or math.isfinite(answer.primary)
+        return
+    assert code is ErrorCode.BAD_ANSWER

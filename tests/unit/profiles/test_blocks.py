@@ -1,0 +1,70 @@
+"""Where blocks begin and end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.errors import ErrorCode, Failed
+from edged.profiles.blocks import find_block_head, parse_block
+
+
+@pytest.mark.parametrize(
+    ("data", "block"),
+    [
+        (b"#15hello\n", b"hello"),
+        (b"#9000000003a\nb\n", b"a\nb"),
+        (b"#0abc\n", b"abc"),
+        (b"\n#13abc\n\n", b"abc"),
+        (b"C1:WF DAT2,#9000000002\xff\x00\n\n", b"\xff\x00"),
+        (b"#10\n", b""),
+        (b"BM\x08\x00\x00\x00xy\n", b"BM\x08\x00\x00\x00xy"),
+    ],
+)
+def test_the_data_of_a_block_is_what_it_announces(data, block):
+    assert parse_block(data) == block
+
+
+@pytest.mark.parametrize("data", [b"", b"#", b"#19abc", b"hello\n", b"#2x5", b"x" * 100, b"#A"])
+def test_what_is_no_whole_block_is_a_bad_answer(data):
+    with pytest.raises(Failed) as caught:
+        parse_block(data)
+
+    assert caught.value.code is ErrorCode.BAD_ANSWER
+
+
+def test_the_head_tells_how_many_bytes_are_left_as_soon_as_it_can():
+    whole = b"HEAD #41200"
+
+    for count in range(len(whole)):
+        assert find_block_head(whole[:count]) is None
+    head = find_block_head(whole)
+    assert head is not None
+    assert (head.start, head.length, head.total) == (11, 1200, 1211)
+
+
+def test_an_absurd_length_is_refused_before_anything_is_read():
+    with pytest.raises(Failed, match="broken head"):
+        find_block_head(b"#9999999999")
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=100)
+def test_a_definite_block_gives_back_its_bytes(data):
+    length = str(len(data))
+
+    assert parse_block(f"#{len(length)}{length}".encode() + data + b"\n") == data
+
+
+@given(st.one_of(st.binary(max_size=80), st.binary(max_size=20).map(lambda tail: b"#" + tail)))
+@settings(max_examples=100)
+def test_any_bytes_are_a_block_or_a_bad_answer(data):
+    try:
+        block = parse_block(data)
+    except Failed as error:
+        code = error.code
+    else:
+        assert len(block) <= len(data)
+        return
+    assert code is ErrorCode.BAD_ANSWER

@@ -1,0 +1,54 @@
+"""What instruments say about their errors."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.profiles.instrument_errors import parse_error
+from edged.profiles.model import ErrorKind
+
+
+@pytest.mark.parametrize(
+    "answer", ['+0,"No error"\n', '0,"No error"', "0  No Error", "+0", "", "No Error."]
+)
+def test_no_error_is_known_in_every_spelling(answer):
+    assert not parse_error(ErrorKind.QUEUE, answer).is_error
+
+
+def test_queue_entry_keeps_its_code_and_text():
+    error = parse_error(ErrorKind.QUEUE, '-222,"Data out of range; 61"\n')
+
+    assert (error.code, error.is_error, error.is_undefined) == (-222, True, False)
+    assert "Data out of range" in error.text
+
+
+def test_undefined_header_is_told_apart():
+    assert parse_error(ErrorKind.QUEUE, '-113,"Undefined header"').is_undefined
+
+
+def test_event_status_bits_are_named_and_harmless_ones_are_no_error():
+    assert parse_error(ErrorKind.ESR, "48").text == "execution error, command error (ESR 48)"
+    assert parse_error(ErrorKind.ESR, "32").is_undefined
+    assert not parse_error(ErrorKind.ESR, "129").is_error
+
+
+def test_bare_code_is_an_error_unless_it_is_zero():
+    assert parse_error(ErrorKind.CODE, "7").is_error
+    assert not parse_error(ErrorKind.CODE, "0").is_error
+
+
+def test_an_entry_without_number_is_an_error_with_its_text():
+    error = parse_error(ErrorKind.QUEUE, "Command error!\x07")
+
+    assert (error.code, error.text) == (None, "Command error!")
+
+
+@given(st.sampled_from(list(ErrorKind)), st.text(max_size=300))
+@settings(max_examples=100)
+def test_any_text_is_read_without_raising_and_shown_short(kind, answer):
+    error = parse_error(kind, answer)
+
+    assert len(error.text) <= 200
+    assert error.text.isprintable()
