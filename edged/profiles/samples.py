@@ -71,8 +71,7 @@ def scale_codes(
         Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
     """
     expression = compile_expression(scale)
-    # A byte has 256 values: working each out exactly costs nothing, and rounds as written.
-    line = None if codes.itemsize == 1 else expression.line("value", values)
+    line = expression.line("value", values)
     if line is not None:
         slope, intercept = line.slope, line.intercept
         return array("d", [slope * code + intercept for code in codes])

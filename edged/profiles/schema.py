@@ -230,7 +230,7 @@ class ParameterCheck:
 
 
 def _plain(arguments: object) -> object:
-    """jsonschema knows a dict as an object, and no other mapping."""
+    """For jsonschema, to which a dict is an object, and no other mapping is."""
     return dict(arguments) if isinstance(arguments, Mapping) else arguments
 
 
