@@ -285,6 +285,11 @@ def set_trigger(unit: Truevolt, call: Call) -> None:
     unit.trigger = call.choice(0, {"IMMediate": "IMM", "EXTernal": "EXT", "BUS": "BUS"})
 
 
+def show_text(_unit: Truevolt, call: Call) -> None:
+    """``DISP:TEXT``: nobody stands before this one."""
+    call.text(0)
+
+
 def _per_function() -> dict[str, Any]:
     """The headers that every measuring function has for itself."""
     table: dict[str, Any] = {}
@@ -326,7 +331,7 @@ VOCABULARY: Final = Vocabulary(
         ":TRIGger:SOURce?": lambda u, _c: u.trigger,
         ":DATA:POINts?": lambda u, _c: f"{len(u.memory):+d}",
         ":ROUTe:TERMinals?": lambda _u, _c: "FRON",
-        ":DISPlay:TEXT[:DATA]": lambda _u, c: c.text(0) and None,
+        ":DISPlay:TEXT[:DATA]": show_text,
         ":DISPlay:TEXT:CLEar": lambda _u, _c: None,
         ":SYSTem:BEEPer[:IMMediate]": lambda _u, _c: None,
         ":SYSTem:VERSion?": lambda _u, _c: "+1994.0",
