@@ -11,9 +11,11 @@ Source: the JSON-RPC 2.0 specification; SPEC.md section 3 has the limits.
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 import math
 import re
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -46,6 +48,8 @@ MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 """What the reference server takes too; a waveform never comes in, only small arguments do."""
 MAX_NESTING: Final = 64
 """Levels of arrays and objects; no schema of ours needs ten."""
+MAX_CONTAINERS: Final = 100_000
+"""Arrays and objects in a body. Two million of them in 4 MiB would hold the loop for 1 s."""
 MAX_BATCH_ITEMS: Final = 1_000
 """Bounds the answer: 4 MiB of ``[1,1,…]`` would ask for two million error objects."""
 MAX_INTEGER_DIGITS: Final = 300
@@ -220,9 +224,10 @@ def notification_bytes(method: str, params: JsonObject | None = None) -> bytes:
 
 # Reading bytes -----------------------------------------------------------------------------------
 
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Never gives back what it took, and takes an unfinished string too: linear whatever the bytes are.
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _HALF_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_ONE_BRACKET: Final = bytes.maketrans(b"{}", b"[]")
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -255,22 +260,18 @@ def _decode(body: bytes) -> object:
 def _check_nesting(body: bytes) -> None:
     """Refuse too deep a body before a recursive reader sees it.
 
-    Strings are cut out and all brackets made one kind; then each pass takes away the innermost
-    pairs, so the passes count the levels. What does not shrink has an unmatched bracket.
+    Strings are cut out, each bracket left becomes +1 or -1, and their running sum is the depth.
     """
-    left = _STRING.sub(b"", body).translate(_ONE_BRACKET, _NOT_BRACKETS)
-    if b"[" * (MAX_NESTING + 1) in left:
-        raise _too_deep()
-    for _ in range(MAX_NESTING):
-        shorter = left.replace(b"[]", b"")
-        if len(shorter) == len(left):
-            break
-        left = shorter
-    if not left:
+    steps = _STRING.sub(b"", body).translate(_STEPS, _NOT_BRACKETS)
+    if steps.count(b"\x01") > MAX_CONTAINERS:
+        raise _not_json(f"it holds more than {MAX_CONTAINERS} arrays and objects")
+    depths = array("i", itertools.accumulate(array("b", steps)))
+    if not depths:
         return
-    if b"[]" in left:
-        raise _too_deep()
-    raise _not_json("a bracket has no partner")
+    if depths[-1] != 0 or min(depths) < 0:
+        raise _not_json("a bracket has no partner")
+    if max(depths) > MAX_NESTING:
+        raise _not_json(f"it is nested more than {MAX_NESTING} levels deep")
 
 
 def _check_surrogates(value: object) -> None:
@@ -400,7 +401,3 @@ def _invalid(message: str, request_id: RequestId | None) -> BadMessage:
 
 def _not_json(reason: str) -> BadMessage:
     return BadMessage(f"The body is not JSON: {reason}.", rpc_code=RpcCode.PARSE_ERROR)
-
-
-def _too_deep() -> BadMessage:
-    return _not_json(f"it is nested more than {MAX_NESTING} levels deep")

@@ -65,6 +65,8 @@ NOT_JSON = {
     "unmatched closing brackets": b"]" * 200_000,
     "brackets of the wrong kind": b"[}" * 100,
     "one level too deep": b"[" * (MAX_NESTING + 1) + b"]" * (MAX_NESTING + 1),
+    "a hundred thousand arrays and one": b"[" + b"[]," * 100_000 + b"1]",
+    "a string without end": b"[" * 70 + b'"' + b'\\"' * 500_000,
     "half a million levels": b'{"a":' * 500_000 + b"1" + b"}" * 500_000,
 }
 
