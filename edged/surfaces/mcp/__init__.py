@@ -1,0 +1,14 @@
+"""The MCP surface: one HTTP endpoint for every revision of MCP served here."""
+
+from edged.surfaces.mcp.seams import CallerGuard, CallerHead, DirectGuard
+from edged.surfaces.mcp.surface import McpSettings, McpSurface
+from edged.surfaces.mcp.tool_list import Listing
+
+__all__ = [
+    "CallerGuard",
+    "CallerHead",
+    "DirectGuard",
+    "Listing",
+    "McpSettings",
+    "McpSurface",
+]

@@ -1,0 +1,264 @@
+"""The aiohttp handler: head and body in, ``protocol``'s verdicts and effects out. No rule is here.
+
+Every verb on every path comes through ``Endpoint.handle``; what goes wrong here ends here, with an
+answer and, if it is our fault, an id that is in the log.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from edged.actions.caller import Caller
+from edged.clock import Clock
+from edged.errors import EdgedError, Invalid
+from edged.protocol.http_rules import (
+    CALLER_TOKEN_HEADER,
+    SSE_HEADERS,
+    Accepted,
+    Door,
+    HttpHead,
+    Rejected,
+    Verb,
+    judge_head,
+    rejected_message,
+    rejection,
+)
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    Batch,
+    Message,
+    Request,
+    RequestId,
+    RpcCode,
+    parse,
+)
+from edged.protocol.recognition import recognize, recognize_stream
+from edged.protocol.session import SessionEvent
+from edged.surfaces.mcp.body import ClientGoneError, read_body
+from edged.surfaces.mcp.error_codes import error_reply
+from edged.surfaces.mcp.news import NewsDesk
+from edged.surfaces.mcp.seams import CallerGuard, CallerHead, TrustedPeer
+from edged.surfaces.mcp.serving import Served, Serving
+from edged.surfaces.mcp.sessions import SessionBoard
+from edged.surfaces.mcp.tool_list import Choice, read_choice
+from edged.surfaces.mcp.wire import CLOSED, DateLine, Wire
+
+__all__ = ["Endpoint"]
+
+MAX_KEPT_VERDICTS: Final = 256
+MAX_KEPT_HEAD_BYTES: Final = 4_096
+RawHead = tuple[str, str, tuple[tuple[bytes, bytes], ...]]
+
+
+class Endpoint:
+    """Serves HTTP requests.
+
+    Args:
+        door: what is let in at all.
+        guard: says who a request is from.
+        trusted_peer: says which address to name in the audit.
+        board: the sessions.
+        serving: serves the messages of a POST.
+        news: serves GET streams.
+        clock: for dates and times of streams.
+        default_choice: what tools/list shows to a client that does not choose.
+        slow_sender_s: how long a body may take.
+    """
+
+    def __init__(
+        self,
+        *,
+        door: Door,
+        guard: CallerGuard,
+        trusted_peer: TrustedPeer,
+        board: SessionBoard,
+        serving: Serving,
+        news: NewsDesk,
+        clock: Clock,
+        default_choice: Choice,
+        slow_sender_s: float,
+    ) -> None:
+        self._door = door
+        self._guard = guard
+        self._trusted_peer = trusted_peer
+        self._board = board
+        self._serving = serving
+        self._news = news
+        self._clock = clock
+        self._default_choice = default_choice
+        self._slow_sender_s = slow_sender_s
+        self._date = DateLine(clock)
+        self._log = structlog.get_logger("edged.mcp")
+        # A client sends the same head over and over; the verdict on it is pure.
+        self._verdicts: dict[RawHead, Accepted | Rejected] = {}
+        self.is_closing = False
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve one request; called by aiohttp in a task of its own."""
+        wire = Wire(request, clock=self._clock, date=self._date)
+        wire.connection.begin()
+        try:
+            await self._serve(request, wire)
+            return await wire.finish()
+        except (ClientGoneError, ConnectionError):
+            return CLOSED
+        except Exception as bug:  # noqa: BLE001 - the top of every request
+            return self._fault(wire, bug)
+
+    async def _serve(self, request: web.BaseRequest, wire: Wire) -> None:
+        path, query = _target(request)
+        verdict = self._judge(request, path)
+        tokens = tuple(request.headers.getall(CALLER_TOKEN_HEADER, ()))
+        remote = self._trusted_peer(request.headers, wire.connection.peer)
+        head = CallerHead(tokens=tokens, remote=remote)
+        if self.is_closing:
+            self._refuse(request, wire, rejection(503, "The daemon is stopping."))
+        elif isinstance(verdict, Rejected):
+            # A relayed request is authenticated before it is told what else is wrong with it.
+            caller = await self._caller(head, None) if tokens else None
+            self._refuse(request, wire, caller if isinstance(caller, Rejected) else verdict)
+        elif verdict.verb is Verb.POST:
+            await self._post(request, wire, verdict, head, query)
+        else:
+            await self._stream_or_end(request, wire, verdict, head)
+
+    async def _post(
+        self,
+        request: web.BaseRequest,
+        wire: Wire,
+        accepted: Accepted,
+        head: CallerHead,
+        query: str,
+    ) -> None:
+        body = await read_body(request, accepted, wire, within_s=self._slow_sender_s)
+        if isinstance(body, Rejected):
+            self._refuse(request, wire, body)
+            return
+        message, bad = _parse(body)
+        caller = await self._caller(head, bad.request_id if bad else _id_of(message))
+        if isinstance(caller, Rejected):
+            self._refuse(request, wire, caller)
+            return
+        if message is None:
+            self._refuse(request, wire, rejected_message(bad) if bad else NO_MESSAGE)
+            return
+        session = self._board.find(accepted.session_id, caller)
+        found = recognize(message, accepted, session.revision if session else None)
+        choice = _choice(query, self._default_choice, _id_of(message))
+        if isinstance(found, Rejected) or isinstance(choice, Rejected):
+            refusal = found if isinstance(found, Rejected) else choice
+            self._refuse(request, wire, refusal if isinstance(refusal, Rejected) else NO_MESSAGE)
+            return
+        served = Served(
+            wire=wire,
+            message=message,
+            accepted=accepted,
+            revision=found.revision,
+            session=session if found.uses_session else None,
+            caller=caller,
+            choice=choice,
+        )
+        await self._serving.serve(served)
+
+    async def _stream_or_end(
+        self, request: web.BaseRequest, wire: Wire, accepted: Accepted, head: CallerHead
+    ) -> None:
+        """GET opens the session's stream, DELETE ends the session."""
+        caller = await self._caller(head, None)
+        if isinstance(caller, Rejected):
+            self._refuse(request, wire, caller)
+            return
+        session = self._board.find(accepted.session_id, caller)
+        found = recognize_stream(accepted, session.revision if session else None)
+        if isinstance(found, Rejected) or session is None:
+            self._refuse(request, wire, found if isinstance(found, Rejected) else NO_MESSAGE)
+        elif accepted.verb is Verb.DELETE:
+            self._board.end(session, SessionEvent.DELETED)
+            wire.respond(200, (), b"")
+        else:
+            stream = wire.open_stream(SSE_HEADERS)
+            if stream is not None:
+                await self._news.serve(wire, stream, session, accepted.last_event_id)
+
+    async def _caller(self, head: CallerHead, request_id: RequestId | None) -> Caller | Rejected:
+        try:
+            return await self._guard.guard(head)
+        except EdgedError as refused:
+            reply = error_reply(refused, request_id)
+            status = 401 if reply.rpc_code == RpcCode.NOT_AUTHENTICATED else 403
+            return rejection(
+                status,
+                reply.message,
+                rpc_code=reply.rpc_code,
+                request_id=request_id,
+                headers=(("WWW-Authenticate", "Bearer"),) if status == 401 else (),
+            )
+
+    def _judge(self, request: web.BaseRequest, path: str) -> Accepted | Rejected:
+        key = (request.method, path, request.raw_headers)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            headers = tuple(request.headers.items())
+            verdict = judge_head(
+                HttpHead(verb=request.method, path=path, headers=headers), self._door
+            )
+            if CALLER_TOKEN_HEADER not in request.headers and _is_small(request.raw_headers):
+                if len(self._verdicts) >= MAX_KEPT_VERDICTS:
+                    self._verdicts.clear()
+                self._verdicts[key] = verdict
+        return verdict
+
+    def _refuse(self, request: web.BaseRequest, wire: Wire, refusal: Rejected) -> None:
+        is_unread = not request.content.is_eof()
+        wire.respond(refusal.status, refusal.headers, refusal.body, closes=is_unread)
+
+    def _fault(self, wire: Wire, bug: Exception) -> web.StreamResponse:
+        fault_id = secrets.token_hex(6)
+        self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
+        if not wire.is_answered:
+            refused = rejection(
+                500,
+                f"edged made a mistake; its log has the details under {fault_id}.",
+                rpc_code=RpcCode.INTERNAL_ERROR,
+                data={"fault_id": fault_id},
+            )
+            wire.respond(refused.status, refused.headers, refused.body, closes=True)
+        return CLOSED
+
+
+NO_MESSAGE: Final = rejection(400, "This request cannot be served.")
+
+
+def _parse(body: bytes) -> tuple[Message | Batch | None, BadMessage | None]:
+    try:
+        return parse(body), None
+    except BadMessage as bad:
+        return None, bad
+
+
+def _id_of(message: Message | Batch | None) -> RequestId | None:
+    return message.id if isinstance(message, Request) else None
+
+
+def _choice(query: str, default: Choice, request_id: RequestId | None) -> Choice | Rejected:
+    try:
+        return read_choice(query, default)
+    except Invalid as bad:
+        return rejection(400, bad.message, request_id=request_id)
+
+
+def _target(request: web.BaseRequest) -> tuple[str, str]:
+    """Path and query, still encoded; of a proxy's absolute form too."""
+    target = request.raw_path
+    if not target.startswith("/"):
+        return request.rel_url.raw_path, request.rel_url.raw_query_string
+    path, _, query = target.partition("?")
+    return path, query
+
+
+def _is_small(headers: tuple[tuple[bytes, bytes], ...]) -> bool:
+    return sum(len(name) + len(value) for name, value in headers) <= MAX_KEPT_HEAD_BYTES

@@ -1,0 +1,159 @@
+"""``PLACES``: domain error → what an MCP caller gets: JSON-RPC error, or result with ``isError``.
+
+The one place where errors are translated for MCP. A model sees results and can correct itself; it
+often never sees protocol errors. So what it can do something about is a result, and what its client
+has to deal with is an error.
+
+Source: SPEC.md section 12; MCP-REVISIONS.md sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.actions.outcome import Outcome
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode
+from edged.protocol.results import Server, tool_result
+from edged.protocol.revisions import Revision
+from edged.tools.tool import Tool
+
+__all__ = ["PLACES", "Place", "call_answer", "error_reply", "is_result"]
+
+
+class Place(enum.Enum):
+    """Where an error goes that has no JSON-RPC code of its own."""
+
+    RESULT = "result"
+    BY_REVISION = "by_revision"
+    """-32602, or a result where the revision wants bad arguments to be one."""
+
+
+def call_answer(
+    outcome: Outcome,
+    request_id: RequestId,
+    *,
+    tool: Tool | None,
+    revision: Revision,
+    server: Server,
+) -> bytes | ErrorReply:
+    """The answer to a tools/call: an encoded result, or the error instead of one."""
+    wrap_key = tool.wrap_key if tool is not None else ""
+    error = outcome.error
+    if error is None:
+        return tool_result(
+            revision,
+            server,
+            data=outcome.data,
+            is_error=outcome.is_tool_error,
+            wrap_key=wrap_key,
+        )
+    if not is_result(error.code, revision):
+        return error_reply(error, request_id)
+    if _tells_in_its_own_words(outcome.data):
+        return tool_result(revision, server, data=outcome.data)
+    data = outcome.data if outcome.data is not None else {"error": _told(error)}
+    if _fits(data, tool):
+        return tool_result(revision, server, data=data, is_error=True)
+    # Without structured content: some clients hold even that of an error against the schema.
+    text = encode(data).decode("ascii")
+    return tool_result(revision, server, data=None, text=text, is_error=True)
+
+
+def error_reply(error: EdgedError, request_id: RequestId | None) -> ErrorReply:
+    """The JSON-RPC error that an error is when there is no result to put it in."""
+    place = PLACES[error.code]
+    return ErrorReply(
+        request_id=request_id,
+        rpc_code=place if isinstance(place, RpcCode) else RpcCode.INVALID_PARAMS,
+        message=str(error),
+        data=error.data or None,
+    )
+
+
+def is_result(code: ErrorCode, revision: Revision) -> bool:
+    """Whether a tools/call answers this error by a result with ``isError``."""
+    place = PLACES[code]
+    if place is Place.BY_REVISION:
+        return revision.is_bad_argument_a_result
+    return place is Place.RESULT
+
+
+def _tells_in_its_own_words(data: Any) -> bool:
+    """Whether the tool's own shape has a text for what went wrong (send_scpi): no ``isError``."""
+    return isinstance(data, Mapping) and isinstance(data.get("error"), str)
+
+
+def _fits(data: Any, tool: Tool | None) -> bool:
+    """Whether a failure's data has every member that the tool promises."""
+    if tool is None or tool.output_schema is None or not isinstance(data, Mapping):
+        return True
+    return all(name in data for name in tool.output_schema.get("required", ()))
+
+
+def _told(error: EdgedError) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "code": error.code.value,
+        "message": error.message,
+        "remedy": error.remedy,
+    }
+    if isinstance(error, Failed):
+        told["sent"] = list(error.sent)
+    if error.data:
+        told["data"] = error.data
+    return told
+
+
+PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
+    {
+        # what the request is, before anything is done
+        ErrorCode.BAD_REQUEST: RpcCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_METHOD: RpcCode.METHOD_NOT_FOUND,
+        ErrorCode.UNKNOWN_SESSION: RpcCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOOL: RpcCode.INVALID_PARAMS,
+        ErrorCode.RENAMED_TOOL: RpcCode.INVALID_PARAMS,
+        ErrorCode.BAD_ARGUMENTS: Place.BY_REVISION,
+        ErrorCode.BAD_SCPI: Place.BY_REVISION,
+        # who may
+        ErrorCode.NOT_AUTHENTICATED: RpcCode.NOT_AUTHENTICATED,
+        ErrorCode.NOT_ALLOWED: RpcCode.NOT_ALLOWED,
+        ErrorCode.DANGEROUS: RpcCode.DANGEROUS,
+        # what a model can do something about
+        ErrorCode.UNKNOWN_INSTRUMENT: Place.RESULT,
+        ErrorCode.UNKNOWN_COMMAND: Place.RESULT,
+        ErrorCode.UNKNOWN_SEQUENCE: Place.RESULT,
+        ErrorCode.UNKNOWN_SWEEP: Place.RESULT,
+        ErrorCode.UNKNOWN_STREAM: Place.RESULT,
+        ErrorCode.UNKNOWN_POINT: Place.RESULT,
+        ErrorCode.UNKNOWN_RUN: Place.RESULT,
+        ErrorCode.REQUIRES_SWEEP: Place.RESULT,
+        ErrorCode.LOCKED_OUT: Place.RESULT,
+        ErrorCode.DENIED_BY_OWNER: Place.RESULT,
+        ErrorCode.RAW_SCPI_RESTRICTED: Place.RESULT,
+        ErrorCode.SWEEP_CONFLICT: Place.RESULT,
+        ErrorCode.BUSY: Place.RESULT,
+        # what the world did
+        ErrorCode.TIMEOUT: Place.RESULT,
+        ErrorCode.DISCONNECTED: Place.RESULT,
+        ErrorCode.INSTRUMENT_ERROR: Place.RESULT,
+        ErrorCode.BAD_ANSWER: Place.RESULT,
+        ErrorCode.VERIFY_FAILED: Place.RESULT,
+        ErrorCode.PREEMPTED: Place.RESULT,
+        ErrorCode.CANCELLED: Place.RESULT,
+        ErrorCode.STEP_FAILED: Place.RESULT,
+        ErrorCode.STORE_FAILED: Place.RESULT,
+        ErrorCode.WRAPPER_FAILED: Place.RESULT,
+        ErrorCode.SDK_MISSING: Place.RESULT,
+        ErrorCode.RECORDING_FAILED: Place.RESULT,
+        ErrorCode.NO_ENGINE: Place.RESULT,
+        # what is wrong here
+        ErrorCode.BAD_PROFILE: Place.RESULT,
+        ErrorCode.BAD_CONFIG: RpcCode.INTERNAL_ERROR,
+        ErrorCode.UNSUPPORTED_PLATFORM: RpcCode.INTERNAL_ERROR,
+        ErrorCode.BIND_FAILED: RpcCode.INTERNAL_ERROR,
+        ErrorCode.INTERNAL: RpcCode.INTERNAL_ERROR,
+    }
+)

@@ -1,0 +1,103 @@
+"""GET streams: a session's own, for news; or the rest of a POST's stream that broke.
+
+A stream begins with what its reader missed (``Last-Event-ID``), then news that waited, and stays
+until the client goes, a newer GET takes its place, or the session ends.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from edged.protocol.messages import TOOLS_CHANGED, change_bytes
+from edged.protocol.sse import EventId, Replay, ReplayBuffer
+from edged.surfaces.mcp.sessions import Session, SessionBoard
+from edged.surfaces.mcp.stream_reply import KeepAlives, StreamReply
+from edged.surfaces.mcp.wire import Wire
+
+__all__ = ["NewsDesk"]
+
+CHANGED: Final = change_bytes(TOOLS_CHANGED)
+
+
+class NewsDesk:
+    """Serves GET streams.
+
+    Args:
+        board: the sessions.
+        replay: what resumable streams have kept.
+        keep_alives: where open streams are listed.
+    """
+
+    def __init__(
+        self, *, board: SessionBoard, replay: ReplayBuffer, keep_alives: KeepAlives
+    ) -> None:
+        self._board = board
+        self._replay = replay
+        self._keep_alives = keep_alives
+
+    def tools_changed(self) -> None:
+        """Tell everybody; called by the registry."""
+        self._board.announce(CHANGED)
+
+    async def serve(
+        self, wire: Wire, stream: StreamReply, session: Session, last_event_id: str | None
+    ) -> None:
+        """Feed one open stream to its end."""
+        wire.connection.ends_with_input = True
+        wire.keeps_connection = False
+        if wire.connection.is_half_closed:
+            return
+        last = EventId.parse(last_event_id or "")
+        replay = self._replay.after(last, owner=session.id) if last is not None else None
+        news = session.news_log.stream if session.news_log is not None else ""
+        if replay is None or replay.stream == news:
+            await self._serve_news(wire, stream, session, replay)
+        else:
+            await self._serve_rest(wire, stream, session, replay)
+
+    async def _serve_news(
+        self, wire: Wire, stream: StreamReply, session: Session, replay: Replay | None
+    ) -> None:
+        attached = self._board.attach(session, stream)
+
+        def gone() -> None:
+            stream.lost()
+            attached.over.set()
+
+        wire.connection.on_gone = gone
+        self._keep_alives.add(stream)
+        try:
+            if replay is not None:
+                stream.write(b"".join(replay.events))
+                session.has_news |= not replay.is_complete
+            elif session.news_log is not None and session.revision.has_priming_event:
+                stream.write(session.news_log.prime())
+            self._board.deliver_pending(session, CHANGED)
+            await attached.over.wait()
+        finally:
+            wire.connection.on_gone = None
+            self._keep_alives.discard(stream)
+            stream.end()
+            self._board.detach(session, attached)
+
+    async def _serve_rest(
+        self, wire: Wire, stream: StreamReply, session: Session, replay: Replay
+    ) -> None:
+        """What a call's stream had sent since, and what its call still sends."""
+        stream.write(b"".join(replay.events))
+        post = session.resumable.get(replay.stream)
+        if post is None or replay.is_finished:
+            stream.end()
+            return
+        over = post.resume(stream)
+
+        def gone() -> None:
+            post.lost(stream)
+            over.set()
+
+        wire.connection.on_gone = gone
+        try:
+            await over.wait()
+        finally:
+            wire.connection.on_gone = None
+            stream.end()

@@ -1,0 +1,239 @@
+"""The messages of one POST, served: notifications noted, calls run in order, each one settled once.
+
+Calls of a batch run one after the other, as they stand: two writes to one instrument mean their
+order. Every call runs in the task that serves the POST.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+
+import structlog
+
+from edged.actions.caller import Caller
+from edged.clock import Clock
+from edged.errors import Conflict, EdgedError
+from edged.protocol.exchange import Call, Exchange
+from edged.protocol.http_rules import Accepted
+from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Message, Request, RpcCode
+from edged.protocol.revisions import Revision
+from edged.protocol.session import SessionState, admit
+from edged.protocol.sse import EventLog
+from edged.surfaces.mcp.calls import CallEnd, CallEndedError, RunningCall
+from edged.surfaces.mcp.error_codes import error_reply
+from edged.surfaces.mcp.methods import (
+    ENDABLE,
+    METHODS,
+    NOTIFICATIONS,
+    AnsweredError,
+    Context,
+    Parts,
+    find_tool,
+)
+from edged.surfaces.mcp.post import Post
+from edged.surfaces.mcp.sessions import Session
+from edged.surfaces.mcp.stream_reply import KeepAlives
+from edged.surfaces.mcp.tool_list import Choice
+from edged.surfaces.mcp.wire import Wire
+
+__all__ = ["Served", "Serving"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A POST that passed every door.
+
+    Attributes:
+        session: ``None`` when it stands alone.
+        choice: what tools/list shows to this client.
+    """
+
+    wire: Wire
+    message: Message | Batch
+    accepted: Accepted
+    revision: Revision
+    session: Session | None
+    caller: Caller
+    choice: Choice
+
+
+class Serving:
+    """Serves POSTs.
+
+    Args:
+        parts: what methods work with.
+        keep_alives: where silent calls are listed.
+        clock: for the times of streams.
+    """
+
+    def __init__(self, *, parts: Parts, keep_alives: KeepAlives, clock: Clock) -> None:
+        self._parts = parts
+        self._keep_alives = keep_alives
+        self._clock = clock
+        self._log = structlog.get_logger("edged.mcp")
+        self._running: set[RunningCall] = set()
+        self._settled = asyncio.Event()
+
+    async def serve(self, served: Served) -> None:
+        """Serve every message and give the answer."""
+        session, revision = served.session, served.revision
+        log = self._event_log(served)
+        post = Post(
+            wire=served.wire,
+            exchange=Exchange(
+                served.message,
+                revision=revision,
+                wants_json=served.accepted.wants_json,
+                wants_sse=served.accepted.wants_sse,
+                log=log,
+            ),
+            session=session,
+            log=log,
+            keep_alives=self._keep_alives,
+            clock=self._clock,
+        )
+        for notification in post.exchange.notifications:
+            if notification.method in revision.notifications:
+                NOTIFICATIONS[notification.method](session, notification)
+        post.carry_out(post.exchange.begin())
+        if post.exchange.calls:
+            await self._serve_calls(served, post)
+
+    async def stop(self, grace_s: float) -> None:
+        """Let calls in flight finish for a moment, then end them; returns when none is left."""
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._all_settled()
+        except TimeoutError:
+            for call in tuple(self._running):
+                call.end(CallEnd.STOPPING)
+            await self._all_settled()
+
+    async def _all_settled(self) -> None:
+        while self._running:
+            self._settled.clear()
+            await self._settled.wait()
+
+    async def _serve_calls(self, served: Served, post: Post) -> None:
+        session = served.session
+        # All are in flight from here on, so that a later one of a batch can be cancelled too.
+        running = {call.slot: self._register(call, session) for call in post.exchange.calls}
+        post.calls.extend(call for call in running.values() if isinstance(call, RunningCall))
+        self._running.update(post.calls)
+        post.begin()
+        try:
+            for call in post.exchange.calls:
+                await self._serve_call(served, post, call, running[call.slot])
+        finally:
+            self._running.difference_update(post.calls)
+            self._settled.set()
+            if session is not None:
+                for call in post.exchange.calls:
+                    if isinstance(running[call.slot], RunningCall):
+                        session.calls.discard(call.request.id)
+                self._parts.board.touch(session)
+            post.finish()
+
+    def _register(self, call: Call, session: Session | None) -> RunningCall | Conflict:
+        running = RunningCall()
+        if session is not None and call.request.method in ENDABLE:
+            try:
+                session.calls.add(call.request.id, running)
+            except Conflict as twice:
+                return twice
+        return running
+
+    async def _serve_call(
+        self, served: Served, post: Post, call: Call, running: RunningCall | Conflict
+    ) -> None:
+        exchange, request = post.exchange, call.request
+        refusal = self._refusal(served, request, running)
+        if refusal is not None or isinstance(running, Conflict):
+            if refusal is not None:
+                post.carry_out(exchange.fail(call.slot, refusal))
+            return
+        context = self._context(served, post, call, running)
+        try:
+            result = await running.run(METHODS[request.method](context, request))
+        except CallEndedError as ended:
+            effects = (
+                exchange.fail(call.slot, _stopping(request))
+                if ended.why is CallEnd.STOPPING
+                else exchange.drop(call.slot)
+            )
+        except Exception as error:  # noqa: BLE001 - one call must not take others along
+            effects = exchange.fail(call.slot, self._error_reply(error, request))
+        else:
+            effects = exchange.answer(call.slot, result, headers=context.headers)
+        post.carry_out(effects)
+
+    def _refusal(
+        self, served: Served, request: Request, running: RunningCall | Conflict
+    ) -> ErrorReply | None:
+        if isinstance(running, Conflict):
+            return ErrorReply(
+                request_id=request.id,
+                rpc_code=RpcCode.INVALID_REQUEST,
+                message=str(running),
+            )
+        return admit(request, revision=served.revision, state=_state_of(served))
+
+    def _context(self, served: Served, post: Post, call: Call, running: RunningCall) -> Context:
+        session = served.session
+        return Context(
+            parts=self._parts,
+            revision=served.revision,
+            session=session,
+            caller=session.caller(served.caller) if session else served.caller,
+            choice=served.choice,
+            post=post,
+            slot=call.slot,
+            call=running,
+        )
+
+    def _error_reply(self, error: Exception, request: Request) -> ErrorReply:
+        match error:
+            case AnsweredError(reply=reply):
+                return reply
+            case BadMessage():
+                return error.reply()
+            case EdgedError():
+                return error_reply(error, request.id)
+        fault_id = secrets.token_hex(6)
+        self._log.error("internal_fault", fault_id=fault_id, method=request.method, exc_info=error)
+        return ErrorReply(
+            request_id=request.id,
+            rpc_code=RpcCode.INTERNAL_ERROR,
+            message=f"edged made a mistake; its log has the details under {fault_id}.",
+            data={"fault_id": fault_id},
+        )
+
+    def _event_log(self, served: Served) -> EventLog | None:
+        """The memory of a resumable answer; none where the client's going ends the call anyway."""
+        session = served.session
+        if session is None or not served.revision.has_event_ids or not served.accepted.wants_sse:
+            return None
+        message = served.message
+        items = message.items if isinstance(message, Batch) else (message,)
+        calls = [m for m in items if isinstance(m, Request) and m.method == "tools/call"]
+        for call in calls:
+            tool = find_tool(self._parts.registry, call.params.get("name"))
+            if tool is not None and tool.cancels_on_disconnect:
+                return None
+        return self._parts.board.new_log(session) if calls else None
+
+
+def _state_of(served: Served) -> SessionState:
+    if served.session is not None:
+        return served.session.state
+    return SessionState.ONE_SHOT if served.revision.has_handshake else SessionState.STATELESS
+
+
+def _stopping(request: Request) -> ErrorReply:
+    return ErrorReply(
+        request_id=request.id,
+        rpc_code=RpcCode.INTERNAL_ERROR,
+        message="The daemon is stopping; the call was ended.",
+    )

@@ -1,0 +1,306 @@
+"""The session board: who is here, whose each session is, and news for each of them.
+
+A session belongs to the route and subject that opened it; to anybody else its id does not exist. It
+expires when idle, which it is not while a call runs or its stream is open. News (list_changed) goes
+to every session: at once where a stream is open, else once with the next stream.
+
+Source: SPEC.md section 3, "Sessions"; MCP-REVISIONS.md section 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from edged.actions.caller import Caller, Route
+from edged.clock import Clock
+from edged.errors import Conflict, ErrorCode
+from edged.protocol.revisions import Revision
+from edged.protocol.session import (
+    MIN_ID_BYTES,
+    SessionEvent,
+    SessionId,
+    SessionState,
+    make_session_id,
+    next_state,
+)
+from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
+from edged.surfaces.mcp.calls import CallBook, CallEnd
+from edged.surfaces.mcp.stream_reply import StreamReply
+
+__all__ = ["NewsStream", "Resumable", "Session", "SessionBoard"]
+
+LONGEST_LOOK_S: Final = 30.0
+"""Between two looks for expired sessions; short idle times are looked for more often."""
+LOOKS_PER_IDLE: Final = 4
+
+
+class Resumable(Protocol):
+    """A POST's event stream whose reader may come back by a GET."""
+
+    def resume(self, stream: StreamReply) -> asyncio.Event:
+        """Write on there from now on; the event is set when all is written."""
+        ...
+
+    def lost(self, stream: StreamReply) -> None:
+        """That reader is gone."""
+        ...
+
+
+class NewsStream:
+    """The open GET stream of a session; ``over`` is set when it must end, whatever the reason."""
+
+    __slots__ = ("over", "reply")
+
+    def __init__(self, reply: StreamReply) -> None:
+        self.reply = reply
+        self.over = asyncio.Event()
+
+
+class Session:
+    """One client's session.
+
+    Attributes:
+        label: names it in the audit; the id itself is a secret.
+        owner: route and subject.
+        calls: its calls in flight.
+        news_log: keeps the GET stream's events for whoever resumes it.
+        resumable: event streams of calls in flight, by the name of their log.
+    """
+
+    __slots__ = (
+        "_caller",
+        "_caller_here",
+        "calls",
+        "has_news",
+        "id",
+        "label",
+        "last_used_s",
+        "news_log",
+        "owner",
+        "resumable",
+        "revision",
+        "state",
+        "stream",
+    )
+
+    def __init__(
+        self, *, session_id: SessionId, label: str, revision: Revision, owner: Owner, now_s: float
+    ) -> None:
+        self.id = session_id
+        self.label = label
+        self.revision = revision
+        self.owner = owner
+        self.state = SessionState.OPENED
+        self.last_used_s = now_s
+        self.calls = CallBook()
+        self.stream: NewsStream | None = None
+        self.has_news = False
+        self.news_log: EventLog | None = None
+        self.resumable: dict[str, Resumable] = {}
+        self._caller: Caller | None = None
+        self._caller_here: Caller | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it must not expire."""
+        return self.stream is not None or len(self.calls) > 0
+
+    def caller(self, caller: Caller) -> Caller:
+        """The same caller, as of this session; made once for each that the guard gives."""
+        if self._caller is not caller or self._caller_here is None:
+            self._caller = caller
+            self._caller_here = replace(caller, session_id=self.label)
+        return self._caller_here
+
+    def note(self, event: SessionEvent) -> None:
+        """Something happened to it."""
+        self.state = next_state(self.state, event)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a session is."""
+
+    route: Route
+    subject: str
+
+    @classmethod
+    def of(cls, caller: Caller) -> Owner:
+        """The owner that a caller is."""
+        return cls(caller.route, caller.subject)
+
+
+class SessionBoard:
+    """All sessions, the longest unused first.
+
+    Args:
+        clock: for idleness.
+        idle_s: SESSION_IDLE_SEC.
+        max_sessions: MAX_SESSIONS; the oldest idle one makes room.
+        replay: where resumable streams keep their events.
+    """
+
+    def __init__(
+        self, *, clock: Clock, idle_s: float, max_sessions: int, replay: ReplayBuffer
+    ) -> None:
+        self._clock = clock
+        self._idle_s = idle_s
+        self._max_sessions = max_sessions
+        self._replay = replay
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._labels = itertools.count(1)
+        # Ids of streams must never come again, in another life of the daemon neither.
+        self._life = secrets.token_hex(4)
+        self._stream_names = itertools.count(1)
+        self._listeners: set[Callable[[], None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, revision: Revision, caller: Caller) -> Session:
+        """A new session.
+
+        Raises:
+            Conflict: BUSY, there are MAX_SESSIONS and each has a call or a stream.
+        """
+        if len(self._sessions) >= self._max_sessions:
+            self._evict_one()
+        session = Session(
+            session_id=make_session_id(secrets.token_bytes(2 * MIN_ID_BYTES)),
+            label=f"mcp-{self._life}-{next(self._labels)}",
+            revision=revision,
+            owner=Owner.of(caller),
+            now_s=self._clock.monotonic(),
+        )
+        self._sessions[session.id] = session
+        return session
+
+    def find(self, session_id: str | None, caller: Caller) -> Session | None:
+        """A caller's own live session, which this counts as a use of."""
+        session = self._sessions.get(session_id) if session_id else None
+        if session is None or session.owner != Owner.of(caller):
+            return None
+        now_s = self._clock.monotonic()
+        if self._is_expired(session, now_s):
+            self.end(session, SessionEvent.EXPIRED)
+            return None
+        self._use(session, now_s)
+        return session
+
+    def touch(self, session: Session) -> None:
+        """A call or stream of it has just ended; it is idle from now, not from its beginning."""
+        if session.id in self._sessions:
+            self._use(session, self._clock.monotonic())
+
+    def end(self, session: Session, event: SessionEvent) -> None:
+        """End a session, its stream and its calls."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        session.note(event)
+        stopping = event is SessionEvent.SHUT_DOWN
+        session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.CANCELLED)
+        if session.stream is not None:
+            session.stream.over.set()
+        if session.revision.has_event_ids:
+            self._replay.forget(session.id)
+
+    def attach(self, session: Session, reply: StreamReply) -> NewsStream:
+        """Make this the session's GET stream; one that is there already is ended."""
+        stream = NewsStream(reply)
+        if session.stream is not None:
+            session.stream.over.set()
+        session.stream = stream
+        if session.revision.has_event_ids and session.news_log is None:
+            session.news_log = self.new_log(session)
+        return stream
+
+    def detach(self, session: Session, stream: NewsStream) -> None:
+        """A stream is over."""
+        if session.stream is stream:
+            session.stream = None
+            self.touch(session)
+
+    def new_log(self, session: Session) -> EventLog:
+        """The memory of one more resumable stream of a session."""
+        name = f"{self._life}{next(self._stream_names):x}"
+        return self._replay.open(name, owner=session.id)
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back at each news (a ``subscriptions/listen`` stream); returns how to end that."""
+        self._listeners.add(callback)
+        return lambda: self._listeners.discard(callback)
+
+    def announce(self, payload: bytes) -> None:
+        """Give news to every session and every listener; ``payload`` is a whole notification."""
+        framed = encode_event(payload)
+        for session in self._sessions.values():
+            self._tell(session, payload, framed)
+        for callback in tuple(self._listeners):
+            callback()
+
+    def deliver_pending(self, session: Session, payload: bytes) -> None:
+        """Give a session that has just opened its stream the news that waited for it."""
+        if session.has_news:
+            session.has_news = False
+            self._tell(session, payload, encode_event(payload))
+
+    async def run(self) -> None:
+        """Expire idle sessions until cancelled; owned by the surface."""
+        pause_s = min(LONGEST_LOOK_S, self._idle_s / LOOKS_PER_IDLE)
+        while True:
+            await self._clock.sleep(pause_s)
+            self.expire()
+
+    def expire(self) -> None:
+        """End every session that has been idle for too long."""
+        now_s = self._clock.monotonic()
+        for session in tuple(self._sessions.values()):
+            if now_s - session.last_used_s < self._idle_s:
+                return
+            if self._is_expired(session, now_s):
+                self.end(session, SessionEvent.EXPIRED)
+
+    def close(self) -> None:
+        """End every session."""
+        for session in tuple(self._sessions.values()):
+            self.end(session, SessionEvent.SHUT_DOWN)
+
+    def _tell(self, session: Session, payload: bytes, framed: bytes) -> None:
+        stream = session.stream
+        if stream is None or not stream.reply.is_open:
+            session.has_news = True
+        elif stream.reply.is_full:
+            # It has not read for long; a broken stream it will notice, silence it would not.
+            session.has_news = True
+            stream.reply.cut()
+            stream.over.set()
+        elif session.news_log is None:
+            stream.reply.write(framed)
+        else:
+            stream.reply.write(session.news_log.frame(payload))
+
+    def _use(self, session: Session, now_s: float) -> None:
+        session.last_used_s = now_s
+        self._sessions.move_to_end(session.id)
+
+    def _is_expired(self, session: Session, now_s: float) -> bool:
+        return now_s - session.last_used_s >= self._idle_s and not session.is_busy
+
+    def _evict_one(self) -> None:
+        """The longest unused session without call or stream goes; else one without call."""
+        for is_spared in (lambda s: s.is_busy, lambda s: len(s.calls) > 0):
+            for session in self._sessions.values():
+                if not is_spared(session):
+                    self.end(session, SessionEvent.EXPIRED)
+                    return
+        raise Conflict(
+            f"All {self._max_sessions} sessions have calls in flight.",
+            code=ErrorCode.BUSY,
+            remedy="Try again later, or let the owner raise MAX_SESSIONS.",
+        )

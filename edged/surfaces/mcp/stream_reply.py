@@ -1,0 +1,121 @@
+"""One open event stream on a connection: chunks out, with a bound on what a slow reader may hold.
+
+Written straight to the transport, so that a list_changed to a thousand readers costs a thousand
+writes and no task; the transport's own buffer is the only one, and its size is looked at before
+each write. Keep-alive comments come from one task for all streams and silent calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from edged.clock import Clock
+from edged.protocol.sse import KEEP_ALIVE
+
+__all__ = ["KeepAlives", "Quiet", "StreamReply"]
+
+MAX_BUFFERED_BYTES: Final = 1024 * 1024
+"""Of one reader; a point of a stream is 150 bytes, so it is minutes behind by then."""
+LAST_CHUNK: Final = b"0\r\n\r\n"
+TICKS_PER_INTERVAL: Final = 3
+
+
+class StreamReply:
+    """An event stream whose head has gone out.
+
+    Args:
+        is_chunked: false for HTTP/1.0, where the end of the connection ends the stream.
+
+    Attributes:
+        last_write_s: monotonic time of the latest bytes.
+        is_open: false once ended, cut or lost; writing then does nothing.
+    """
+
+    __slots__ = ("_clock", "_is_chunked", "_transport", "is_open", "last_write_s")
+
+    def __init__(
+        self, transport: asyncio.WriteTransport, *, is_chunked: bool, clock: Clock
+    ) -> None:
+        self._transport = transport
+        self._is_chunked = is_chunked
+        self._clock = clock
+        self.is_open = True
+        self.last_write_s = clock.monotonic()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the reader is so far behind that nothing more should be put on top."""
+        return self._transport.get_write_buffer_size() > MAX_BUFFERED_BYTES
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of the stream; the caller asks ``is_full`` before what may be left out."""
+        if not self.is_open or not data:
+            return
+        self.last_write_s = self._clock.monotonic()
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    def keep_alive(self) -> None:
+        """Show that the stream is alive, unless bytes wait to be read anyway."""
+        if self._transport.get_write_buffer_size() == 0:
+            self.write(KEEP_ALIVE)
+
+    def end(self) -> None:
+        """Say that nothing more will come."""
+        if self.is_open and self._is_chunked:
+            self._transport.write(LAST_CHUNK)
+        self.is_open = False
+
+    def cut(self) -> None:
+        """Break the connection off; what the reader has not read is lost."""
+        self.is_open = False
+        self._transport.abort()
+
+    def lost(self) -> None:
+        """The connection is gone by itself."""
+        self.is_open = False
+
+
+class Quiet(Protocol):
+    """What may be silent for long: an open stream, or a call that has said nothing yet.
+
+    Attributes:
+        last_write_s: monotonic time of the latest bytes to the client, or of the beginning.
+    """
+
+    last_write_s: float
+
+    def keep_alive(self) -> None:
+        """Send a sign of life."""
+        ...
+
+
+class KeepAlives:
+    """Signs of life for everything quiet, from one task.
+
+    Args:
+        interval_s: nothing added here stays silent for longer than this.
+    """
+
+    def __init__(self, *, clock: Clock, interval_s: float) -> None:
+        self._clock = clock
+        self._interval_s = interval_s
+        self._quiet: set[Quiet] = set()
+
+    def add(self, quiet: Quiet) -> None:
+        """From now on."""
+        self._quiet.add(quiet)
+
+    def discard(self, quiet: Quiet) -> None:
+        """No longer."""
+        self._quiet.discard(quiet)
+
+    async def run(self) -> None:
+        """Until cancelled; owned by the surface."""
+        tick_s = self._interval_s / TICKS_PER_INTERVAL
+        while True:
+            await self._clock.sleep(tick_s)
+            silent_since_s = self._clock.monotonic() - self._interval_s + tick_s
+            for quiet in tuple(self._quiet):
+                if quiet.last_write_s <= silent_since_s:
+                    quiet.keep_alive()

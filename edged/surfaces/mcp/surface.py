@@ -1,0 +1,204 @@
+"""The MCP surface, put together: listener, endpoint, sessions, streams, and the tasks they need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edged import __version__
+from edged.clock import Clock
+from edged.protocol.http_rules import Door
+from edged.protocol.origins import Guard
+from edged.protocol.results import Server
+from edged.protocol.sse import ReplayBuffer
+from edged.surfaces.mcp.endpoint import Endpoint
+from edged.surfaces.mcp.instructions import instructions_for
+from edged.surfaces.mcp.listener import Listener
+from edged.surfaces.mcp.methods import Parts
+from edged.surfaces.mcp.news import NewsDesk
+from edged.surfaces.mcp.seams import (
+    CallerGuard,
+    Desk,
+    DirectGuard,
+    InstrumentIdOf,
+    ToolSource,
+    TrustedPeer,
+    no_instrument,
+    socket_peer,
+)
+from edged.surfaces.mcp.serving import Serving
+from edged.surfaces.mcp.sessions import SessionBoard
+from edged.surfaces.mcp.stream_reply import KeepAlives
+from edged.surfaces.mcp.tool_list import Choice, Listing, ToolList
+
+__all__ = ["McpSettings", "McpSurface"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpSettings:
+    """What the owner configures.
+
+    Attributes:
+        is_port_shared: started under the supervisor, which listens on the same port elsewhere.
+        host_name, qualified_name: this machine's names, which a Host header may be.
+        listing: TOOLS.
+        slow_sender_s: how long a request may take to arrive, head and body each.
+        keep_alive_s: no open stream is silent for longer.
+    """
+
+    port: int
+    path: str = "/mcp"
+    host: str = "127.0.0.1"
+    is_port_shared: bool = False
+    host_name: str = ""
+    qualified_name: str = ""
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    session_idle_s: float = 1_800.0
+    max_sessions: int = 10_000
+    listing: Listing = Listing.ALL
+    max_connections: int = 12_000
+    slow_sender_s: float = 30.0
+    keep_alive_s: float = 15.0
+
+
+class McpSurface:
+    """The MCP endpoint of the daemon.
+
+    Args:
+        desk: takes tool calls.
+        registry: the present tools; its changes go to every session.
+        clock: the time.
+        new_action_id: makes the id under which a call is recorded.
+        settings: see there.
+        guard: who a request is from.
+        trusted_peer: which address to name in the audit.
+        instrument_id_of: what a client's name for an instrument means.
+    """
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        registry: ToolSource,
+        clock: Clock,
+        new_action_id: Callable[[], str],
+        settings: McpSettings,
+        guard: CallerGuard | None = None,
+        trusted_peer: TrustedPeer = socket_peer,
+        instrument_id_of: InstrumentIdOf = no_instrument,
+    ) -> None:
+        server = Server(
+            name="edged",
+            version=__version__,
+            title="edged lab bench",
+            instructions=instructions_for(registry),
+            capabilities={"tools": {"listChanged": True}},
+        )
+        replay = ReplayBuffer()
+        self._registry = registry
+        self._stopping = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._unsubscribe: Callable[[], None] = _nothing
+        self._board = SessionBoard(
+            clock=clock,
+            idle_s=settings.session_idle_s,
+            max_sessions=settings.max_sessions,
+            replay=replay,
+        )
+        self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
+        self._news = NewsDesk(board=self._board, replay=replay, keep_alives=self._keep_alives)
+        parts = Parts(
+            desk=desk,
+            registry=registry,
+            tool_list=ToolList(registry=registry, server=server, instrument_id_of=instrument_id_of),
+            board=self._board,
+            server=server,
+            new_action_id=new_action_id,
+            stopping=self._stopping,
+        )
+        self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
+        self._endpoint = Endpoint(
+            door=_door(settings),
+            guard=guard or DirectGuard(),
+            trusted_peer=trusted_peer,
+            board=self._board,
+            serving=self._serving,
+            news=self._news,
+            clock=clock,
+            default_choice=Choice(settings.listing),
+            slow_sender_s=settings.slow_sender_s,
+        )
+        self._listener = Listener(
+            handler=self._endpoint.handle,
+            host=settings.host,
+            port=settings.port,
+            is_port_shared=settings.is_port_shared,
+            max_connections=settings.max_connections,
+            slow_sender_s=settings.slow_sender_s,
+            clock=clock,
+        )
+
+    @property
+    def port(self) -> int:
+        """The bound port; 0 while it listens nowhere."""
+        return self._listener.port
+
+    @property
+    def session_count(self) -> int:
+        """Live sessions."""
+        return len(self._board)
+
+    @property
+    def connection_count(self) -> int:
+        """Open connections."""
+        return self._listener.connection_count
+
+    async def start(self) -> None:
+        """Bind and serve.
+
+        Raises:
+            Failed: BIND_FAILED, with the reason.
+        """
+        await self._listener.start()
+        self._unsubscribe = self._registry.subscribe(self._news.tools_changed)
+        self._tasks = [
+            asyncio.create_task(self._board.run(), name="mcp sessions"),
+            asyncio.create_task(self._keep_alives.run(), name="mcp keep-alives"),
+        ]
+
+    def close_door(self) -> None:
+        """Take no more connections; new requests on open ones get 503; calls go on."""
+        self._endpoint.is_closing = True
+        self._listener.close_door()
+
+    async def stop(self, grace_s: float = 1.0) -> None:
+        """End sessions and streams, then calls that run on after the grace, then connections."""
+        self.close_door()
+        self._unsubscribe()
+        self._unsubscribe = _nothing
+        self._stopping.set()
+        await self._serving.stop(grace_s)
+        self._board.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        await self._listener.stop()
+
+
+def _door(settings: McpSettings) -> Door:
+    return Door(
+        path=settings.path,
+        guard=Guard.of(
+            host_name=settings.host_name,
+            qualified_name=settings.qualified_name,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+        ),
+    )
+
+
+def _nothing() -> None:
+    """Ends no subscription."""

@@ -1,0 +1,144 @@
+"""``tools/list`` as bytes: encoded once for each revision and choice, until the tools change.
+
+A client may choose for itself what it wants listed, by the query of the URL it posts to
+(``?tools=essential&instrument=psu1``); what is listed says nothing about what may be called.
+
+Source: SPEC.md section 2 (TOOLS) and section 3; MCP-REVISIONS.md section 4.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs
+
+from edged.errors import ErrorCode, Invalid
+from edged.protocol.results import Server, ToolEntry, tool_pages
+from edged.protocol.revisions import Revision
+from edged.surfaces.mcp.seams import InstrumentIdOf, ToolSource
+from edged.tools.tool import Tool
+
+__all__ = ["Choice", "Listing", "ToolList", "read_choice"]
+
+MAX_KEPT_LISTS: Final = 32
+"""Lists kept encoded; each may have a megabyte or more."""
+
+
+class Listing(enum.StrEnum):
+    """Which tools are listed: all; the always-there and the essential; only the always-there."""
+
+    ALL = "all"
+    ESSENTIAL = "essential"
+    STATIC = "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one client wants listed.
+
+    Attributes:
+        instrument: id or alias of the only instrument whose tools are wanted; empty for any.
+    """
+
+    listing: Listing
+    instrument: str = ""
+
+
+def read_choice(query: str, default: Choice) -> Choice:
+    """The choice in a URL's query; parameters that are not ours are passed over.
+
+    Raises:
+        Invalid: BAD_REQUEST, ``tools`` has a value that means nothing.
+    """
+    if not query:
+        return default
+    try:
+        given = parse_qs(query, keep_blank_values=True, max_num_fields=32)
+    except ValueError:
+        raise Invalid("The query has too many fields.", code=ErrorCode.BAD_REQUEST) from None
+    wanted = given.get("tools", [default.listing.value])[-1]
+    if wanted not in set(Listing):
+        raise Invalid(
+            f"?tools={wanted[:40]!r} means nothing; use all, essential or static.",
+            code=ErrorCode.BAD_REQUEST,
+        )
+    return Choice(Listing(wanted), given.get("instrument", [default.instrument])[-1])
+
+
+class ToolList:
+    """The encoded pages of ``tools/list``.
+
+    Args:
+        registry: the present tools.
+        server: what decorates a result.
+        instrument_id_of: what a client's name for an instrument means.
+    """
+
+    def __init__(
+        self, *, registry: ToolSource, server: Server, instrument_id_of: InstrumentIdOf
+    ) -> None:
+        self._registry = registry
+        self._server = server
+        self._instrument_id_of = instrument_id_of
+        self._generation = registry.generation
+        self._pages: OrderedDict[tuple[Revision, Listing, str | None], tuple[bytes, ...]] = (
+            OrderedDict()
+        )
+
+    @property
+    def generation(self) -> int:
+        """Of the set that ``pages`` tells now; part of the cursors."""
+        return self._registry.generation
+
+    def pages(self, revision: Revision, choice: Choice) -> tuple[bytes, ...]:
+        """Every page, encoded; at least one."""
+        generation = self._registry.generation
+        if generation != self._generation:
+            self._pages.clear()
+            self._generation = generation
+        instrument_id = ""
+        if choice.instrument:
+            # An instrument that is not here has no tools; the static ones are listed all the same.
+            instrument_id = self._instrument_id_of(choice.instrument) or NOT_HERE
+        key = (revision, choice.listing, instrument_id)
+        found = self._pages.get(key)
+        if found is None:
+            entries = (
+                _entry(tool)
+                for tool in self._registry.tools()
+                if _is_wanted(tool, choice.listing, instrument_id)
+            )
+            found = tool_pages(revision, self._server, entries, generation=generation)
+            self._pages[key] = found
+            if len(self._pages) > MAX_KEPT_LISTS:
+                self._pages.popitem(last=False)
+        return found
+
+
+NOT_HERE: Final = "\0"
+
+
+def _is_wanted(tool: Tool, listing: Listing, instrument_id: str) -> bool:
+    is_static = tool.is_essential and not tool.instrument_id
+    if is_static:
+        return True
+    if listing is Listing.STATIC or (listing is Listing.ESSENTIAL and not tool.is_essential):
+        return False
+    return not instrument_id or tool.instrument_id == instrument_id
+
+
+def _entry(tool: Tool) -> ToolEntry:
+    hints = tool.annotations
+    return ToolEntry(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        is_read_only=hints.read_only,
+        is_destructive=hints.destructive,
+        is_idempotent=hints.idempotent,
+        is_open_world=hints.open_world,
+    )
