@@ -1,9 +1,9 @@
 """Names of tools: which instance of a profile carries which suffix, and what names look like.
 
-``book`` is one pure function from every instrument ever seen in this life of the daemon, in order of
-arrival, to the names in force. It replays the arrivals, so that the rule can be held that matters
-most: **a name never comes to drive another instrument.** A name once given is never given again to
-another, even when its first owner was renamed or has left.
+``book`` is one pure function from every instrument ever seen in this life of the daemon, in order
+of arrival, to the names in force. It replays the arrivals, so that the rule can be held that
+matters most: **a name never comes to drive another instrument.** A name once given is never given
+to another, even when its first owner was renamed or has left.
 """
 
 from __future__ import annotations
