@@ -37,6 +37,37 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "config.edge-id-kept": Promise("2", "EDGE_ID is made once and kept."),
         "config.documented": Promise("2", "docs/configuration.md is what the table says."),
         "log.no-secrets": Promise("9", "Never a hint of a key or token, in the log neither."),
+        # 6: instruments
+        "line.no-late-answer": Promise(
+            "6", "A late answer is never taken for the answer to another question."
+        ),
+        "line.no-crossed-answer": Promise("6", "Nothing but its actor touches a session."),
+        "line.safe-overtakes": Promise(
+            "13", "A stop reaches the instrument within 500 ms beside a hung 30 s query."
+        ),
+        "line.one-hang-delays-no-other": Promise(
+            "6", "One dead or slow instrument never delays another or the event loop."
+        ),
+        "line.comes-back-by-itself": Promise(
+            "6", "A power-cycled instrument comes back by itself."
+        ),
+        "line.no-silent-repeat": Promise("6", "What was sent is never silently sent again."),
+        "line.stops-while-hung": Promise("6", "Stopping does not wait for a hung read."),
+        "instruments.never-another-unit": Promise(
+            "5", "Within one life of the daemon a name never comes to drive another instrument."
+        ),
+        "instruments.set-aside": Promise(
+            "6", "A device that hangs on *IDN? is set aside with a reason and delays nothing."
+        ),
+        "instruments.gone-stays-listed": Promise(
+            "6", "A configured instrument that is gone stays listed, without tools."
+        ),
+        "instruments.no-setting-changed": Promise(
+            "6", "The daemon changes no setting of an instrument at registration."
+        ),
+        "instruments.one-unit-two-addresses": Promise(
+            "6", "A unit reachable at two addresses is one instrument with an alternative."
+        ),
         # 8: the command line
         "cli.no-engine": Promise("8", "A CLI verb without an engine says so and exits with 69."),
         "cli.light": Promise("8", "A CLI verb loads neither the VISA nor the tool floors."),

@@ -32,8 +32,6 @@ __all__ = ["Arrived", "Changed", "Event", "InstrumentPool", "Left"]
 STOP_S: Final = 2.0
 """How long lines have for their last words and to let go."""
 NAMES_IN_MESSAGE: Final = 20
-WEAK_SERIALS: Final = frozenset({"", "0", "00", "000", "0000", "00000000", "1", "n/a", "none"})
-"""Serial numbers that makers give to every unit: two of these are not one instrument."""
 
 log = structlog.get_logger(__name__)
 
@@ -178,11 +176,13 @@ class InstrumentPool:
                 self._meet(instrument, _gone(instrument))
 
     def _known(self, actor: Actor, found: Found) -> Instrument | None:
-        """The instrument that this unit is, if it has been met before."""
+        """The instrument that this unit is, if it has been met before.
+
+        Units without a serial number are told apart by their address alone.
+        """
         for instrument in self._instruments.values():
             if _is_one_unit(instrument.identity, found.identity) and (
-                found.identity.serial.casefold() not in WEAK_SERIALS
-                or _key(instrument.address) == actor.address.key
+                found.identity.serial or _key(instrument.address) == actor.address.key
             ):
                 return instrument
         return None
