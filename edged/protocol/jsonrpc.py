@@ -1,27 +1,22 @@
 """JSON-RPC 2.0: bytes in, typed messages out, and back. Knows nothing of MCP or HTTP headers.
 
-Everything hostile that can be said in JSON ends here as ``BadMessage``: bytes that are not UTF-8, a
-byte order mark, NaN, numbers without a float, nesting that would exhaust the stack, two members of
-one name (two readers of the same bytes could believe different ones), half of a surrogate pair
-(text that no database and no log can write), ids that are not a string or an integer.
+Whatever cannot be served ends here as ``BadMessage``, under the request's id where that is one. An
+id that is neither a string nor an integer is refused and never taken for a notification: its
+sender would wait for ever.
 
-Source: the JSON-RPC 2.0 specification; SPEC.md section 3 has the limits.
+Source: the JSON-RPC 2.0 specification; ``json_bytes`` has the limits of what is read.
 """
 
 from __future__ import annotations
 
 import enum
-import itertools
-import json
-import math
-import re
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.protocol.json_bytes import MAX_BODY_BYTES, MAX_NESTING, BadJsonError, decode, encode
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -44,16 +39,8 @@ __all__ = [
     "result_bytes_from",
 ]
 
-MAX_BODY_BYTES: Final = 4 * 1024 * 1024
-"""What the reference server takes too; a waveform never comes in, only small arguments do."""
-MAX_NESTING: Final = 64
-"""Levels of arrays and objects; no schema of ours needs ten."""
-MAX_CONTAINERS: Final = 100_000
-"""Arrays and objects in a body. Two million of them in 4 MiB would hold the loop for 1 s."""
 MAX_BATCH_ITEMS: Final = 1_000
 """Bounds the answer: 4 MiB of ``[1,1,…]`` would ask for two million error objects."""
-MAX_INTEGER_DIGITS: Final = 300
-"""Below 10**308, so that no reader of an argument meets ``OverflowError`` in ``float()``."""
 
 RequestId = str | int
 JsonObject = Mapping[str, Any]
@@ -174,7 +161,14 @@ def parse(body: bytes) -> Message | Batch:
         BadMessage: -32700 for what is not JSON (413 when it is too long), -32600 for what is JSON
             and no JSON-RPC message. Nothing else is ever raised, whatever the bytes are.
     """
-    value = _decode(body)
+    try:
+        value = decode(body)
+    except BadJsonError as bad:
+        raise BadMessage(
+            str(bad),
+            rpc_code=RpcCode.INVALID_REQUEST if bad.is_json else RpcCode.PARSE_ERROR,
+            http_status=413 if bad.is_too_long else 400,
+        ) from None
     if not isinstance(value, list):
         return _message(value)
     if not value:
@@ -182,16 +176,6 @@ def parse(body: bytes) -> Message | Batch:
     if len(value) > MAX_BATCH_ITEMS:
         raise _invalid(f"A batch of {len(value)} messages is over {MAX_BATCH_ITEMS}.", None)
     return Batch(items=tuple(_message_or_complaint(item) for item in value))
-
-
-def encode(value: object) -> bytes:
-    """A JSON value as compact ASCII, so that no byte of it can end an SSE line.
-
-    Raises:
-        ValueError: NaN or an infinity is in it; such a value is a bug of whoever made it.
-        TypeError: something in it is not JSON.
-    """
-    return _ENCODER.encode(value).encode("ascii")
 
 
 def result_bytes(request_id: RequestId, result: JsonObject) -> bytes:
@@ -220,109 +204,6 @@ def notification_bytes(method: str, params: JsonObject | None = None) -> bytes:
     if params is not None:
         message["params"] = dict(params)
     return encode(message)
-
-
-# Reading bytes -----------------------------------------------------------------------------------
-
-# Never gives back what it took, and takes an unfinished string too: linear whatever the bytes are.
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_HALF_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
-
-
-def _decode(body: bytes) -> object:
-    """Bytes to a JSON value, within every limit."""
-    if len(body) > MAX_BODY_BYTES:
-        raise BadMessage(
-            f"The body has {len(body)} bytes; at most {MAX_BODY_BYTES} are read.",
-            rpc_code=RpcCode.INVALID_REQUEST,
-            http_status=413,
-        )
-    if body.count(b"[") + body.count(b"{") > MAX_NESTING:
-        _check_nesting(body)
-    try:
-        # json.loads(bytes) would take UTF-16 and UTF-32 too.
-        value: object = _DECODER.decode(body.decode("utf-8"))
-    except _DuplicateKeyError as twice:
-        raise _invalid(f"The member {str(twice)!r} is given twice.", None) from None
-    except UnicodeDecodeError:
-        raise _not_json("it is not UTF-8") from None
-    except json.JSONDecodeError as bad:
-        raise _not_json(f"{bad.msg} at character {bad.pos}") from None
-    except (ValueError, RecursionError) as bad:
-        raise _not_json(str(bad)) from None
-    if _HALF_SURROGATE.search(body):
-        _check_surrogates(value)
-    return value
-
-
-def _check_nesting(body: bytes) -> None:
-    """Refuse too deep a body before a recursive reader sees it.
-
-    Strings are cut out, each bracket left becomes +1 or -1, and their running sum is the depth.
-    """
-    steps = _STRING.sub(b"", body).translate(_STEPS, _NOT_BRACKETS)
-    if steps.count(b"\x01") > MAX_CONTAINERS:
-        raise _not_json(f"it holds more than {MAX_CONTAINERS} arrays and objects")
-    depths = array("i", itertools.accumulate(array("b", steps)))
-    if not depths:
-        return
-    if depths[-1] != 0 or min(depths) < 0:
-        raise _not_json("a bracket has no partner")
-    if max(depths) > MAX_NESTING:
-        raise _not_json(f"it is nested more than {MAX_NESTING} levels deep")
-
-
-def _check_surrogates(value: object) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise _not_json("a string holds half of a surrogate pair") from None
-
-
-class _DuplicateKeyError(ValueError):
-    """The name of the member that came twice."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise _DuplicateKeyError(name[:80])
-            seen.add(name)
-    return members
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > MAX_INTEGER_DIGITS:
-        raise ValueError(f"an integer of {len(digits)} digits is over {MAX_INTEGER_DIGITS}")
-    return int(digits)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:40]} is too large a number")
-    return number
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_object,
-    parse_int=_integer,
-    parse_float=_finite,
-    parse_constant=_no_constant,
-)
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-
-
-# Reading values ----------------------------------------------------------------------------------
 
 
 def _message_or_complaint(value: object) -> Message | BadMessage:
@@ -364,7 +245,6 @@ def _call(value: dict[str, Any], request_id: RequestId | None) -> Request | Noti
     if "result" in value or "error" in value:
         raise _invalid("A message is either a call or an answer.", request_id)
     if "id" in value and request_id is None:
-        # Taken as a notification it would get no answer, and its sender would wait for ever.
         raise _invalid('"id" must be a string or an integer.', None)
     if isinstance(params, list):
         raise BadMessage(
@@ -397,7 +277,3 @@ def _response(value: dict[str, Any], request_id: RequestId | None) -> Response:
 
 def _invalid(message: str, request_id: RequestId | None) -> BadMessage:
     return BadMessage(message, rpc_code=RpcCode.INVALID_REQUEST, request_id=request_id)
-
-
-def _not_json(reason: str) -> BadMessage:
-    return BadMessage(f"The body is not JSON: {reason}.", rpc_code=RpcCode.PARSE_ERROR)

@@ -1,0 +1,159 @@
+"""Bytes to JSON values and back, within limits that hold for any bytes.
+
+What JSON readers disagree about, or choke on, ends here as ``BadJsonError``: bytes that are not
+UTF-8, a byte order mark, NaN, numbers without a float, nesting that would exhaust the stack, two
+members of one name (two readers of the same bytes could believe different ones), half of a
+surrogate pair (text that no database and no log can write). Every check is linear in the bytes.
+
+Source: RFC 8259, RFC 7493 (I-JSON); SPEC.md section 3 has the limits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from array import array
+from typing import Any, Final
+
+__all__ = ["MAX_BODY_BYTES", "MAX_NESTING", "BadJsonError", "decode", "encode"]
+
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+"""What the reference server takes too; a waveform never comes in, only small arguments do."""
+MAX_NESTING: Final = 64
+"""Levels of arrays and objects; no schema of ours needs ten."""
+MAX_CONTAINERS: Final = 100_000
+"""Arrays and objects in a body. Two million of them in 4 MiB would hold the loop for 1 s."""
+MAX_INTEGER_DIGITS: Final = 300
+"""Below 10**308, so that no reader of an argument meets ``OverflowError`` in ``float()``."""
+
+
+class BadJsonError(ValueError):
+    """Why bytes are not read, as a sentence.
+
+    Attributes:
+        is_json: JSON they are, but of a kind that is not served.
+        is_too_long: they are more than ``MAX_BODY_BYTES``.
+    """
+
+    def __init__(self, message: str, *, is_json: bool = False, is_too_long: bool = False) -> None:
+        super().__init__(message)
+        self.is_json = is_json
+        self.is_too_long = is_too_long
+
+
+def decode(body: bytes) -> object:
+    """A JSON value.
+
+    Raises:
+        BadJsonError: and nothing else, whatever the bytes are.
+    """
+    if len(body) > MAX_BODY_BYTES:
+        raise BadJsonError(
+            f"The body has {len(body)} bytes; at most {MAX_BODY_BYTES} are read.",
+            is_json=True,
+            is_too_long=True,
+        )
+    if body.count(b"[") + body.count(b"{") > MAX_NESTING:
+        _check_nesting(body)
+    try:
+        # json.loads(bytes) would take UTF-16 and UTF-32 too.
+        value: object = _DECODER.decode(body.decode("utf-8"))
+    except _DuplicateKeyError as twice:
+        raise BadJsonError(f"The member {str(twice)!r} is given twice.", is_json=True) from None
+    except UnicodeDecodeError:
+        raise _not_json("it is not UTF-8") from None
+    except json.JSONDecodeError as bad:
+        raise _not_json(f"{bad.msg} at character {bad.pos}") from None
+    except (ValueError, RecursionError) as bad:
+        raise _not_json(str(bad)) from None
+    if _HALF_SURROGATE.search(body):
+        _check_surrogates(value)
+    return value
+
+
+def encode(value: object) -> bytes:
+    """A JSON value as compact ASCII, so that no byte of it can end an SSE line.
+
+    Raises:
+        ValueError: NaN or an infinity is in it; such a value is a bug of whoever made it.
+        TypeError: something in it is not JSON.
+    """
+    return _ENCODER.encode(value).encode("ascii")
+
+
+# Never gives back what it took, and takes an unfinished string too: linear whatever the bytes are.
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_HALF_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def _check_nesting(body: bytes) -> None:
+    """Refuse too deep a body before a recursive reader sees it.
+
+    Strings are cut out, each bracket left becomes +1 or -1, and their running sum is the depth.
+    """
+    steps = _STRING.sub(b"", body).translate(_STEPS, _NOT_BRACKETS)
+    if steps.count(b"\x01") > MAX_CONTAINERS:
+        raise _not_json(f"it holds more than {MAX_CONTAINERS} arrays and objects")
+    depths = array("i", itertools.accumulate(array("b", steps)))
+    if not depths:
+        return
+    if depths[-1] != 0 or min(depths) < 0:
+        raise _not_json("a bracket has no partner")
+    if max(depths) > MAX_NESTING:
+        raise _not_json(f"it is nested more than {MAX_NESTING} levels deep")
+
+
+def _check_surrogates(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise _not_json("a string holds half of a surrogate pair") from None
+
+
+class _DuplicateKeyError(ValueError):
+    """The name of the member that came twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _DuplicateKeyError(name[:80])
+            seen.add(name)
+    return members
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits is over {MAX_INTEGER_DIGITS}")
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return number
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _not_json(reason: str) -> BadJsonError:
+    return BadJsonError(f"The body is not JSON: {reason}.")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=_integer,
+    parse_float=_finite,
+    parse_constant=_no_constant,
+)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
