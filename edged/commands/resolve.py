@@ -28,8 +28,7 @@ from edged.commands.catalog import Catalog
 from edged.commands.raw_policy import check_raw_scpi
 from edged.commands.target import Target
 from edged.config_keys import RawScpi
-from edged.errors import ErrorCode, Failed, Invalid
-from edged.instruments.instrument import Instrument
+from edged.errors import Invalid
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.raw import RawPart
 
@@ -57,7 +56,6 @@ class Resolver:
 
         Raises:
             NotFound: an instrument, command or sequence that does not exist.
-            Failed: DISCONNECTED, an instrument that is known and not there.
             Invalid: what the caller expects contradicts the profile; or raw SCPI that cannot be.
             Refused: raw SCPI that may not be sent.
         """
@@ -85,7 +83,7 @@ class Resolver:
                 assert_never(action)
 
     def _command(self, action: RunCommand) -> Target:
-        instrument = self._instrument(action.instrument_id)
+        instrument = self._pool.get(action.instrument_id)
         command, check = self._catalog.of(instrument).command(action.command_name)
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
@@ -104,7 +102,7 @@ class Resolver:
         )
 
     def _sequence(self, action: RunSequence) -> Target:
-        instrument = self._instrument(action.instrument_id)
+        instrument = self._pool.get(action.instrument_id)
         sequence, check = self._catalog.of(instrument).sequence(action.sequence_name)
         return Target(
             instrument=instrument,
@@ -116,7 +114,7 @@ class Resolver:
 
     def _raw(self, action: SendScpi) -> Target:
         """Raw SCPI is dangerous, but for a query inside a sequence that the profile knows."""
-        instrument = self._instrument(action.instrument_id)
+        instrument = self._pool.get(action.instrument_id)
         parts = check_raw_scpi(instrument, action.scpi, self._catalog, self._raw_scpi)
         is_known_read = (
             bool(action.caller.outer_tool)
@@ -129,18 +127,6 @@ class Resolver:
             is_write=not is_known_read,
             lines=(action.scpi.strip(),),
         )
-
-    def _instrument(self, instrument_id: str) -> Instrument:
-        instrument = self._pool.get(instrument_id)
-        if not instrument.is_connected:
-            raise Failed(
-                f"{instrument.id} is not connected now.",
-                code=ErrorCode.DISCONNECTED,
-                data={"instrument_id": instrument.id},
-                remedy="Check its power and cable; it comes back by itself, or call "
-                "scan_instruments.",
-            )
-        return instrument
 
 
 def _is_dangerous(part: RawPart) -> bool:

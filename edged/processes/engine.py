@@ -19,6 +19,8 @@ from typing import Any, Final
 import structlog
 
 from edged import __version__
+from edged.actions.action import Action
+from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.catalog import Catalog
@@ -28,7 +30,7 @@ from edged.commands.path import CommandPath
 from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
 from edged.config import Config, InstrumentEntry, ToolNames
-from edged.errors import EdgedError, Failed, NotFound
+from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.host import (
     ExitStatus,
     host_name,
@@ -38,6 +40,7 @@ from edged.host import (
 )
 from edged.instruments.discovery import Discovery
 from edged.instruments.pool import InstrumentPool
+from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.sim_child import SimChild
@@ -83,6 +86,9 @@ def run(
     try:
         lock.take()
         return asyncio.run(_main(config, SimChild(sim_arguments) if sim else None, supervised))
+    except Invalid as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.CONFIG
     except EdgedError as error:
         sys.stderr.write(f"edged: {error}\n")
         return ExitStatus.UNAVAILABLE
@@ -124,8 +130,8 @@ class Engine:
         new_id = _action_ids()
         permissions = Permissions(_direct_grant(config))
         self._sequences = SequenceBook(
-            perform=lambda action: self._path.perform(action),
-            precheck=lambda action: self._path.precheck(action),
+            perform=self._perform,
+            precheck=self._precheck,
             new_id=new_id,
             clock=clock,
         )
@@ -172,9 +178,11 @@ class Engine:
         parts.callback(self._registry.close)
         await self._rpc.start()
         parts.push_async_callback(self._rpc.stop)
+        parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._watch_simulated()
         await self._discovery.start()
+        await self._discovery.first_look(FIRST_LOOK_S)
         parts.push_async_callback(self._sequences.stop_all)
         await self._start_mcp(parts)
         self._write_engine_file()
@@ -187,6 +195,13 @@ class Engine:
             rpc_port=self._rpc.port,
             instruments=len(self._pool.all()),
         )
+
+    async def _perform(self, action: Action) -> Outcome:
+        """The command path, for parts that are made before it."""
+        return await self._path.perform(action)
+
+    def _precheck(self, action: Action) -> None:
+        self._path.precheck(action)
 
     def _make_mcp(self, new_id: Callable[[], str], is_supervised: bool) -> McpSurface:
         config = self._config
@@ -242,16 +257,15 @@ class Engine:
 
     def _make_discovery(self) -> Discovery:
         """Discovery over INSTRUMENTS, with the owner's bench file in force."""
+        bench = load_bench(self._config.bench_file, self._library)
         return Discovery(
-            pool=self._pool,
-            library=self._library,
-            bench=load_bench(self._config.bench_file, self._library),
+            self._pool,
+            knowledge=Knowledge(library=self._library, bench=bench),
             entries=self._config.instruments,
             open_link=self._visa.open_link,
             clock=self._clock,
             rescan_interval_s=self._config.rescan_interval_sec,
             gone_after_s=self._config.gone_after_sec,
-            first_look_s=FIRST_LOOK_S,
         )
 
     def _watch_simulated(self) -> None:

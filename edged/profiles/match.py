@@ -94,7 +94,7 @@ _SERIAL_LABEL: Final = re.compile(
     r"^(?:s\s*/\s*n|sn|ser(?:ial)?(?:\s*(?:no|number|nr)\.?)?)\s*[:#=]?\s*(?=\S)", re.IGNORECASE
 )
 _LABELLED_SERIAL: Final = re.compile(r"\s+s/?n[:\s]\s*(\S+)$", re.IGNORECASE)
-_GLUED_FIRMWARE: Final = re.compile(r"\s*\b?(V\d+(?:\.\d+){0,4})$", re.IGNORECASE)
+_GLUED_FIRMWARE: Final = re.compile(r"\s*(V\d+(?:\.\d+){0,4})$", re.IGNORECASE)
 _GLUED_MAKERS: Final = ("KORAD", "VELLEMAN", "TENMA", "RND")
 """Makers of the KA3005P family, whose answers hold no commas and sometimes no blank."""
 

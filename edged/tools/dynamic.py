@@ -48,7 +48,7 @@ def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> t
 
 def _is_exposed(tool: Tool, instrument: Instrument) -> bool:
     expose = instrument.rules.expose
-    if expose is None or "all" in expose:
+    if not expose or "all" in expose:
         return True
     if "none" in expose:
         return False

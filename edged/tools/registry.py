@@ -15,7 +15,7 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
-from edged.profiles.naming import KnownInstrument, assign, strict_name
+from edged.profiles.naming import KnownInstrument, assign, strict_name, strict_names
 from edged.tools.dynamic import instrument_tools
 from edged.tools.tool import Tool
 
@@ -138,6 +138,8 @@ class ToolRegistry:
         tools = list(self._static)
         for instrument in sorted(present, key=_listing_order):
             tools.extend(self._tools_of(instrument, suffixes[instrument.id]))
+        if self._is_strict:
+            tools = self._in_strict_spelling(tools)
         before = self._tools
         self._tools = tuple(tools)
         if self._tools == before:
@@ -146,6 +148,14 @@ class ToolRegistry:
         self._by_name = {tool.name: tool for tool in self._tools}
         self._strict_spelling = {strict_name(tool.name): tool for tool in self._tools}
         return True
+
+    def _in_strict_spelling(self, tools: list[Tool]) -> list[Tool]:
+        """The same tools under names that every client takes; one that has such a name stays."""
+        spelled = strict_names(tool.name for tool in tools)
+        return [
+            tool if spelled[tool.name] == tool.name else replace(tool, name=spelled[tool.name])
+            for tool in tools
+        ]
 
     def _note(self, instrument: Instrument) -> None:
         """Remember that this unit has been seen in this life of the daemon."""
@@ -167,8 +177,6 @@ class ToolRegistry:
             or made.label != label
         ):
             tools = instrument_tools(instrument, suffix, self._catalog)
-            if self._is_strict:
-                tools = tuple(replace(tool, name=strict_name(tool.name)) for tool in tools)
             made = self._made[instrument.id] = _Made(suffix, profile, label, tools)
         return made.tools
 

@@ -1,0 +1,215 @@
+"""The record that is the audit: turns actions, targets and outcomes into its rows.
+
+What is appended here is written by the store thread; only an intent is waited for. Whatever came of
+a command is counted for the capability tracking too. The log gets the lines that ``LogRecord``
+writes, quiet ones only when it listens at debug.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.actions.action import (
+    Action,
+    CallWrapper,
+    Purpose,
+    RunCommand,
+    RunSequence,
+    SendScpi,
+    StartStream,
+    StartSweep,
+)
+from edged.actions.caller import Caller
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.clock import Clock
+from edged.commands.record import LogRecord
+from edged.commands.target import Target
+from edged.errors import EdgedError, ErrorCode
+from edged.instruments.instrument import Instrument
+from edged.store.audit import Audit
+from edged.store.audit_row import SCPI_CHARS, Entry, Phase, bounded_arguments, clip
+from edged.store.capability import CapabilityBook, Unit, unit_of
+
+__all__ = ["AuditRecord", "unit_of_instrument"]
+
+ERROR_CHARS: Final = 1000
+MAX_LINES: Final = 64
+NOTHING: Final[Mapping[str, Any]] = {}
+# What failed without the instrument having been asked, or having had a chance to answer.
+NOT_ITS_FAULT: Final = frozenset(
+    {
+        ErrorCode.STORE_FAILED,
+        ErrorCode.CANCELLED,
+        ErrorCode.PREEMPTED,
+        ErrorCode.BUSY,
+        ErrorCode.INTERNAL,
+    }
+)
+# SCPI-99 volume 2, 21.8.9: command errors that speak of the header, and the bare "command error"
+# and "syntax error" that some makers send instead. Not -114: it speaks of the suffix (a channel).
+UNDEFINED_CODES: Final = frozenset({-100, -102, -110, -111, -112, -113})
+ERROR_NUMBER: Final = re.compile(r"\s*\"?([+-]?\d{1,6})\b")
+
+
+class AuditRecord:
+    """Implements ``record.Record``.
+
+    Args:
+        audit: where rows go.
+        capability: where experience is counted.
+        clock: for the times of rows.
+        log: where log lines go besides.
+    """
+
+    def __init__(
+        self,
+        *,
+        audit: Audit,
+        capability: CapabilityBook,
+        clock: Clock,
+        log: LogRecord | None = None,
+    ) -> None:
+        self._audit = audit
+        self._capability = capability
+        self._clock = clock
+        self._log = log or LogRecord()
+        self._level = logging.getLogger("edged.record")
+
+    async def intend(self, action: Action, target: Target) -> None:
+        """See ``Record``. A sweep's steps are in its journal, which is on disk at its start."""
+        if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
+            return
+        await self._log.intend(action, target)
+        entry = self._entry(Phase.INTENT, action, target)
+        await self._audit.intend(entry._replace(scpi=_lines(target.lines)))
+
+    def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
+        """See ``Record``."""
+        is_refused = outcome.status is OutcomeStatus.REFUSED
+        entry = self._entry(Phase.REFUSAL if is_refused else Phase.END, action, target)
+        is_weighty = target is not None and (target.is_write or target.is_safe) and not is_refused
+        error = outcome.error
+        self._audit.note(
+            entry._replace(
+                scpi=_lines(outcome.scpi),
+                outcome=outcome.status.value,
+                code=error.code.value if error else "",
+                error=clip(error.message, ERROR_CHARS) if error else "",
+                duration_ms=round(outcome.execution_time_ms, 3),
+                is_weighty=is_weighty,
+            )
+        )
+        if target is not None and target.instrument is not None and target.command is not None:
+            self._count(target.instrument, target.command.name, outcome)
+        is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
+        if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
+            self._log.conclude(action, target, outcome)
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        """See ``Record``."""
+        self._audit.note(
+            Entry(
+                time_ms=self._clock.wall_ms(),
+                phase=Phase.REFUSAL,
+                tool=clip(tool),
+                route=caller.route.value,
+                session=clip(caller.session_id),
+                remote=clip(caller.remote),
+                subject=clip(caller.subject),
+                outcome=OutcomeStatus.REFUSED.value,
+                code=error.code.value,
+                error=clip(error.message, ERROR_CHARS),
+            )
+        )
+        self._log.refuse(caller, tool, error)
+
+    def _entry(self, phase: Phase, action: Action, target: Target | None) -> Entry:
+        """What is known of an action whatever came of it."""
+        caller = action.caller
+        instrument_id, command, arguments = _aim(action)
+        if target is not None:
+            instrument_id = target.instrument_id or instrument_id
+            command = target.command_name or command
+        return Entry(
+            time_ms=self._clock.wall_ms(),
+            phase=phase,
+            action_id=action.action_id,
+            parent_id=action.parent_id,
+            on_behalf_of=caller.on_behalf_of,
+            route=caller.route.value,
+            session=clip(caller.session_id),
+            remote=clip(caller.remote),
+            subject=clip(caller.subject),
+            tool=clip(action.tool),
+            scope=clip(action.scope or ""),
+            instrument=clip(instrument_id),
+            command=clip(command),
+            arguments=bounded_arguments(action.arguments or arguments),
+        )
+
+    def _count(self, instrument: Instrument, command: str, outcome: Outcome) -> None:
+        error = outcome.error
+        is_ok = outcome.status is OutcomeStatus.OK
+        if outcome.status is OutcomeStatus.REFUSED or (error and error.code in NOT_ITS_FAULT):
+            return
+        self._capability.note(
+            unit_of_instrument(instrument),
+            command,
+            is_ok=is_ok,
+            duration_ms=outcome.execution_time_ms,
+            error=error.message if error else "",
+            is_undefined=_is_undefined(error),
+        )
+
+
+def unit_of_instrument(instrument: Instrument) -> Unit:
+    """The physical unit behind an instrument, as capability tracking and lockouts know it."""
+    identity = instrument.identity
+    return unit_of(
+        manufacturer=identity.manufacturer,
+        model=identity.model,
+        serial=identity.serial,
+        firmware=identity.firmware,
+        instrument_id=instrument.id,
+    )
+
+
+def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
+    """Instrument, command and parameters as the action names them, resolved or not.
+
+    Before the schema has passed they may be of any type.
+    """
+    match action:
+        case RunCommand() | StartSweep() | StartStream():
+            return str(action.instrument_id), str(action.command_name), _mapping(action.parameters)
+        case RunSequence():
+            return str(action.instrument_id), str(action.sequence_name), _mapping(action.parameters)
+        case SendScpi():
+            return str(action.instrument_id), "", {"scpi_command": action.scpi}
+        case CallWrapper():
+            return action.wrapper, action.spec_name, _mapping(action.parameters)
+        case _:
+            return "", "", NOTHING
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else NOTHING
+
+
+def _lines(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """SCPI lines, bounded: they may wait in memory."""
+    if not lines or (len(lines) == 1 and len(lines[0]) <= SCPI_CHARS):
+        return lines
+    return tuple(clip(line, SCPI_CHARS) for line in lines[:MAX_LINES])
+
+
+def _is_undefined(error: EdgedError | None) -> bool:
+    """True if the instrument itself said that it does not know the command."""
+    if error is None or error.code is not ErrorCode.INSTRUMENT_ERROR:
+        return False
+    texts = error.data.get("errors", ())
+    numbers = (ERROR_NUMBER.match(str(text)) for text in texts)
+    return any(found and int(found.group(1)) in UNDEFINED_CODES for found in numbers)
