@@ -78,7 +78,7 @@ async def examine(actor: Actor, entry: InstrumentEntry, knowledge: Knowledge) ->
             profile=replace(chosen, connection=connection) if chosen else None,
             rules=UnitRules(),
             connection=connection,
-            remark=remark,
+            remark=clean_text(remark),
             greeted_at=actor.openings,
         ),
         entry,

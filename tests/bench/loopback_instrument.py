@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 from types import TracebackType
 
-IDN = "ACME,MODEL1,SN001,1.0"
+IDN = "ACME,PSU1,A001,1.0"
 
 
 class LoopbackInstrument:

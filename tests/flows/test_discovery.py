@@ -1,0 +1,404 @@
+"""Instruments that come, hang, change, go and come back, on loopback sockets."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from edged.clock import SystemClock
+from edged.config_instruments import InstrumentEntry
+from edged.errors import ErrorCode, Failed, NotFound
+from edged.instruments.conversation import lines_conversation, raw_conversation
+from edged.instruments.discovery import Discovery
+from edged.instruments.instrument import Instrument
+from edged.instruments.mailbox import Priority
+from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
+from edged.instruments.scan import Knowledge
+from edged.instruments.visa_link import VisaLibrary
+from edged.profiles.bench import BenchFile
+from edged.profiles.loader import ProfileLibrary
+from edged.profiles.model import (
+    Command,
+    Connection,
+    ErrorCheck,
+    ErrorKind,
+    Match,
+    Probe,
+    Profile,
+)
+from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.promises import promise
+
+PROFILE = Profile(
+    key="acme_psu1",
+    version=1,
+    manufacturer="ACME",
+    model="PSU1",
+    instrument_class="power_supply",
+    source="test",
+    match=Match(idn=r"acme,psu1\b"),
+    commands={"set": Command(name="set", scpi=("VOLT 1",))},
+    connection=Connection(
+        timeout_ms=300,
+        errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"),
+        on_connect=("HEAD OFF",),
+    ),
+)
+
+
+class Lab:
+    """A pool and its discovery, and what was published."""
+
+    def __init__(self, library: VisaLibrary, profiles: tuple[Profile, ...]) -> None:
+        self.pool = InstrumentPool(clock=SystemClock())
+        self.events: list[Event] = []
+        self.news = asyncio.Event()
+        self.pool.subscribe(self._hear)
+        self.discovery = Discovery(
+            self.pool,
+            knowledge=Knowledge(
+                library=ProfileLibrary(profiles={p.key: p for p in profiles}), bench=BenchFile()
+            ),
+            entries=(),
+            open_link=library.open_link,
+            clock=SystemClock(),
+            rescan_interval_s=60,
+            gone_after_s=0.5,
+        )
+
+    async def begin(self, *entries: InstrumentEntry | LoopbackInstrument) -> None:
+        for entry in entries:
+            if isinstance(entry, LoopbackInstrument):
+                entry = InstrumentEntry(address=entry.address, timeout_ms=300)
+            self.discovery.watch(entry)
+        await self.discovery.start()
+        await self.discovery.first_look(5)
+
+    async def saw(self, kind: type[Event], times: int = 1) -> Instrument:
+        """Wait for the nth event of a kind; gives its instrument."""
+        async with asyncio.timeout(10):
+            while len(found := [e for e in self.events if isinstance(e, kind)]) < times:
+                self.news.clear()
+                await self.news.wait()
+        return found[times - 1].instrument
+
+    async def ask(self, instrument: Instrument, question: str) -> str | None:
+        reply = await instrument.converse(
+            lambda: raw_conversation(
+                lines=(question,), asks=True, connection=instrument.connection
+            ),
+            timeout_s=5,
+            name="ask",
+        )
+        return reply.answer
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        self.news.set()
+
+
+MakeLab = Callable[..., Lab]
+
+
+@pytest.fixture
+async def make_lab() -> AsyncIterator[MakeLab]:
+    library = VisaLibrary(clock=SystemClock())
+    labs: list[Lab] = []
+
+    def make(*profiles: Profile) -> Lab:
+        labs.append(Lab(library, profiles or (PROFILE,)))
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        await lab.discovery.stop()
+        await lab.pool.stop()
+    library.close()
+
+
+@pytest.fixture
+async def psu() -> AsyncIterator[LoopbackInstrument]:
+    async with LoopbackInstrument() as instrument:
+        yield instrument
+
+
+@promise("instruments.no-setting-changed")
+async def test_registering_asks_who_it_is_and_changes_no_setting(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    psu.errors = ['-100,"somebody else\'s"']
+    lab = make_lab()
+    await lab.begin(psu)
+    (instrument,) = lab.pool.all()
+    assert psu.received == ["*IDN?", "HEAD OFF", "SYST:ERR?", "SYST:ERR?"]
+    assert instrument.id == psu.address
+    assert instrument.is_offered
+    assert instrument.profile is not None
+    assert instrument.profile.key == "acme_psu1"
+    assert [type(event) for event in lab.events] == [Arrived]
+    assert await lab.ask(instrument, "ECHO? 1") == "1"
+    assert psu.connections == 1
+
+
+async def test_a_summary_tells_what_list_instruments_shows(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    lab = make_lab()
+    await lab.begin(InstrumentEntry(address=psu.address, name="left"))
+    shown = lab.pool.get("left").summary()
+    assert (
+        shown
+        | {
+            "manufacturer": "ACME",
+            "model": "PSU1",
+            "serial": "A001",
+            "alias": "left",
+            "profile_name": "acme_psu1",
+            "instrument_class": "power_supply",
+            "is_connected": True,
+            "line_state": "ready",
+            "transport": "socket",
+            "alternatives": [],
+        }
+        == shown
+    )
+
+
+@pytest.mark.parametrize("name", ["id", "left", "LEFT", "A001", "other spelling"])
+async def test_an_instrument_is_found_by_every_name_it_has(
+    make_lab: MakeLab, psu: LoopbackInstrument, name: str
+) -> None:
+    lab = make_lab()
+    await lab.begin(InstrumentEntry(address=psu.address, name="left"))
+    names = {"id": psu.address, "other spelling": psu.address.replace("TCPIP", "TCPIP0")}
+    assert lab.pool.get(names.get(name, name)).address == psu.address
+    with pytest.raises(NotFound) as caught:
+        lab.pool.get("right")
+    assert caught.value.code is ErrorCode.UNKNOWN_INSTRUMENT
+    assert psu.address in caught.value.message
+
+
+async def test_an_instrument_without_a_profile_is_listed_and_reachable(
+    make_lab: MakeLab,
+) -> None:
+    async with LoopbackInstrument("OTHER,THING,7,1") as thing:
+        lab = make_lab()
+        await lab.begin(thing)
+        instrument = await lab.saw(Arrived)
+        assert not instrument.is_offered
+        assert instrument.is_connected
+        assert instrument.summary()["profile_name"] == ""
+        assert await lab.ask(instrument, "ECHO? x") == "x"
+
+
+async def test_a_profile_can_be_named_by_the_owner(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument("OTHER,THING,7,1") as thing:
+        lab = make_lab()
+        await lab.begin(InstrumentEntry(address=thing.address, profile="acme_psu1"))
+        assert (await lab.saw(Arrived)).is_offered
+
+
+async def test_a_probe_question_that_is_answered_otherwise_rules_the_profile_out(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    probe = Probe(query="ECHO? TSP", expect="^SCPI$")
+    connection = Connection(timeout_ms=300, probe=probe)
+    picky = Profile(
+        key="picky",
+        version=1,
+        manufacturer="ACME",
+        model="PSU1",
+        instrument_class="dmm",
+        source="test",
+        match=Match(idn="acme,psu1"),
+        commands={},
+        connection=connection,
+    )
+    lab = make_lab(picky)
+    await lab.begin(psu)
+    instrument = await lab.saw(Arrived)
+    assert instrument.profile is None
+    assert "probe" in instrument.remark
+
+
+@promise("instruments.set-aside")
+async def test_a_device_that_hangs_is_set_aside_and_delays_no_other(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument() as mute:
+        mute.is_silent = True
+        lab = make_lab()
+        began = time.monotonic()
+        await lab.begin(InstrumentEntry(address=mute.address, timeout_ms=1500), psu)
+        await lab.saw(Arrived)
+        assert [i.address for i in lab.pool.all()] == [psu.address]
+        await lab.discovery.first_look(5)
+        assert time.monotonic() - began < 8
+        (aside,) = lab.discovery.set_aside()
+        assert aside["address"] == mute.address
+        assert aside["is_set_aside"]
+        assert "did not answer" in aside["reason"]
+        mute.is_silent, mute.idn = False, "ACME,PSU1,A002,1.0"
+        assert [found.address for found in await lab.discovery.scan()] == [mute.address]
+        assert lab.discovery.set_aside() == []
+
+
+async def test_what_is_no_instrument_is_set_aside(
+    make_lab: MakeLab,
+) -> None:
+    async with LoopbackInstrument("HTTP/1.1 400 Bad Request") as web:
+        lab = make_lab()
+        await lab.begin(web)
+        assert lab.pool.all() == ()
+        assert "no instrument" in lab.discovery.set_aside()[0]["reason"]
+
+
+async def test_an_address_that_refuses_shows_nothing_until_it_answers(
+    make_lab: MakeLab, free_port: Callable[[], int]
+) -> None:
+    port = free_port()
+    lab = make_lab()
+    await lab.begin(InstrumentEntry(address=f"TCPIP::127.0.0.1::{port}::SOCKET"))
+    assert lab.pool.all() == ()
+    assert not lab.discovery.set_aside()[0]["is_set_aside"]
+    async with LoopbackInstrument(port=port):
+        assert (await lab.saw(Arrived)).is_offered
+
+
+@pytest.mark.parametrize("address", ["nonsense", "USB0::1::2::3::INSTR"])
+async def test_an_address_that_cannot_be_opened_is_told_and_harms_nobody(
+    make_lab: MakeLab, psu: LoopbackInstrument, address: str
+) -> None:
+    lab = make_lab()
+    await lab.begin(InstrumentEntry(address=address), psu)
+    assert len(lab.pool.all()) == 1
+    assert lab.discovery.set_aside()[0]["address"] == address
+    assert await lab.discovery.scan() == []
+
+
+async def test_an_address_given_twice_is_one_line(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    lab = make_lab()
+    await lab.begin(psu, InstrumentEntry(address=psu.address.replace("TCPIP", "tcpip0")))
+    assert psu.connections == 1
+    assert len(lab.pool.all()) == 1
+
+
+@promise("instruments.gone-stays-listed")
+async def test_an_instrument_that_goes_loses_its_tools_and_gets_them_back(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    lab = make_lab()
+    await lab.begin(psu)
+    instrument = await lab.saw(Arrived)
+    await psu.unplug()
+    await lab.saw(Changed)
+    assert not instrument.is_connected
+    assert instrument.is_offered
+    await lab.saw(Left)
+    assert not instrument.is_offered
+    assert lab.pool.all() == (instrument,)
+    with pytest.raises(Failed) as caught:
+        await lab.ask(instrument, "ECHO? 1")
+    assert caught.value.code is ErrorCode.DISCONNECTED
+    await psu.plug_in()
+    assert await lab.saw(Arrived, 2) is instrument
+    assert instrument.is_offered
+    assert await lab.ask(instrument, "ECHO? 2") == "2"
+
+
+async def test_a_short_absence_keeps_the_tools(make_lab: MakeLab, psu: LoopbackInstrument) -> None:
+    lab = make_lab()
+    await lab.begin(psu)
+    instrument = await lab.saw(Arrived)
+    await psu.unplug()
+    await psu.plug_in()
+    assert await lab.ask(instrument, "ECHO? 2") == "2"
+    assert [type(event) for event in lab.events] == [Arrived]
+
+
+@promise("instruments.never-another-unit")
+async def test_another_unit_at_the_address_is_another_instrument(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    lab = make_lab()
+    await lab.begin(psu)
+    first = await lab.saw(Arrived)
+    await psu.unplug()
+    psu.idn = "ACME,PSU1,A777,1.0"
+    await psu.plug_in()
+    second = await lab.saw(Arrived, 2)
+    assert second is not first
+    assert second.identity.serial == "A777"
+    assert second.id != first.id
+    before = len(psu.received)
+    for priority in (Priority.COMMAND, Priority.SAFE):
+        with pytest.raises(Failed) as caught:
+            await first.converse(
+                lambda: lines_conversation(("OUTP ON",), Connection()),
+                priority=priority,
+                timeout_s=2,
+                name="out",
+            )
+        assert caught.value.code is ErrorCode.DISCONNECTED
+    assert psu.received[before:] == []
+    assert await lab.ask(second, "ECHO? 1") == "1"
+    await psu.unplug()
+    psu.idn = "ACME,PSU1,A001,1.0"
+    await psu.plug_in()
+    assert await lab.saw(Arrived, 3) is first
+    assert await lab.ask(first, "ECHO? 3") == "3"
+    assert not second.is_connected
+
+
+@promise("instruments.one-unit-two-addresses")
+async def test_a_unit_at_two_addresses_is_one_instrument_that_fails_over(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument() as again:
+        lab = make_lab()
+        await lab.begin(psu)
+        instrument = await lab.saw(Arrived)
+        lab.discovery.watch(InstrumentEntry(address=again.address, timeout_ms=300))
+        await lab.saw(Changed)
+        assert instrument.alternatives == (again.address,)
+        assert lab.pool.all() == (instrument,)
+        await psu.unplug()
+        while instrument.address != again.address:
+            lab.news.clear()
+            await asyncio.wait_for(lab.news.wait(), 5)
+        assert await lab.ask(instrument, "ECHO? 1") == "1"
+        assert instrument.alternatives == (psu.address,)
+        assert instrument.id == psu.address
+
+
+async def test_units_without_a_serial_number_are_told_apart_by_address(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument("ACME,PSU1,0,1") as one, LoopbackInstrument(one.idn) as two:
+        lab = make_lab()
+        await lab.begin(one, two)
+        assert len(lab.pool.all()) == 2
+
+
+async def test_control_characters_in_a_name_are_not_shown(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument("ACME\x1b[31m,PSU1\x07,A\x00001,1.0" + "x" * 999) as odd:
+        lab = make_lab()
+        await lab.begin(odd)
+        shown = lab.pool.all()[0].summary()
+        assert all(str(value).isprintable() for value in shown.values())
+        assert max(len(str(value)) for value in shown.values()) <= 300
+
+
+async def test_stopping_leaves_no_thread_though_one_address_hangs(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    psu.is_silent = True
+    lab = make_lab()
+    lab.discovery.watch(InstrumentEntry(address=psu.address, timeout_ms=30_000))
+    await lab.discovery.start()
+    await psu.heard("*IDN?")
+    began = time.monotonic()
+    await lab.discovery.stop()
+    await lab.pool.stop()
+    assert time.monotonic() - began < 5
