@@ -1,0 +1,245 @@
+"""The audit: every attempt as a row of a hash chain.
+
+``intend`` is awaited and on disk before it returns; ``note`` appends to a queue in memory and costs
+the event loop next to nothing: the store thread makes the row, its hash and its place in the chain.
+Rows wait in memory while the database cannot be written. Rows of reads and refusals are bounded
+first: beyond the bound they are counted, and one row says how many there were. A write never gets
+there: its intent is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import itertools
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from edged.clock import Clock
+from edged.store.audit_chain import Chain
+from edged.store.audit_queries import AuditFilter, ExportForm, export_lines, list_rows
+from edged.store.audit_row import RETENTION_TOOL, AuditRow, Entry, Phase, Stored, render
+from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
+from edged.store.book import Opening
+from edged.store.database import Database
+
+__all__ = ["Audit"]
+
+LIGHT_LIMIT: Final = 8_192
+"""Waiting rows beyond which reads and refusals are only counted: a second of fast traffic."""
+WEIGHTY_LIMIT: Final = 16_384
+"""Waiting rows beyond which everything is only counted."""
+ROWS_IN_GROUP: Final = 2_000
+"""Rows written in one transaction: about 20 ms that an intent may have to wait."""
+ROWS_REMOVED: Final = 5_000
+"""Rows that retention removes in one transaction, for the same reason."""
+
+Follower = Callable[[tuple[AuditRow, ...]], None]
+
+
+class Audit:
+    """The audit of one database.
+
+    Args:
+        database: where it is kept; the audit attaches itself.
+        clock: for the times of its own rows.
+    """
+
+    def __init__(self, *, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._followers: list[Follower] = []
+        # Retention and verification must not meet: one removes what the other counts.
+        self._pruning = asyncio.Lock()
+        # Appended to by the loop's thread, taken from by the store thread.
+        self._pending: collections.deque[Entry] = collections.deque()
+        # How many entries were only counted, ever; and since when the newest of them.
+        self._uncounted_since_ms = 0
+        self._lost = 0
+        # The store thread's own from here: rows made, how many of them are in the running
+        # transaction, news that must come first, and how many lost entries have their row.
+        self._chain = Chain()
+        self._backlog: collections.deque[Stored] = collections.deque()
+        self._in_group = 0
+        self._news: tuple[str, ...] = ()
+        self._lost_written = 0
+        self._lost_in_group = 0
+        database.attach(self)
+
+    # What the event loop calls.
+
+    async def intend(self, entry: Entry) -> None:
+        """Write a row that is on disk, synced, when this returns.
+
+        Raises:
+            Failed: STORE_FAILED, with the reason; what was intended must not be done.
+        """
+        await self._database.write(lambda connection: self._append(connection, [render(entry)]))
+
+    def note(self, entry: Entry) -> None:
+        """Have a row written soon. Never raises, never waits."""
+        waiting = len(self._pending) + len(self._backlog)
+        if waiting >= (WEIGHTY_LIMIT if entry.is_weighty else LIGHT_LIMIT):
+            if self._lost == self._lost_written:
+                self._uncounted_since_ms = entry.time_ms
+            self._lost += 1
+            return
+        self._pending.append(entry)
+        self._database.nudge()
+
+    def event(self, name: str, text: str, *, instrument: str = "") -> None:
+        """Have a row written about something that nobody called for (``engine.started``)."""
+        self.note(self._event(name, text, instrument=instrument))
+
+    @property
+    def waiting(self) -> int:
+        """Rows that are not on disk yet."""
+        return len(self._pending) + len(self._backlog)
+
+    @property
+    def lost(self) -> int:
+        """Rows that were only counted, in this life of the daemon."""
+        return self._lost
+
+    def subscribe(self, follower: Follower) -> Callable[[], None]:
+        """Call ``follower`` on the loop with rows as they come to disk; the result ends that."""
+        self._followers.append(follower)
+        return lambda: self._followers.remove(follower)
+
+    async def list(self, wanted: AuditFilter, *, limit: int = 100) -> list[AuditRow]:
+        """At most ``limit`` rows that fit, oldest first; the newest ones unless ``after`` is set.
+
+        Raises:
+            Failed: STORE_FAILED, the database cannot be read.
+        """
+        await self._database.flush()
+        return await self._database.read(
+            lambda connection: list_rows(connection, wanted, limit=limit)
+        )
+
+    async def export(self, form: ExportForm, wanted: AuditFilter) -> AsyncIterator[str]:
+        """The rows that fit as text, some at a time; see ``export_lines``."""
+        await self._database.flush()
+        async for text in export_lines(self._database, form, wanted):
+            yield text
+
+    async def verify(self) -> VerifyReport:
+        """Walk the whole chain as it stands now.
+
+        Raises:
+            Failed: STORE_FAILED, the database cannot be read.
+        """
+        await self._database.flush()
+        async with self._pruning:
+            check = ChainCheck(await self._database.read(read_marks))
+            while not check.is_done:
+                await self._database.read(lambda connection: check_page(connection, check))
+            return check.report()
+
+    async def retire(self, before_ms: int) -> int:
+        """Remove rows older than that, from the oldest on; the chain stays verifiable.
+
+        Returns:
+            How many rows were removed.
+
+        Raises:
+            Failed: STORE_FAILED; some may have been removed.
+        """
+        total = 0
+        while True:
+            async with self._pruning:
+                removed = await self._database.write(
+                    lambda connection: self._remove(connection, before_ms), is_durable=False
+                )
+            total += removed
+            if removed < ROWS_REMOVED:
+                return total
+
+    # What the store thread calls: the Book.
+
+    @property
+    def is_waiting(self) -> bool:
+        """See ``Book``."""
+        return bool(self._pending or self._backlog or self._news) or self._lost > self._lost_written
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """See ``Book``."""
+        self._chain.load(connection)
+        self._news = opening.news
+        if not self._news and self._chain.head.seq == 0:
+            self._news = ("The audit begins.",)
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
+        """See ``Book``."""
+        self._make_rows()
+        rows = [render(self._event("database", sentence)) for sentence in self._news]
+        self._in_group = len(self._backlog) if is_last else min(len(self._backlog), ROWS_IN_GROUP)
+        rows.extend(itertools.islice(self._backlog, self._in_group))
+        self._lost_in_group = self._lost
+        if self._lost_in_group > self._lost_written:
+            rows.append(render(self._summary(self._lost_in_group - self._lost_written)))
+        if rows:
+            self._append(connection, rows)
+
+    def settle(self, *, is_committed: bool) -> None:
+        """See ``Book``."""
+        on_disk = self._chain.settle(is_committed=is_committed)
+        if not is_committed:
+            # What waits must not hold more than a row's worth of what was sent.
+            self._make_rows()
+            self._in_group = 0
+            return
+        for _ in range(self._in_group):
+            self._backlog.popleft()
+        self._in_group = 0
+        self._news = ()
+        self._lost_written = self._lost_in_group
+        if self._backlog:
+            self._database.nudge()
+        if self._followers and on_disk:
+            self._database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
+
+    def _append(self, connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
+        self._chain.append(connection, rows)
+
+    def _make_rows(self) -> None:
+        while self._pending:
+            self._backlog.append(render(self._pending.popleft()))
+
+    def _remove(self, connection: sqlite3.Connection, before_ms: int) -> int:
+        """Remove the oldest rows, and put their last hash into the chain itself.
+
+        A checkpoint that somebody moved afterwards no longer agrees with that row.
+        """
+        last, removed = self._chain.remove_before(
+            connection, before_ms=before_ms, most=ROWS_REMOVED, now_ms=self._clock.wall_ms()
+        )
+        if removed:
+            arguments = {"last_seq": last.seq, "last_hash": last.hash.hex(), "rows": removed}
+            entry = self._event(RETENTION_TOOL, "")._replace(arguments=arguments)
+            self._append(connection, [render(entry)])
+        return removed
+
+    def _summary(self, count: int) -> Entry:
+        return self._event(
+            "audit.lost",
+            f"{count} rows of reads and refusals since {self._uncounted_since_ms} ms were counted "
+            "only, because the database was too far behind.",
+        )
+
+    def _event(self, name: str, text: str, *, instrument: str = "") -> Entry:
+        return Entry(
+            time_ms=self._clock.wall_ms(),
+            phase=Phase.EVENT,
+            tool=name,
+            route="internal",
+            instrument=instrument,
+            arguments={"text": text},
+            outcome="ok",
+            is_weighty=True,
+        )
+
+    def _tell(self, rows: tuple[AuditRow, ...]) -> None:
+        for follower in tuple(self._followers):
+            follower(rows)

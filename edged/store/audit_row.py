@@ -1,0 +1,252 @@
+"""A row of the audit: what is noted, the text that is stored of it, and the hash over that. Pure.
+
+What is noted is bounded at once, because it may wait in memory; it is freed of secrets and control
+characters when it becomes a row, on the store thread. Stored texts hold no control characters but
+the line ends between SCPI lines, so fields joined by one (unit separator) cannot be confused.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from edged.log import scrub
+
+__all__ = [
+    "COLUMNS",
+    "GENESIS",
+    "RETENTION_TOOL",
+    "AuditRow",
+    "Entry",
+    "Phase",
+    "Stored",
+    "bounded_arguments",
+    "clip",
+    "render",
+    "row_hash",
+]
+
+NAME_CHARS: Final = 200
+ERROR_CHARS: Final = 1000
+SCPI_CHARS: Final = 4096
+PARAMETER_BYTES: Final = 4096
+MAX_ITEMS: Final = 64
+"""Arguments, and items of one of them, that are looked at; more of them do not fit a row anyway."""
+MAX_NESTING: Final = 5
+CUT: Final = "… (cut)"
+SEPARATOR: Final = "\x1f"
+RETENTION_TOOL: Final = "audit.retention"
+"""Stands as the tool in events that tell of removed rows; no caller can make an event."""
+GENESIS: Final = bytes(32)
+"""Stands for the hash before the first row."""
+NO_ARGUMENTS: Final[Mapping[str, Any]] = {}
+PLAIN: Final = frozenset({bool, int, float, type(None)})
+
+
+class Phase(enum.StrEnum):
+    """Which moment of an action a row tells of.
+
+    ``INTENT`` stands before the first byte of a write; ``END`` after whatever was run; ``REFUSAL``
+    for what was not; ``EVENT`` is no action but something that befell the record itself.
+    """
+
+    INTENT = "intent"
+    END = "end"
+    REFUSAL = "refusal"
+    EVENT = "event"
+
+
+class Entry(NamedTuple):
+    """What is noted. Made on the event loop for every call, so it is a tuple and cheap.
+
+    Attributes:
+        time_ms: Unix epoch milliseconds.
+        arguments: as sent, after ``bounded_arguments``.
+        is_weighty: a write's or a safe command's: kept where rows of reads are only counted.
+    """
+
+    time_ms: int
+    phase: Phase
+    tool: str
+    action_id: str = ""
+    parent_id: str = ""
+    on_behalf_of: str = ""
+    route: str = ""
+    session: str = ""
+    remote: str = ""
+    subject: str = ""
+    scope: str = ""
+    instrument: str = ""
+    command: str = ""
+    arguments: Mapping[str, Any] = NO_ARGUMENTS
+    scpi: tuple[str, ...] = ()
+    outcome: str = ""
+    code: str = ""
+    error: str = ""
+    duration_ms: float = 0.0
+    is_weighty: bool = False
+
+
+Stored = tuple[Any, ...]
+"""The values of ``COLUMNS`` between ``seq`` and ``prev``, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """A row as it is read: one field a column, in the order of the table.
+
+    ``prev`` and ``hash`` are SHA-256 in hexadecimal; ``duration_ms`` is milliseconds.
+    """
+
+    seq: int
+    time_ms: int
+    phase: str
+    action_id: str
+    parent_id: str
+    on_behalf_of: str
+    route: str
+    session: str
+    remote: str
+    subject: str
+    tool: str
+    scope: str
+    instrument: str
+    command: str
+    parameters: str
+    scpi: str
+    outcome: str
+    code: str
+    error: str
+    duration_ms: float
+    prev: str
+    hash: str
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> AuditRow:
+        """From the values of ``COLUMNS``; what somebody put there by hand is shown, not judged."""
+        shown: list[Any] = [v.hex() if isinstance(v, bytes) else v for v in values]
+        row: dict[str, Any] = dict(zip(COLUMNS, shown, strict=True))
+        return cls(**row)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready; ``parameters`` as the object it is."""
+        row = {name: getattr(self, name) for name in COLUMNS}
+        try:
+            row["parameters"] = json.loads(self.parameters)
+        except (TypeError, ValueError, RecursionError):
+            row["parameters"] = str(self.parameters)
+        return row
+
+
+COLUMNS: Final = tuple(field.name for field in fields(AuditRow))
+HASHED: Final = len(COLUMNS) - 2
+"""The columns before ``prev`` and ``hash``."""
+
+
+def render(entry: Entry) -> Stored:
+    """What is stored of an entry: bounded, without secrets, without control characters.
+
+    Total: whatever was sent over the wire makes a row.
+    """
+    return (
+        entry.time_ms,
+        entry.phase.value,
+        _clean(entry.action_id),
+        _clean(entry.parent_id),
+        _clean(entry.on_behalf_of),
+        entry.route,
+        _clean(entry.session),
+        _clean(entry.remote),
+        _clean(entry.subject),
+        _clean(entry.tool),
+        _clean(entry.scope),
+        _clean(entry.instrument),
+        _clean(entry.command),
+        _parameters(entry.arguments) if entry.arguments else "{}",
+        clip("\n".join(map(_clean_line, entry.scpi)), SCPI_CHARS) if entry.scpi else "",
+        entry.outcome,
+        entry.code,
+        _clean_long(clip(entry.error, ERROR_CHARS)) if entry.error else "",
+        entry.duration_ms,
+    )
+
+
+def row_hash(prev: bytes, values: Sequence[Any]) -> bytes:
+    """SHA-256 over the hash before and a row's stored values (all but ``prev`` and ``hash``)."""
+    text = SEPARATOR.join(map(str, values))
+    return hashlib.sha256(prev + text.encode("utf-8", "surrogatepass")).digest()
+
+
+def clip(text: str, most: int = NAME_CHARS) -> str:
+    """At most that many characters, with a mark where something was cut off."""
+    return text if len(text) <= most else text[: most - len(CUT)] + CUT
+
+
+def bounded_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments themselves if they are small, as they nearly always are, else a cut copy.
+
+    Called on the event loop: what waits in memory must not hold somebody's 4 MiB.
+    """
+    if len(arguments) <= MAX_ITEMS and all(map(_is_small, arguments.values())):
+        return arguments
+    cut = _bounded(arguments, 0)
+    return cut if isinstance(cut, dict) else NO_ARGUMENTS
+
+
+def _is_small(value: Any) -> bool:
+    return type(value) in PLAIN or (type(value) is str and len(value) <= NAME_CHARS)
+
+
+def _bounded(value: Any, nesting: int) -> Any:
+    match value:
+        case str():
+            return clip(value, PARAMETER_BYTES)
+        case None | bool() | int() | float():
+            return value
+        case _ if nesting >= MAX_NESTING:
+            return CUT
+        case Mapping():
+            some = list(value.items())[:MAX_ITEMS]
+            kept = {clip(str(name)): _bounded(item, nesting + 1) for name, item in some}
+            return kept if len(some) == len(value) else {**kept, CUT: len(value) - len(some)}
+        case list() | tuple():
+            items = [_bounded(item, nesting + 1) for item in value[:MAX_ITEMS]]
+            return items if len(items) == len(value) else [*items, CUT]
+        case _:
+            return clip(str(value))
+
+
+def _parameters(arguments: Mapping[str, Any]) -> str:
+    """JSON in ASCII of at most ``PARAMETER_BYTES``; what does not fit becomes its own beginning."""
+    try:
+        text = _encode(scrub(arguments))
+    except (TypeError, ValueError, RecursionError):
+        return '{"cut":"not JSON"}'
+    if len(text) <= PARAMETER_BYTES:
+        return text
+    # Encoding the beginning again may double its quotes and backslashes.
+    return _encode({"cut": text[: PARAMETER_BYTES // 2 - 16]})
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+@lru_cache(maxsize=4096)
+def _clean(text: str) -> str:
+    """Short texts come again and again: names of tools, instruments, sessions."""
+    return _clean_long(clip(text))
+
+
+def _clean_line(line: str) -> str:
+    return _clean(line) if len(line) <= NAME_CHARS else _clean_long(line)
+
+
+def _clean_long(text: str) -> str:
+    cleaned = str(scrub(text))
+    # A lone surrogate, which JSON can carry, cannot be stored.
+    return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode("utf-8")

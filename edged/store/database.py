@@ -1,0 +1,256 @@
+"""The database as the rest of edged sees it: awaited writes, awaited reads, and its health.
+
+SQLite in WAL mode behind two threads: ``writer.py`` writes in groups, ``reader.py`` reads beside.
+What is written without waiting goes through a ``Book``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import structlog
+
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed, Fault
+from edged.store.book import Book
+from edged.store.database_file import DatabaseFile
+from edged.store.health import StoreHealth, refusal
+from edged.store.migrations import MIGRATIONS, Migration
+from edged.store.reader import Reader
+from edged.store.writer import Writer
+
+__all__ = ["Database"]
+
+STOP_S: Final = 1.0
+"""How long the two threads may take to write what waits and to close."""
+MAX_WAITING: Final = 10_000
+"""Awaited writes at one time; each is a caller, so more would be a bug or a siege."""
+
+T = TypeVar("T")
+Statement = Callable[[sqlite3.Connection], T]
+
+
+class Database:
+    """One SQLite database.
+
+    Args:
+        path: its file, ``edged.db`` in the state directory.
+        clock: for waits, and for times in names and health.
+        migrations: schema version → the step that leads to it.
+        file: stands in for the file at ``path``, with a quota say.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        clock: Clock,
+        migrations: Mapping[int, Migration] = MIGRATIONS,
+        file: DatabaseFile | None = None,
+    ) -> None:
+        self.path = path
+        self._books: list[Book] = []
+        self._watchers: list[Callable[[StoreHealth], None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopped = False
+        self._log = structlog.get_logger("edged.store")
+        # Set once the books are loaded, or the first opening has failed.
+        self._is_opened = asyncio.Event()
+        self._writer_ended = asyncio.Event()
+        self._reader_ended = asyncio.Event()
+        file = file or DatabaseFile(path=path, clock=clock, migrations=migrations)
+        self._writer = Writer(
+            file=file,
+            books=self._books,
+            clock=clock,
+            publish=self._publish,
+            opened=lambda: self.call_soon(self._is_opened.set),
+            ended=lambda: self.call_soon(self._writer_ended.set),
+        )
+        self._reader = Reader(
+            file=file,
+            report_damage=self._writer.report_damage,
+            ended=lambda: self.call_soon(self._reader_ended.set),
+        )
+
+    @property
+    def health(self) -> StoreHealth:
+        """How it is, as of the last group."""
+        return self._writer.health
+
+    def attach(self, book: Book) -> None:
+        """Have a book's rows written with every group. Before ``start``."""
+        if self._loop is not None:
+            raise Fault("A book was attached to a database that has been started.")
+        self._books.append(book)
+
+    def subscribe(self, watcher: Callable[[StoreHealth], None]) -> Callable[[], None]:
+        """Call ``watcher`` on the loop at each change of health; the result ends that."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    async def start(self) -> None:
+        """Open, migrate, and load the books.
+
+        A disk that is full, read-only or damaged is no reason to stop: see ``health``.
+
+        Raises:
+            Failed: STORE_FAILED, the database was written by a newer edged.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._writer.start()
+        await self._is_opened.wait()
+        if self._writer.fatal is not None:
+            await self.stop()
+            raise self._writer.fatal
+
+    async def stop(self) -> None:
+        """Write what waits and close, within about a second."""
+        if self._is_stopped or self._loop is None:
+            return
+        self._is_stopped = True
+        # The reader first: whoever closes last folds the log into the database, and only the
+        # writer can. Neither has anything left to do but to return once it has ended.
+        self._reader.stop()
+        if await self._ends(self._reader_ended):
+            self._reader.join(STOP_S)
+        self._writer.stop()
+        if await self._ends(self._writer_ended):
+            self._writer.join(STOP_S)
+
+    async def write(self, statement: Statement[T], *, is_durable: bool = True) -> T:
+        """Run ``statement`` on the store thread in the next group; return once that is committed.
+
+        Args:
+            statement: called with the connection, inside a transaction. What it raises undoes its
+                own changes only, and is raised here.
+            is_durable: committed and synced, so that it survives a power failure.
+
+        Raises:
+            Failed: STORE_FAILED, with the reason; nothing was written.
+        """
+        loop = self._running_loop()
+        if self._writer.waiting_jobs >= MAX_WAITING:
+            raise Failed("The database is too far behind.", code=ErrorCode.STORE_FAILED)
+        job = _Job(statement, loop, is_durable=is_durable)
+        self._writer.submit(job)
+        return await job.future
+
+    async def read(self, statement: Statement[T]) -> T:
+        """Run ``statement`` on the reader's thread, on a connection that can change nothing.
+
+        Raises:
+            Failed: STORE_FAILED, the database cannot be read.
+        """
+        question = _Question(statement, self._running_loop())
+        self._reader.ask(question)
+        return await question.future
+
+    async def flush(self) -> None:
+        """Have all that waits in the books committed (not synced), if that can be done now."""
+        with contextlib.suppress(Failed):
+            await self.write(_nothing, is_durable=False)
+
+    def nudge(self) -> None:
+        """Say that a book has rows waiting; they are committed within 50 ms or so."""
+        self._writer.nudge()
+
+    def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """From the store thread: have the loop call something, unless the loop is closed."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(callback, *arguments)
+
+    async def _ends(self, ended: asyncio.Event) -> bool:
+        try:
+            async with asyncio.timeout(STOP_S / 2):
+                await ended.wait()
+        except TimeoutError:
+            self._log.error("store_did_not_stop", waiting=self._writer.waiting_jobs)
+            return False
+        return True
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self._is_stopped:
+            raise refusal(self.health)
+        return self._loop
+
+    def _publish(self, health: StoreHealth) -> None:
+        """On the store thread."""
+        self._reader.let_go()
+        self.call_soon(self._tell, health)
+
+    def _tell(self, health: StoreHealth) -> None:
+        for watcher in tuple(self._watchers):
+            watcher(health)
+
+
+class _Awaited(Generic[T]):
+    """A statement, and the future of whoever waits for it."""
+
+    def __init__(self, statement: Statement[T], loop: asyncio.AbstractEventLoop) -> None:
+        self.future: asyncio.Future[T] = loop.create_future()
+        self._statement = statement
+        self._loop = loop
+        self._result: list[T] = []
+        # What the statement itself raised.
+        self._raised: Exception | None = None
+
+    def resolve(self, error: EdgedError | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(self._hand_out, error or self._raised)
+
+    def _hand_out(self, error: Exception | None) -> None:
+        if self.future.done():
+            return
+        if error is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(self._result[0])
+
+
+class _Job(_Awaited[T]):
+    """An awaited write; implements ``writer.Job``."""
+
+    def __init__(
+        self, statement: Statement[T], loop: asyncio.AbstractEventLoop, *, is_durable: bool
+    ) -> None:
+        super().__init__(statement, loop)
+        self.is_durable = is_durable
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        connection.execute("SAVEPOINT job")
+        try:
+            self._result.append(self._statement(connection))
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as mistake:
+            # The statement is wrong, the database is not.
+            self._undo(connection, mistake)
+        except sqlite3.Error:
+            raise
+        except Exception as raised:  # noqa: BLE001 - handed to whoever waits; others go on
+            self._undo(connection, raised)
+        connection.execute("RELEASE job")
+
+    def _undo(self, connection: sqlite3.Connection, raised: Exception) -> None:
+        self._raised = raised
+        connection.execute("ROLLBACK TO job")
+
+
+class _Question(_Awaited[T]):
+    """An awaited read; implements ``reader.Question``."""
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.future.cancelled()
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        self._result.append(self._statement(connection))
+
+
+def _nothing(_connection: sqlite3.Connection) -> None:
+    """Write nothing of one's own."""

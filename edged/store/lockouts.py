@@ -1,0 +1,186 @@
+"""Lockouts: which instruments must not be written to, by whose word, and why.
+
+Hands are in the fixture: so a lockout is in force the moment it is asked for, also where it cannot
+be written down, and is lifted only when that has been written down.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.errors import ErrorCode, NotFound
+from edged.store.book import Opening
+from edged.store.database import Database
+
+__all__ = ["Lockout", "Lockouts"]
+
+SAVE: Final = (
+    "INSERT OR REPLACE INTO lockout (instrument_id, unit, reason, locked_by, since_ms) "
+    "VALUES (?, ?, ?, ?, ?)"
+)
+LOAD: Final = "SELECT instrument_id, unit, reason, locked_by, since_ms FROM lockout"
+REMOVE: Final = "DELETE FROM lockout WHERE instrument_id = ?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lockout:
+    """One instrument locked out.
+
+    Attributes:
+        unit: key of the physical instrument (``capability.unit_of``), so that it stays locked out
+            under another address; empty when it was not known.
+        since_ms: Unix epoch milliseconds.
+    """
+
+    instrument_id: str
+    unit: str
+    reason: str
+    by: str
+    since_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+class Lockouts:
+    """All lockouts, in memory and on disk.
+
+    Args:
+        database: where they are kept; they attach themselves.
+        clock: for since when.
+    """
+
+    def __init__(self, *, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._watchers: list[Callable[[], None]] = []
+        # By instrument id. Changed by replacing it, so that any thread may read it.
+        self._locked: dict[str, Lockout] = {}
+        # Not all that is in force is in the file; and it is in the running transaction.
+        self._must_save = False
+        self._is_saving = False
+        self._is_loaded = False
+        # On their way out: a group that saves all must not bring them back.
+        self._clearing: set[str] = set()
+        database.attach(self)
+
+    async def lock(self, instrument_id: str, *, unit: str, reason: str, by: str) -> Lockout:
+        """Lock an instrument out; a second lockout of it replaces the first.
+
+        Raises:
+            Failed: STORE_FAILED, it could not be written down. It is in force all the same, and is
+                written when the database heals.
+        """
+        lockout = Lockout(
+            instrument_id=instrument_id,
+            unit=unit,
+            reason=reason,
+            by=by,
+            since_ms=self._clock.wall_ms(),
+        )
+        self._replace({**self._locked, instrument_id: lockout})
+        self._must_save = True
+        await self._database.write(lambda connection: connection.execute(SAVE, _values(lockout)))
+        return lockout
+
+    async def clear(self, instrument_id: str) -> Lockout:
+        """Lift a lockout.
+
+        Raises:
+            NotFound: UNKNOWN_INSTRUMENT, it is not locked out.
+            Failed: STORE_FAILED, that could not be written down; it stays locked out.
+        """
+        lockout = self._locked.get(instrument_id)
+        if lockout is None:
+            raise NotFound(
+                f"{instrument_id} is not locked out.",
+                code=ErrorCode.UNKNOWN_INSTRUMENT,
+                data={"instrument_id": instrument_id, "locked_out": sorted(self._locked)},
+            )
+        self._clearing.add(instrument_id)
+        try:
+            await self._database.write(
+                lambda connection: connection.execute(REMOVE, (instrument_id,))
+            )
+        finally:
+            self._clearing.discard(instrument_id)
+        self._replace({key: kept for key, kept in self._locked.items() if key != instrument_id})
+        return lockout
+
+    def find(self, instrument_id: str, unit: str = "") -> Lockout | None:
+        """The lockout of an instrument, by its id or, under whatever address, by its unit."""
+        locked = self._locked
+        if not locked:
+            return None
+        if (found := locked.get(instrument_id)) is not None:
+            return found
+        return next((lock for lock in locked.values() if unit and lock.unit == unit), None)
+
+    def all(self) -> tuple[Lockout, ...]:
+        """All of them, oldest first."""
+        return tuple(sorted(self._locked.values(), key=lambda lockout: lockout.since_ms))
+
+    def subscribe(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call ``watcher`` on the loop at each change; the result ends that."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def _replace(self, locked: dict[str, Lockout]) -> None:
+        self._locked = locked
+        for watcher in tuple(self._watchers):
+            watcher()
+
+    # What the store thread calls: the Book.
+
+    @property
+    def is_waiting(self) -> bool:
+        """See ``Book``."""
+        return self._must_save
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """See ``Book``. What is in force is never forgotten for what a file says."""
+        if self._is_loaded:
+            self._must_save = self._must_save or opening.is_fresh
+            return
+        stored = [
+            Lockout(
+                instrument_id=key,
+                unit=unit,
+                reason=reason,
+                by=by,
+                since_ms=since_ms if isinstance(since_ms, int) else 0,
+            )
+            for key, unit, reason, by, since_ms in connection.execute(LOAD).fetchall()
+        ]
+        self._locked = {lockout.instrument_id: lockout for lockout in stored} | self._locked
+        self._is_loaded = True
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
+        """See ``Book``."""
+        if self._must_save:
+            # The mark falls first: a lockout that comes now sets it again.
+            self._must_save = False
+            staying = [lock for key, lock in self._locked.items() if key not in self._clearing]
+            connection.executemany(SAVE, map(_values, staying))
+            self._is_saving = True
+
+    def settle(self, *, is_committed: bool) -> None:
+        """See ``Book``."""
+        if not is_committed and self._is_saving:
+            self._must_save = True
+        self._is_saving = False
+
+
+def _values(lockout: Lockout) -> tuple[str, str, str, str, int]:
+    return (
+        lockout.instrument_id,
+        lockout.unit,
+        lockout.reason,
+        lockout.by,
+        lockout.since_ms,
+    )
