@@ -34,8 +34,8 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     (
         "get_status",
         "What runs goes on without you; get_status lists it. Before a dangerous command say what "
-        "it will do, and read the set-point back afterwards. An error's remedy says what to do next, "
-        "its sent list what has already reached the instrument. If something looks unsafe, make it "
+        "it will do, and read the set-point back afterwards. An error says what to do next, and "
+        "its sent list what has reached the instrument already. If something looks unsafe, make it "
         "safe first, then ask a person.",
     ),
 )
