@@ -113,7 +113,7 @@ class Instrument:
     @property
     def is_offered(self) -> bool:
         """True while its tools belong on the list."""
-        return self.state in WITH_TOOLS
+        return self.profile is not None and self.state in WITH_TOOLS
 
     @property
     def line_state(self) -> LineState:

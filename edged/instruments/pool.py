@@ -24,7 +24,7 @@ from edged.instruments.address import parse_address
 from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line import LineDown, LineReport, LineUp, Tenant, UnitChanged
 from edged.instruments.link import Link
-from edged.instruments.registration import RegistrationEvent, RegistrationState, changes_tools
+from edged.instruments.registration import RegistrationEvent, RegistrationState
 from edged.profiles.match import Identity, parse_idn
 
 __all__ = ["Arrived", "Changed", "Event", "InstrumentPool", "Left"]
@@ -259,10 +259,7 @@ class InstrumentPool:
             return
         if before is RegistrationState.PROBING or before is RegistrationState.AWAY:
             self._publish(Arrived(instrument=instrument))
-        elif changes_tools(before, after) or after in {
-            RegistrationState.AWAY,
-            RegistrationState.ABSENT,
-        }:
+        elif after is RegistrationState.AWAY or after is RegistrationState.ABSENT:
             log.info("instrument_gone", id=instrument.id)
             self._publish(Left(instrument=instrument))
         else:

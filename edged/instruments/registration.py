@@ -19,7 +19,6 @@ __all__ = [
     "WITH_TOOLS",
     "RegistrationEvent",
     "RegistrationState",
-    "changes_tools",
     "next_registration_state",
 ]
 
@@ -66,11 +65,6 @@ def next_registration_state(
             code=ErrorCode.INTERNAL,
         )
     return following
-
-
-def changes_tools(before: RegistrationState, after: RegistrationState) -> bool:
-    """True where the tool set has to be computed again (footnote 3 of the table)."""
-    return (before in WITH_TOOLS) != (after in WITH_TOOLS)
 
 
 CONNECTED: Final = frozenset({RegistrationState.LISTED, RegistrationState.REGISTERED})

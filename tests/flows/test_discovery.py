@@ -309,6 +309,16 @@ async def test_an_instrument_that_goes_loses_its_tools_and_gets_them_back(
     assert await lab.ask(instrument, "ECHO? 2") == "2"
 
 
+async def test_an_instrument_without_a_profile_that_goes_is_told_once(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument("OTHER,THING,7,1") as thing:
+        lab = make_lab()
+        await lab.begin(thing)
+        await thing.unplug()
+        instrument = await lab.saw(Left)
+        assert [type(event) for event in lab.events] == [Arrived, Changed, Left]
+        assert not instrument.is_offered
+
+
 async def test_a_short_absence_keeps_the_tools(make_lab: MakeLab, psu: LoopbackInstrument) -> None:
     lab = make_lab()
     await lab.begin(psu)

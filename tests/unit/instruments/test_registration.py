@@ -6,7 +6,6 @@ from edged.instruments.registration import (
     WITH_TOOLS,
     RegistrationEvent,
     RegistrationState,
-    changes_tools,
     next_registration_state,
 )
 
@@ -50,7 +49,4 @@ def test_what_never_answered_never_registers_from_aside() -> None:
 
 
 def test_tools_stay_through_a_reconnect_and_go_when_away() -> None:
-    assert not changes_tools(S.REGISTERED, S.RECONNECTING)
-    assert changes_tools(S.RECONNECTING, S.AWAY)
-    assert changes_tools(S.PROBING, S.REGISTERED)
     assert frozenset({S.REGISTERED, S.RECONNECTING}) == WITH_TOOLS
