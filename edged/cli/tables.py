@@ -14,6 +14,7 @@ from typing import Any, Final
 __all__ = ["cell", "print_fields", "print_json", "print_result", "print_table"]
 
 MAX_CELL: Final = 200
+MAX_COLUMNS: Final = 7
 Row = Mapping[str, Any]
 
 
@@ -51,8 +52,7 @@ def print_result(value: Any) -> None:
         case {}:
             print_fields(value)
         case [{}, *_] if all(isinstance(row, Mapping) for row in value):
-            names = dict.fromkeys(name for row in value for name in row)
-            print_table(value, {name: name for name in names})
+            _print_rows(value)
         case []:
             print("(nothing)")
         case _:
@@ -73,6 +73,19 @@ def cell(value: Any, *, limit: int = MAX_CELL) -> str:
     if not text.isprintable():
         text = "".join(letter if letter.isprintable() else " " for letter in text)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _print_rows(rows: Sequence[Row]) -> None:
+    """A table where one fits a screen, else a block of fields for each row."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    has_inner = any(isinstance(item, dict | list) for row in rows for item in row.values())
+    if len(names) <= MAX_COLUMNS and not has_inner:
+        print_table(rows, {name: name for name in names})
+        return
+    for number, row in enumerate(rows):
+        if number:
+            print()
+        print_fields(row)
 
 
 def _flat(value: Row, prefix: str) -> Iterator[tuple[str, str]]:

@@ -38,6 +38,7 @@ def test_inner_fields_have_dotted_names(capsys: pytest.CaptureFixture[str]) -> N
     [
         ({"a": 1}, "a  1\n"),
         ([{"a": 1}, {"b": 2}], "A  B\n1\n   2\n"),
+        ([{"a": {"b": 1}}, {"a": 2}], "a.b  1\n\na  2\n"),
         ([], "(nothing)\n"),
         ([1, 2], "[1, 2]\n"),
         ("text", "text\n"),
