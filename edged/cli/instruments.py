@@ -41,6 +41,6 @@ def run(arguments: Sequence[str]) -> int:
 def print_instruments(rows: list[dict[str, Any]]) -> None:
     """A table of instruments, or a line that says there are none."""
     if rows:
-        print_table(rows, COLUMNS)
+        print_table(sorted(rows, key=lambda row: (row["alias"] or "~", row["id"])), COLUMNS)
     else:
         print("no instruments")

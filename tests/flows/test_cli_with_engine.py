@@ -1,0 +1,122 @@
+"""The command line against a real engine on its simulated bench."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.engine_process import EngineProcess, running_engine
+from tests.promises import promise
+
+TOKEN = "s3cret-of-the-test"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    with running_engine(tmp_path_factory.mktemp("cli")) as running:
+        yield running
+
+
+def edged(
+    state_dir: Path, *words: str, status: int = 0, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "edged", *words, "--state-dir", str(state_dir)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={**os.environ, **(environ or {})},
+    )
+    assert done.returncode == status, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def as_json(engine: EngineProcess, *words: str, status: int = 0) -> Any:
+    return json.loads(edged(engine.state_dir, *words, "--json", status=status).stdout)
+
+
+def test_status_and_instruments_tell_of_the_bench(engine: EngineProcess) -> None:
+    status = as_json(engine, "status")
+    assert status["instrument_count"] == 3
+    assert status["mcp"]["port"] == engine.ports["mcp_port"]
+    shown = edged(engine.state_dir, "instruments").stdout
+    assert len(shown.splitlines()) == 4
+    assert "rigol_dp832" in shown
+    assert [row["profile_name"] for row in as_json(engine, "instruments", "dp832")] == [
+        "rigol_dp832"
+    ]
+    assert as_json(engine, "scan") == []
+
+
+@promise("cli.typed-arguments")
+def test_a_call_is_typed_by_the_tools_own_schema(engine: EngineProcess) -> None:
+    answer = as_json(engine, "call", "rigol_dp832__set_voltage", "channel=2", "voltage=2.5")
+    assert answer["success"] is True
+    assert answer["scpi_command"].startswith(":SOUR2:VOLT 2.5")
+    parameters = ["parameters.channel=2", "parameters.voltage=3"]
+    words = ["command_name=set_voltage", *parameters]
+    answer = as_json(engine, "call", "execute_command", "instrument_id=psu1", *words)
+    assert answer["scpi_command"].startswith(":SOUR2:VOLT 3")
+
+
+@promise("cli.exit-statuses")
+def test_a_refused_call_ends_with_1_and_names_the_bound(engine: EngineProcess) -> None:
+    words = ["call", "rigol_dp832__set_voltage", "channel=1", "voltage=61"]
+    done = edged(engine.state_dir, *words, status=1)
+    assert "61" in done.stderr
+    assert "32" in done.stderr
+    told = as_json(engine, *words, status=1)
+    assert told["error"]["code"] == "bad_arguments"
+
+
+@promise("cli.exit-statuses")
+def test_an_argument_of_the_wrong_type_ends_with_2(engine: EngineProcess) -> None:
+    done = edged(engine.state_dir, "call", "rigol_dp832__set_voltage", "voltage=five", status=2)
+    assert "voltage must be a number" in done.stderr
+
+
+def test_an_unknown_tool_is_answered_by_the_engine(engine: EngineProcess) -> None:
+    done = edged(engine.state_dir, "call", "no_such_tool", "a=1", status=1)
+    assert "no_such_tool" in done.stderr
+
+
+def test_a_raw_line_gets_its_answer_alone(engine: EngineProcess) -> None:
+    done = edged(engine.state_dir, "scpi", "psu1", "*IDN?")
+    assert done.stdout.startswith("RIGOL TECHNOLOGIES,DP832")
+    assert len(done.stdout.splitlines()) == 1
+
+
+@promise("rpc.token-of-client")
+def test_the_token_is_taken_from_the_configuration(tmp_path: Path) -> None:
+    with running_engine(
+        tmp_path, "--instruments", "psu1", config={"INBOUND_AUTH_TOKEN": TOKEN}
+    ) as engine:
+        done = edged(engine.state_dir, "status", status=1)
+        assert "INBOUND_AUTH_TOKEN" in done.stderr
+        edged(engine.state_dir, "status", environ={"EDGED_INBOUND_AUTH_TOKEN": TOKEN})
+        assert TOKEN not in engine.log.read_text()
+
+
+@promise("cli.no-engine")
+def test_a_killed_engine_is_told_from_a_running_one(tmp_path: Path) -> None:
+    with running_engine(tmp_path, "--instruments", "psu1") as engine:
+        engine.process.kill()
+        engine.process.wait()
+        done = edged(engine.state_dir, "status", status=69)
+        assert f"PID {engine.process.pid}" in done.stderr
+
+
+@promise("cli.exit-statuses")
+def test_a_second_engine_in_one_state_directory_ends_with_69(engine: EngineProcess) -> None:
+    words = ["engine", "--mcp-port", "0", "--rpc-port", "0", "--set", "DISCOVERY=[]"]
+    done = edged(engine.state_dir, *words, status=69)
+    assert f"PID {engine.process.pid}" in done.stderr

@@ -1,0 +1,37 @@
+"""Every module can be imported where Windows is: nothing of Unix is needed at import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import importlib, pkgutil, sys, types
+import aiohttp.web, asyncio, jsonschema, pyvisa, rich.table, ruamel.yaml, structlog
+import http.server, multiprocessing, sqlite3, subprocess, tempfile
+
+UNIX = {"fcntl", "grp", "pwd", "pyudev", "resource", "termios"}
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in UNIX:
+            raise ImportError(name + " is not there on Windows")
+
+for name in UNIX:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Blocked())
+sys.modules["msvcrt"] = types.ModuleType("msvcrt")
+sys.platform = "win32"
+
+import edged
+for found in pkgutil.walk_packages(edged.__path__, "edged."):
+    if not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
+"""
+
+
+def test_every_module_is_imported_without_what_only_unix_has() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0, done.stderr
