@@ -1,4 +1,4 @@
-"""Tools without instruments: implements the seams ``ToolSource`` and ``Desk`` of the MCP surface."""
+"""Tools without instruments: implements ``ToolSource`` and ``Desk``, the MCP surface's seams."""
 
 from __future__ import annotations
 
@@ -63,9 +63,7 @@ class FakeTools:
         self.calls.append(call)
         try:
             self.find(call.name)
-            return Outcome(
-                status=OutcomeStatus.OK, data=await self._behaviours[call.name](call)
-            )
+            return Outcome(status=OutcomeStatus.OK, data=await self._behaviours[call.name](call))
         except EdgedError as error:
             return Outcome(status=OutcomeStatus.REFUSED, error=error)
 

@@ -49,6 +49,7 @@ from edged.surfaces.mcp.wire import CLOSED, DateLine, Wire
 
 __all__ = ["Endpoint"]
 
+TOO_SLOW: Final = 408
 MAX_KEPT_VERDICTS: Final = 256
 MAX_KEPT_HEAD_BYTES: Final = 4_096
 RawHead = tuple[str, str, tuple[tuple[bytes, bytes], ...]]
@@ -105,6 +106,8 @@ class Endpoint:
             await self._serve(request, wire)
             return await wire.finish()
         except (ClientGoneError, ConnectionError):
+            # Nothing more will come, so there is nothing to drain.
+            wire.connection.force_close()
             return CLOSED
         except Exception as bug:  # noqa: BLE001 - the top of every request
             return self._fault(wire, bug)
@@ -137,6 +140,8 @@ class Endpoint:
         body = await read_body(request, accepted, wire, within_s=self._slow_sender_s)
         if isinstance(body, Rejected):
             self._refuse(request, wire, body)
+            if body.status == TOO_SLOW:
+                wire.connection.force_close()
             return
         message, bad = _parse(body)
         caller = await self._caller(head, bad.request_id if bad else _id_of(message))

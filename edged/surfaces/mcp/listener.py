@@ -30,7 +30,7 @@ ACCEPT_AGAIN_S: Final = 0.2
 MAX_TURNED_AWAY: Final = 64
 """Connections that are being told 503 at one time; beyond that they are closed without a word."""
 TURNED_AWAY_S: Final = 1.0
-CLOSE_WITHIN_S: Final = 1.0
+CLOSE_WITHIN_S: Final = 0.5
 
 
 class Listener:
@@ -111,6 +111,8 @@ class Listener:
         self._tasks = []
         for turned_away in tuple(self._turned_away):
             turned_away.abort()
+        for connection in tuple(self._connections):
+            connection.close()
         if self._server is not None:
             await self._server.shutdown(CLOSE_WITHIN_S)
             self._server = None

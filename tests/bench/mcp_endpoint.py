@@ -1,0 +1,65 @@
+"""The real MCP endpoint on a loopback port, over tools without instruments."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from edged.clock import SystemClock
+from edged.surfaces.mcp import CallerGuard, McpSettings, McpSurface
+from tests.bench.fake_tools import FakeTools
+from tests.bench.mcp_client import Connection, McpClient
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What a test works with."""
+
+    surface: McpSurface
+    tools: FakeTools
+
+    @property
+    def port(self) -> int:
+        return self.surface.port
+
+    def client(self) -> McpClient:
+        """One that has no session."""
+        return McpClient(self.port)
+
+    async def session(self, version: str = "2025-03-26") -> McpClient:
+        client = self.client()
+        await client.initialize(version)
+        return client
+
+    async def exchange(self, data: bytes, *, half_close: bool = False) -> bytes:
+        """Send bytes, read until the server closes."""
+        async with await Connection.to(self.port) as connection:
+            connection.send(data)
+            if half_close:
+                connection.half_close()
+            return await connection.read_rest()
+
+
+@asynccontextmanager
+async def running_endpoint(
+    *, guard: CallerGuard | None = None, grace_s: float = 0.0, **settings: Any
+) -> AsyncIterator[Endpoint]:
+    """An endpoint with these settings; any of ``McpSettings``."""
+    tools, count = FakeTools(), itertools.count()
+    surface = McpSurface(
+        desk=tools,
+        registry=tools,
+        clock=SystemClock(),
+        new_action_id=lambda: f"a-{next(count)}",
+        settings=McpSettings(**{"port": 0, "host_name": "bench7"} | settings),
+        guard=guard,
+        instrument_id_of={"psu1": "USB0::1"}.get,
+    )
+    await surface.start()
+    try:
+        yield Endpoint(surface, tools)
+    finally:
+        await surface.stop(grace_s)
