@@ -20,7 +20,7 @@ MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1
 PATHS := edged tests $(wildcard sdk_wrappers)
 
-.PHONY: help run test check lint format types smoke clients docs lock clean
+.PHONY: help run test coverage check lint format types smoke clients docs lock clean
 
 help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,11 @@ run: $(VENV)/.run ## set up, then run the engine on a simulated bench, ready for
 	@echo "Stop it:       Ctrl-C"
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
-test: $(VENV)/.ok clients ## set up, then run the test suite
-	$(PY) -m pytest -q $(ARGS)
+test: $(VENV)/.ok clients ## set up, then run the test suite, with branch coverage
+	$(PY) -m pytest -q --cov --cov-report= $(ARGS)
+
+coverage: $(VENV)/.ok ## what the last test run did not reach
+	$(VENV)/bin/coverage report
 
 check: lint test ## lint, then test: what CI runs
 
