@@ -238,7 +238,7 @@ class CompletionKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """``complete``: nothing, ``*OPC?``, or a query polled until an expression over ``value`` holds."""
+    """``complete``: nothing, ``*OPC?``, or a query polled until an expression on ``value`` holds."""
 
     kind: CompletionKind = CompletionKind.NONE
     query: str = ""
@@ -313,7 +313,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandStep:
-    """``{command, parameters?, as?}``. A parameter value may be ``"{name}"`` or hold expressions."""
+    """``{command, parameters?, as?}``; values as ``sequence_values.py`` says."""
 
     command: str
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -444,7 +444,7 @@ class Connection:
 class Profile:
     """One instrument model, whole.
 
-    ``source_path`` is the file it came from (for messages), ``extends`` the family it was made from.
+    ``source_path`` is the file it came from (for messages), ``extends`` the family it belongs to.
     ``marks`` says where each entry stands: ``"commands.set_voltage.parameters.voltage.max"`` → the
     place of that key; list entries go by number. It is for messages and never compared.
     """
