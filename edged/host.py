@@ -33,6 +33,7 @@ __all__ = [
     "host_name",
     "keep_edge_id",
     "may_write",
+    "port_holder",
     "qualified_host_name",
     "write_atomically",
 ]
@@ -174,6 +175,23 @@ def keep_edge_id(state_dir: Path, configured: str) -> str:
     made = f"edge-{secrets.token_hex(6)}"
     write_atomically(path, f"{made}\n")
     return made
+
+
+def port_holder(port: int) -> str:
+    """Who listens on a TCP port of this machine, as ``name (PID n)``.
+
+    Empty where it cannot be seen: only an administrator sees the programs of other users.
+    """
+    import psutil  # here, because most programs of edged never ask
+
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            is_it = connection.status == psutil.CONN_LISTEN and connection.laddr[1] == port
+            if is_it and connection.pid:
+                return f"{psutil.Process(connection.pid).name()} (PID {connection.pid})"
+    except (psutil.Error, OSError):
+        return ""
+    return ""
 
 
 def write_atomically(path: Path, text: str) -> None:

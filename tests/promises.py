@@ -68,6 +68,36 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "instruments.one-unit-two-addresses": Promise(
             "6", "A unit reachable at two addresses is one instrument with an alternative."
         ),
+        # 2, 3, 4, 6, 13: the engine
+        "mcp.smoke": Promise("3", "The smoke test: initialize answers 200 and a JSON-RPC result."),
+        "mcp.no-old-transport": Promise("3", "The old two-endpoint SSE transport does not exist."),
+        "mcp.port-taken": Promise("2", "A taken MCP port is one warning; the rest starts."),
+        "mcp.disabled": Promise("2", "MCP_ENABLED: false binds nothing."),
+        "rpc.port-taken": Promise("2", "A taken RPC port stops the start, naming the holder."),
+        "rpc.token-never-gates-mcp": Promise("2", "INBOUND_AUTH_TOKEN never gates MCP."),
+        "engine.one-a-state-directory": Promise("2", "A second engine there: exit 69 and the PID."),
+        "engine.sigterm": Promise("13", "SIGTERM: exit within 5 s."),
+        "tools.static-present": Promise("4", "Static tools are always there, described and hinted."),
+        "tools.cached-state-touches-nothing": Promise(
+            "4", "list_instruments and get_capabilities touch no hardware."
+        ),
+        "limits.nothing-sent": Promise(
+            "13", "Nothing reaches an instrument that failed validation."
+        ),
+        "instruments.no-late-answer": Promise(
+            "13", "No late answer is ever returned for another question."
+        ),
+        "instruments.hung-one-delays-none": Promise(
+            "6", "One dead or slow instrument never delays another."
+        ),
+        "stop.beside-hung-read": Promise("13", "A stop reaches an instrument beside a hung query."),
+        "list-changed.second-instance": Promise(
+            "5", "The second instance's arrival re-emits the first's tools under new names."
+        ),
+        "names.never-retarget": Promise(
+            "5", "Within one life of the daemon a name never comes to drive another instrument."
+        ),
+        "clients.python-sdk-1": Promise("3", "The official Python SDK's client 1.x works."),
         # 8: the command line
         "cli.no-engine": Promise("8", "A CLI verb without an engine says so and exits with 69."),
         "cli.light": Promise("8", "A CLI verb loads neither the VISA nor the tool floors."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 from edged.actions.action import ReadState, State
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.errors import ErrorCode, NotFound
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.tool import Tool, ToolAnnotations, ToolCall
 
@@ -84,7 +85,7 @@ async def serve(desk: Desk, token: str | None) -> AsyncIterator[str]:
 
 
 async def post(url: str, body: Any, **headers: str) -> tuple[int, Any]:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
     async with (
         aiohttp.ClientSession() as session,
         session.post(
@@ -179,8 +180,6 @@ async def test_other_verbs_and_content_types_are_refused_with_a_body(open_rpc: s
 
 
 async def test_a_taken_port_is_told_with_its_number(open_rpc: str, desk: Desk) -> None:
-    from edged.errors import Failed
-
     port = int(open_rpc.rsplit(":", 1)[1].split("/")[0])
     second = RpcListener(desk=desk, port=port, token=None, new_action_id=lambda: "a")  # type: ignore[arg-type]
     with pytest.raises(Failed, match=str(port)) as failure:

@@ -6,6 +6,7 @@ loopback Host (a page in a browser that was rebound to 127.0.0.1 names another).
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hmac
 import ipaddress
@@ -17,6 +18,7 @@ from aiohttp import web
 
 from edged.actions.caller import Caller, Route
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.host import port_holder
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.surfaces.rpc.methods import RpcContext, dispatch, told
@@ -65,7 +67,10 @@ class RpcListener:
             await site.start()
         except OSError as taken:
             await runner.cleanup()
-            why = "it is taken" if taken.errno == errno.EADDRINUSE else str(taken.strerror)
+            why = str(taken.strerror)
+            if taken.errno == errno.EADDRINUSE:
+                holder = await asyncio.to_thread(port_holder, self._wanted_port)
+                why = f"it is held by {holder or 'another program'}"
             raise Failed(
                 f"The RPC port {self._wanted_port} on 127.0.0.1 cannot be bound: {why}.",
                 code=ErrorCode.BIND_FAILED,

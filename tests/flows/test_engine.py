@@ -1,0 +1,392 @@
+"""The engine as its users meet it: a real process on a simulated bench."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.promises import promise
+
+SUPPLY = "psu1"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    with running_engine(tmp_path_factory.mktemp("engine")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def healthy_bench(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "engine" in request.fixturenames:
+        request.getfixturevalue("engine").sim("clear")
+
+
+def mcp(
+    engine: EngineProcess, method: str, within_s: float = 30, **params: Any
+) -> tuple[int, dict[str, Any]]:
+    """One sessionless POST, as curl sends it."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    request = urllib.request.Request(
+        engine.mcp_url,
+        body.encode(),
+        {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=within_s) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as refused:
+        return refused.code, json.load(refused)
+
+
+def call(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, Any]:
+    """One tools/call: its result."""
+    status, reply = mcp(engine, "tools/call", name=tool, arguments=arguments)
+    assert status == 200
+    assert "result" in reply, reply
+    result: dict[str, Any] = reply["result"]
+    return result
+
+
+def data_of(result: dict[str, Any]) -> Any:
+    return json.loads(result["content"][0]["text"])
+
+
+def arrived(engine: EngineProcess, since: int, name: str = SUPPLY) -> list[str]:
+    """What the simulated instrument was sent since then."""
+    entries = engine.sim("log", instrument=name, since=since)["entries"]
+    return [entry["text"] for entry in entries if entry["direction"] == "in"]
+
+
+def mark(engine: EngineProcess) -> int:
+    last: int = engine.sim("log", limit=1)["last"]
+    return last
+
+
+@promise("mcp.smoke")
+def test_initialize_answers_200_and_a_result(engine: EngineProcess) -> None:
+    status, reply = mcp(
+        engine,
+        "initialize",
+        protocolVersion="2025-03-26",
+        capabilities={},
+        clientInfo={"name": "test", "version": "0"},
+    )
+    assert status == 200
+    assert reply["result"]["protocolVersion"] == "2025-03-26"
+
+
+@promise("mcp.no-old-transport")
+@pytest.mark.parametrize("path", ["/sse", "/messages", "/mcp/sse", "/"])
+def test_the_old_transport_does_not_exist(engine: EngineProcess, path: str) -> None:
+    url = engine.mcp_url.replace("/mcp", path)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(url, timeout=5)
+    with refused.value:
+        assert refused.value.code == 404
+        assert "error" in json.load(refused.value)
+
+
+def test_nothing_is_rate_limited(engine: EngineProcess) -> None:
+    with ThreadPoolExecutor(8) as clients:
+        answers = list(clients.map(lambda _: mcp(engine, "tools/list")[0], range(300)))
+    assert set(answers) == {200}
+
+
+@promise("tools.static-present")
+def test_the_tools_list_has_static_tools_with_all_four_hints(engine: EngineProcess) -> None:
+    tools = {tool["name"]: tool for tool in mcp(engine, "tools/list")[1]["result"]["tools"]}
+    for name in ("list_instruments", "get_capabilities", "scan_instruments", "list_profiles",
+                 "get_status", "execute_command", "execute_sequence", "send_scpi"):  # fmt: skip
+        assert len(tools[name]["annotations"]) >= 4
+        assert tools[name]["description"]
+    assert tools["send_scpi"]["annotations"]["destructiveHint"] is True
+    assert tools["get_status"]["annotations"]["readOnlyHint"] is True
+    dynamic = [name for name in tools if name.startswith("rigol_dp832__")]
+    assert "rigol_dp832__set_voltage" in dynamic
+    assert tools["rigol_dp832__output_on"]["annotations"]["destructiveHint"] is True
+    assert tools["rigol_dp832__set_voltage"]["annotations"]["destructiveHint"] is False
+    assert tools["rigol_dp832__measure_voltage"]["annotations"]["readOnlyHint"] is True
+
+
+@promise("tools.cached-state-touches-nothing")
+def test_reading_what_is_known_sends_no_byte(engine: EngineProcess) -> None:
+    before = mark(engine)
+    for tool in ("list_instruments", "get_capabilities", "list_profiles", "get_status"):
+        assert call(engine, tool)["isError"] is False
+    assert engine.sim("log", since=before)["entries"] == []
+
+
+def test_list_instruments_filters_by_any_field_whatever_the_case(engine: EngineProcess) -> None:
+    found = data_of(call(engine, "list_instruments", filter="rigol tech"))
+    assert {entry["alias"] for entry in found} == {"psu1", "scope1"}
+    assert {entry["is_connected"] for entry in found} == {True}
+
+
+def test_a_value_is_set_measured_and_read_back(engine: EngineProcess) -> None:
+    done = data_of(call(engine, "rigol_dp832__set_voltage", channel=1, voltage=5.0))
+    assert done["success"] is True
+    assert done["data"]["set"] == {"channel": 1, "voltage": 5.0}
+    assert done["data"]["readback"] == pytest.approx(5.0, abs=0.01)
+    assert data_of(call(engine, "rigol_dp832__output_on", channel=1))["success"] is True
+    measured = {"data": 0.0}
+    deadline = time.monotonic() + 5
+    while abs(measured["data"] - 5.0) > 0.1 and time.monotonic() < deadline:
+        # The output settles; a real one does too.
+        measured = data_of(
+            call(
+                engine,
+                "execute_command",
+                instrument_id=SUPPLY,
+                command_name="measure_voltage",
+                parameters={"channel": 1},
+                is_query=True,
+            )
+        )
+    assert measured["unit"] == "V"
+    assert measured["data"] == pytest.approx(5.0, abs=0.1)
+    assert data_of(call(engine, "rigol_dp832__output_off", channel=1))["success"] is True
+
+
+@promise("limits.nothing-sent")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"channel": 1, "voltage": 32.5}, ("voltage", "32.5", "32")),
+        ({"channel": 3, "voltage": 6.0}, ("voltage", "6", "5.3")),
+        ({"channel": 1, "voltage": True}, ("voltage", "true")),
+        ({"channel": 1, "voltage": "5"}, ("voltage",)),
+        ({"channel": 4, "voltage": 5}, ("channel", "4", "3")),
+        ({"channel": 1, "voltage": 5, "volts": 5}, ("volts",)),
+        ({"channel": 1}, ("voltage",)),
+        ({"channel": 1.5, "voltage": 5}, ("channel",)),
+    ],
+)
+def test_what_fails_validation_sends_nothing_and_says_why(
+    engine: EngineProcess, arguments: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    before = mark(engine)
+    for tool, given in (
+        ("rigol_dp832__set_voltage", arguments),
+        (
+            "execute_command",
+            {"instrument_id": SUPPLY, "command_name": "set_voltage", "parameters": arguments},
+        ),
+    ):
+        status, reply = mcp(engine, "tools/call", name=tool, arguments=given)
+        assert status == 200
+        assert reply["error"]["code"] == -32602
+        for word in words:
+            assert word in reply["error"]["message"]
+    assert arrived(engine, before) == []
+
+
+def test_scpi_cannot_be_smuggled_through_a_line_end(engine: EngineProcess) -> None:
+    before = mark(engine)
+    _, reply = mcp(
+        engine,
+        "tools/call",
+        name="send_scpi",
+        arguments={"instrument_id": SUPPLY, "scpi_command": "*IDN?\n:OUTP CH1,ON"},
+    )
+    assert reply["error"]["code"] == -32602
+    assert arrived(engine, before) == []
+
+
+def test_an_unknown_tool_is_an_error_and_an_unknown_instrument_a_tool_error(
+    engine: EngineProcess,
+) -> None:
+    _, reply = mcp(engine, "tools/call", name="no_such_tool", arguments={})
+    assert reply["error"]["code"] == -32602
+    result = call(engine, "send_scpi", instrument_id="psu9", scpi_command="*IDN?")
+    assert result["isError"] is True
+    assert "psu1" in result["content"][0]["text"]
+
+
+def test_a_failed_send_scpi_is_a_normal_result_with_its_error(engine: EngineProcess) -> None:
+    engine.sim("fault", instrument="psu1", kind="timeout", count=1)
+    result = call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command="*IDN?")
+    assert result["isError"] is False
+    assert data_of(result)["response"] is None
+    assert data_of(result)["error"]
+
+
+def test_the_instruments_own_error_is_told_with_what_was_sent(engine: EngineProcess) -> None:
+    result = call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command=":NO:SUCH:HEADER 1")
+    assert "-113" in data_of(result)["error"]
+
+
+@promise("instruments.no-late-answer")
+def test_a_late_answer_is_never_the_next_calls_answer(engine: EngineProcess) -> None:
+    """20 of 20: the answer of a question that timed out comes while the next one is asked."""
+    for turn in range(20):
+        engine.sim("fault", instrument="psu1", kind="late", seconds=0.15, count=1)
+        slow = {"instrument_id": SUPPLY, "scpi_command": f'DIAG:DELAY? 0.02,"old{turn}"'}
+        with ThreadPoolExecutor(1) as other:
+            asked = other.submit(engine.tool, "send_scpi", **slow)
+            echo = f"new{turn}"
+            answer = engine.tool(
+                "send_scpi", instrument_id=SUPPLY, scpi_command=f'DIAG:ECHO? "{echo}"'
+            )
+            asked.result()
+        found = answer["result"]["response"]
+        assert found is None or echo in found
+
+
+@promise("instruments.hung-one-delays-none")
+def test_a_hung_instrument_delays_neither_others_nor_the_list(engine: EngineProcess) -> None:
+    with ThreadPoolExecutor(1) as other:
+        hung = other.submit(
+            engine.tool, "send_scpi", instrument_id=SUPPLY, scpi_command="DIAG:DELAY? 1.5"
+        )
+        began = time.monotonic()
+        assert engine.tool("send_scpi", instrument_id="dmm1", scpi_command="*IDN?")["result"][
+            "response"
+        ]
+        assert mcp(engine, "tools/list")[0] == 200
+        assert time.monotonic() - began < 1.2
+        hung.result()
+
+
+@promise("stop.beside-hung-read")
+def test_a_safe_command_gets_past_a_hung_query(engine: EngineProcess) -> None:
+    before = mark(engine)
+    with ThreadPoolExecutor(1) as other:
+        hung = other.submit(
+            engine.tool, "send_scpi", instrument_id=SUPPLY, scpi_command="DIAG:DELAY? 30"
+        )
+        while not any("DELAY" in text for text in arrived(engine, before)):
+            time.sleep(0.01)  # noqa: TID251 - a real process has no event to wait for
+        began = time.monotonic()
+        done = engine.tool("rigol_dp832__output_off", channel=1)
+        assert done["is_error"] is False, done
+        assert time.monotonic() - began < 5
+        assert hung.result()["result"]["response"] is None
+    assert any("OUTP" in text and "OFF" in text for text in arrived(engine, before))
+
+
+@promise("rpc.token-never-gates-mcp")
+def test_the_rpc_token_does_not_gate_mcp(tmp_path: Path) -> None:
+    config = {"INBOUND_AUTH_TOKEN": "s3cret"}
+    with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832", config=config) as engine:
+        assert mcp(engine, "tools/list")[0] == 200
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            engine.rpc("status")
+        refused.value.close()
+        assert refused.value.code == 401
+
+
+@promise("mcp.port-taken")
+def test_a_taken_mcp_port_is_one_warning_and_the_rest_lives(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with running_engine(
+            tmp_path, "--instruments", "psu1=rigol_dp832", config={"MCP_PORT": port}
+        ) as engine:
+            status = engine.tool("get_status")["result"]
+            assert status["mcp"]["port"] is None
+            assert status["instrument_count"] == 1
+            assert str(port) in status["mcp"]["error"]
+            lines = [json.loads(x) for x in engine.log.read_text().splitlines() if x[:1] == "{"]
+            assert [x["event"] for x in lines if x["level"] == "warning"] == ["mcp_not_listening"]
+
+
+@promise("mcp.disabled")
+def test_mcp_disabled_leaves_the_port_closed(tmp_path: Path) -> None:
+    with running_engine(
+        tmp_path, "--instruments", "psu1=rigol_dp832", config={"MCP_ENABLED": False}
+    ) as engine:
+        assert engine.tool("get_status")["result"]["mcp"]["enabled"] is False
+        listening = [
+            connection.laddr[1]
+            for connection in psutil.Process(engine.process.pid).net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert listening == [engine.ports["rpc_port"]]
+
+
+@promise("rpc.port-taken")
+def test_a_taken_rpc_port_stops_the_start_and_names_the_holder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = subprocess.run(
+            [sys.executable, "-m", "edged.cli.main", "engine", "--sim", "--state-dir",
+             str(tmp_path), "--mcp-port", "0", "--rpc-port", str(taken.getsockname()[1])],
+            cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+    assert ended.returncode == 69
+    assert "python" in ended.stderr
+    assert "PID" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@promise("engine.one-a-state-directory")
+def test_a_second_engine_in_the_same_state_directory_is_refused_with_the_pid(
+    engine: EngineProcess,
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "edged.cli.main", "engine", "--mcp-port", "0", "--rpc-port", "0",
+         "--state-dir", str(engine.state_dir)],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 69
+    assert str(engine.process.pid) in ended.stderr
+
+
+@promise("engine.sigterm")
+def test_sigterm_ends_within_five_seconds_also_beside_a_hung_instrument(tmp_path: Path) -> None:
+    with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
+        children = psutil.Process(engine.process.pid).children(recursive=True)
+        assert children
+        with ThreadPoolExecutor(1) as other:
+            before = mark(engine)
+            hung = other.submit(
+                mcp, engine, "tools/call", name="send_scpi",
+                arguments={"instrument_id": SUPPLY, "scpi_command": "DIAG:DELAY? 30"},
+            )  # fmt: skip
+            while not any("DELAY" in text for text in arrived(engine, before)):
+                time.sleep(0.01)  # noqa: TID251 - a real process has no event to wait for
+            began = time.monotonic()
+            assert engine.stop() == 0
+            assert time.monotonic() - began < 5
+            assert hung.exception() is not None or hung.result()
+        assert not (engine.state_dir / "engine.json").exists()
+        psutil.wait_procs(children, 3)
+        assert not any(child.is_running() for child in children)
+
+
+def test_a_killed_engine_takes_its_simulated_bench_with_it(tmp_path: Path) -> None:
+    with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
+        children = psutil.Process(engine.process.pid).children(recursive=True)
+        engine.process.send_signal(signal.SIGKILL)
+        engine.process.wait(5)
+        gone, alive = psutil.wait_procs(children, 5)
+        assert gone
+        assert not alive
+
+
+def test_a_broken_bench_file_stops_the_start_with_its_line(tmp_path: Path) -> None:
+    bench = tmp_path / "bench.yaml"
+    bench.write_text("format: 1\nDP8B26AM00234:\n  limitz: {}\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "edged.cli.main", "engine", "--mcp-port", "0", "--rpc-port", "0",
+         "--state-dir", str(tmp_path / "s"), "--set", f"BENCH_FILE={bench}"],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 78
+    assert "limitz" in ended.stderr
+    assert "bench.yaml:3" in ended.stderr
