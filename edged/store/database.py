@@ -131,6 +131,8 @@ class Database:
                 own changes only, and is raised here.
             is_durable: committed and synced, so that it survives a power failure.
 
+        Cancelling withdraws a statement that has not been run yet.
+
         Raises:
             Failed: STORE_FAILED, with the reason; nothing was written.
         """
@@ -224,6 +226,8 @@ class _Job(_Awaited[T]):
         self.is_durable = is_durable
 
     def run(self, connection: sqlite3.Connection) -> None:
+        if self.future.cancelled():
+            return
         connection.execute("SAVEPOINT job")
         try:
             self._result.append(self._statement(connection))

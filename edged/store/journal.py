@@ -98,7 +98,7 @@ class Journal:
         try:
             await self._save(begun, is_durable=True)
         except asyncio.CancelledError:
-            # The row may be on its way to disk: it must not be found there by the next life.
+            # The row may be on disk already: it must not be found there by the next life.
             self._finished.add(begun.id)
             self._database.nudge()
             raise

@@ -164,10 +164,9 @@ class Lockouts:
         """See ``Book``."""
         if self._must_save:
             # The mark falls first: a lockout that comes now sets it again.
-            self._must_save = False
+            self._must_save, self._is_saving = False, True
             staying = [lock for key, lock in self._locked.items() if key not in self._clearing]
             connection.executemany(SAVE, map(_values, staying))
-            self._is_saving = True
 
     def settle(self, *, is_committed: bool) -> None:
         """See ``Book``."""

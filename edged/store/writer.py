@@ -225,6 +225,15 @@ class Writer:
         return self._connection is not None
 
     def _reopen(self) -> None:
+        """Open; once more at once if a damaged file had to make room for a fresh one."""
+        aside_at = self._aside_at
+        self._open()
+        if self._connection is None and self._aside_at != aside_at:
+            self._open()
+        if self._connection is None and not self._has_loaded:
+            self._load_read_only()
+
+    def _open(self) -> None:
         self._tried_at = self._clock.monotonic()
         try:
             opened = self._file.open()
@@ -234,7 +243,6 @@ class Writer:
             self._load(opened.connection, is_fresh=opened.is_fresh)
         except (sqlite3.Error, OSError) as error:
             self._fall_ill(error)
-            self._load_read_only()
         except EdgedError as newer:
             self._set_health(StoreHealth(state=StoreState.BROKEN, reason=newer.message))
             self.fatal = None if self._has_loaded else newer
@@ -254,8 +262,6 @@ class Writer:
 
     def _load_read_only(self) -> None:
         """Lockouts hold also where nothing can be written: read them once, however that goes."""
-        if self._has_loaded:
-            return
         try:
             connection = self._file.open_for_reading()
         except (sqlite3.Error, OSError):
@@ -278,6 +284,9 @@ class Writer:
             now_ms=self._clock.wall_ms(),
         )
         self._close()
+        if self.health.is_healthy:
+            # The first retry need not wait: one failure may have been one statement's.
+            self._tried_at = self._clock.monotonic() - RETRY_S
         self._set_health(health)
         if not must_be_moved_aside(error):
             return
@@ -289,9 +298,8 @@ class Writer:
         except OSError as stuck:
             self._log.error("database_not_moved_aside", error=str(stuck))
             return
-        self._aside_at = now
         # A fresh file can be opened at once.
-        self._tried_at = now - RETRY_S
+        self._aside_at, self._tried_at = now, now - RETRY_S
 
     def _recover(self) -> None:
         if not self.health.is_healthy:

@@ -1,0 +1,108 @@
+"""A store on a file of its own: the database, every book, and a disk that can be made full."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from edged.clock import Clock, SystemClock
+from edged.store.audit import Audit
+from edged.store.audit_row import Entry, Phase
+from edged.store.capability import CapabilityBook
+from edged.store.database import Database
+from edged.store.database_file import DatabaseFile, Opened
+from edged.store.health import StoreState
+from edged.store.journal import Journal
+from edged.store.lockouts import Lockouts
+from edged.store.migrations import MIGRATIONS
+
+WAIT_S = 5.0
+
+
+class QuotaFile(DatabaseFile):
+    """A database that may not grow beyond its size of the moment the disk was filled."""
+
+    is_disk_full = False
+
+    def open(self) -> Opened:
+        opened = super().open()
+        if self.is_disk_full:
+            # SQLite never sets this below the present size.
+            opened.connection.execute("PRAGMA max_page_count = 1")
+        return opened
+
+
+class StoreBench:
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
+        self.path = path
+        self.clock = clock
+        self.file = QuotaFile(path=path, clock=clock, migrations=MIGRATIONS)
+        self.database = Database(path=path, clock=clock, file=self.file)
+        self.audit = Audit(database=self.database, clock=clock)
+        self.capability = CapabilityBook(database=self.database, clock=clock)
+        self.journal = Journal(database=self.database, clock=clock)
+        self.lockouts = Lockouts(database=self.database, clock=clock)
+
+    async def fill_the_disk(self) -> None:
+        self.file.is_disk_full = True
+        await self.database.write(lambda connection: connection.execute("PRAGMA max_page_count=1"))
+
+    def free_the_disk(self) -> None:
+        self.file.is_disk_full = False
+
+    async def healed(self) -> None:
+        await self.has_state(StoreState.HEALTHY)
+
+    async def has_state(self, state: StoreState) -> None:
+        await until(self.database.subscribe, lambda: self.database.health.state is state)
+
+
+async def until(
+    subscribe: Callable[[Callable[[object], None]], Callable[[], None]],
+    is_so: Callable[[], bool],
+) -> None:
+    """Wait for the notification after which it is so."""
+    told = asyncio.Event()
+    unsubscribe = subscribe(lambda _: told.set())
+    try:
+        async with asyncio.timeout(WAIT_S):
+            while not is_so():
+                await told.wait()
+                told.clear()
+    finally:
+        unsubscribe()
+
+
+@contextlib.asynccontextmanager
+async def running_store(path: Path, clock: Clock | None = None) -> AsyncIterator[StoreBench]:
+    store = StoreBench(path, clock)
+    await store.database.start()
+    try:
+        yield store
+    finally:
+        await store.database.stop()
+
+
+def entry(
+    action_id: str = "a1",
+    phase: Phase = Phase.END,
+    *,
+    time_ms: int = 1_790_000_000_000,
+    **more: object,
+) -> Entry:
+    known = {
+        "tool": "rigol_dp832__set_voltage",
+        "route": "direct",
+        "session": "s-1",
+        "remote": "192.168.1.7:40112",
+        "instrument": "TCPIP0::192.168.1.9::5555::SOCKET",
+        "command": "set_voltage",
+        "arguments": {"channel": 1, "voltage": 3.3},
+        "scpi": (":SOUR1:VOLT 3.3",),
+        "outcome": "ok",
+        "duration_ms": 1.25,
+    }
+    return Entry(time_ms=time_ms, phase=phase, action_id=action_id, **{**known, **more})  # type: ignore[arg-type]
