@@ -98,6 +98,18 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "5", "Within one life of the daemon a name never comes to drive another instrument."
         ),
         "clients.python-sdk-1": Promise("3", "The official Python SDK's client 1.x works."),
+        "tools.annotations": Promise("5", "Annotations: always all four, by danger and query."),
+        "requires-sweep.every-road": Promise(
+            "12", "requires_sweep is refused by any road but start_sweep."
+        ),
+        "store.broken-refuses-writes-only": Promise(
+            "8", "Database broken: writes are refused, safe commands and reads go on."
+        ),
+        "auth.tool-before-lookup": Promise("9", "Tool and scope before anything is looked up."),
+        "direct.bounded-by-owner": Promise("9", "An owner may bound the direct route."),
+        "raw.owner-limits-hold": Promise(
+            "5", "The owner's limits hold on every road, raw SCPI included."
+        ),
         # 8: the command line
         "cli.no-engine": Promise("8", "A CLI verb without an engine says so and exits with 69."),
         "cli.light": Promise("8", "A CLI verb loads neither the VISA nor the tool floors."),

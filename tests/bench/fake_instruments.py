@@ -1,0 +1,156 @@
+"""Instruments without lines: they record the conversations that they are asked to hold.
+
+``FakeInstrument.converse`` drives the conversation itself, at once, and answers every question from
+``answers``, so that what would be sent can be read from ``sent``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edged.errors import ErrorCode, NotFound
+from edged.instruments.conversation import Ask, AskBlock, Pause, Send
+from edged.instruments.mailbox import Priority
+from edged.profiles.bench import UnitRules
+from edged.profiles.loader import parse_profile
+from edged.profiles.match import Identity
+from edged.profiles.model import Connection, Profile
+
+PROFILE = """
+format: 1
+profile_key: toy_supply
+version: 1
+manufacturer: Toy
+model: S1
+instrument_class: power_supply
+source: made for tests
+match: {idn: 'toy,s1\\b', examples: ["TOY,S1,0001,1.0"]}
+connection: {errors: {query: "SYST:ERR?", kind: queue}}
+abort: [":OUTP OFF"]
+commands:
+  set_voltage:
+    description: Set the voltage.
+    scpi: ":VOLT {voltage:.3f}"
+    essential: true
+    parameters:
+      channel: {type: int, min: 1, max: 2, default: 1}
+      voltage: {type: float, min: 0, max: 30, unit: V, by: {channel: {2: {max: 5}}}}
+    checks: ["voltage * channel <= 40"]
+    verify: {query: ":VOLT?", parameter: voltage, tolerance: 0.01}
+  ramp_voltage:
+    scpi: ":HV {voltage:.1f}"
+    requires_sweep: true
+    parameters: {voltage: {type: float, min: 0, max: 1000, unit: V}}
+    sweep: {parameter: voltage, setpoint: ":HV?", abort: [":HV 0"]}
+  measure: {scpi: ":MEAS?", is_query: true, returns: {type: float, unit: V}}
+  arm_and_read: {scpi: ":MEAS:ON?", is_query: true, is_dangerous: true, returns: {type: float}}
+  output_on: {scpi: ":OUTP ON", is_dangerous: true}
+  output_off: {scpi: ":OUTP OFF", is_safe: true}
+sequences:
+  point:
+    parameters: {voltage: {type: float, min: 0, max: 30, unit: V}}
+    steps:
+      - {command: set_voltage, parameters: {voltage: "{voltage}"}}
+      - {command: output_on}
+      - {command: measure, as: v}
+    finally: [{command: output_off}]
+    result: {voltage: "{v}"}
+"""
+
+
+def toy_profile(text: str = PROFILE) -> Profile:
+    return parse_profile(text, str(Path("toy.yaml")))
+
+
+@dataclass(slots=True)
+class FakeInstrument:
+    id: str
+    profile: Profile | None
+    rules: UnitRules = field(default_factory=UnitRules)
+    alias: str = ""
+    location: str = ""
+    serial: str = "0001"
+    is_connected: bool = True
+    is_offered: bool = True
+    answers: dict[str, str] = field(default_factory=dict)
+    failing: Exception | None = None
+    sent: list[str] = field(default_factory=list)
+    priorities: list[Priority] = field(default_factory=list)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(manufacturer="Toy", model="S1", serial=self.serial, firmware="1.0")
+
+    @property
+    def instrument_class(self) -> str:
+        return self.profile.instrument_class if self.profile else ""
+
+    @property
+    def connection(self) -> Connection:
+        return self.profile.connection if self.profile else Connection()
+
+    def summary(self) -> dict[str, Any]:
+        return {"id": self.id, "alias": self.alias, "model": "S1", "is_connected": True}
+
+    async def converse(
+        self,
+        make: Callable[[], Any],
+        *,
+        priority: Priority = Priority.COMMAND,
+        timeout_s: float,
+        name: str,
+    ) -> Any:
+        assert timeout_s > 0
+        self.priorities.append(priority)
+        if self.failing is not None:
+            raise self.failing
+        conversation, answer = make(), None
+        try:
+            while True:
+                answer = self._answer(conversation.send(answer))
+        except StopIteration as end:
+            return end.value
+
+    def _answer(self, step: Any) -> Any:
+        match step:
+            case Send(text=text):
+                self.sent.append(text)
+                return None
+            case Ask(text=text):
+                self.sent.append(text)
+                if text == "SYST:ERR?":
+                    return '0,"No error"'
+                return self.answers.get(text, "0")
+            case AskBlock(text=text):
+                self.sent.append(text)
+                return b"#15hello"
+            case Pause():
+                return None
+        raise AssertionError(step)
+
+
+class FakePool:
+    def __init__(self, *instruments: FakeInstrument) -> None:
+        self.instruments = list(instruments)
+        self.listeners: list[Callable[[Any], None]] = []
+
+    def all(self) -> tuple[FakeInstrument, ...]:
+        return tuple(self.instruments)
+
+    def get(self, name: str) -> FakeInstrument:
+        for instrument in self.instruments:
+            if name in (instrument.id, instrument.alias):
+                return instrument
+        raise NotFound(f"There is no instrument {name!r}.", code=ErrorCode.UNKNOWN_INSTRUMENT)
+
+    def subscribe(self, callback: Callable[[Any], None]) -> Callable[[], None]:
+        self.listeners.append(callback)
+        return lambda: self.listeners.remove(callback)
+
+    def change(self, *instruments: FakeInstrument) -> None:
+        self.instruments = list(instruments)
+        for listener in tuple(self.listeners):
+            listener(None)

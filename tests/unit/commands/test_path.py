@@ -1,0 +1,392 @@
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from edged.actions.action import Action, Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.caller import Caller, Claims, Route
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.auth.permissions import Grant, Permissions
+from edged.commands.catalog import Catalog
+from edged.commands.executors import Executors, failure_shape
+from edged.commands.holds import hold_denied, hold_unswept
+from edged.commands.path import CommandPath
+from edged.commands.resolve import Resolver
+from edged.commands.target import Target
+from edged.config_keys import RawScpi
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
+from edged.instruments.mailbox import Priority
+from edged.profiles.bench import UnitRules, parse_bench
+from edged.profiles.loader import ProfileLibrary
+from edged.profiles.tighten import tighten
+from edged.work.sequences import SequenceBook
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.promises import promise
+
+DIRECT = Caller(route=Route.DIRECT)
+
+
+class Recorded:
+    """A record that remembers, and can be made to refuse intents."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, str]] = []
+        self.is_broken = False
+
+    async def intend(self, action: Action, target: Target) -> None:
+        if self.is_broken:
+            raise Failed("The disk is full.", code=ErrorCode.STORE_FAILED)
+        self.rows.append(("intent", action.tool, " ".join(target.lines)))
+
+    def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
+        self.rows.append(("end", action.tool, outcome.status.value))
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        self.rows.append(("refused", tool, error.code.value))
+
+
+class House:
+    """The command path over fake instruments."""
+
+    def __init__(
+        self, clock: DrivenClock, *, raw: RawScpi = RawScpi.ALL, grant: Grant | None = None
+    ) -> None:
+        self.supply = FakeInstrument(id="S::1", profile=toy_profile(), alias="psu1")
+        self.record = Recorded()
+        self.ids = itertools.count()
+        pool, catalog = FakePool(self.supply), Catalog()
+        self.book = SequenceBook(
+            perform=lambda action: self.path.perform(action),
+            precheck=lambda action: self.path.precheck(action),
+            new_id=lambda: f"n{next(self.ids)}",
+            clock=clock,
+        )
+        rooms = Executors(
+            pool=pool,  # type: ignore[arg-type]
+            discovery=None,  # type: ignore[arg-type]
+            catalog=catalog,
+            sequences=self.book,
+            profiles=dict,
+            status=dict,
+            clock=clock,
+        )
+        self.path = CommandPath(
+            permissions=Permissions(grant) if grant else Permissions(),
+            resolver=Resolver(pool=pool, catalog=catalog, raw_scpi=raw),  # type: ignore[arg-type]
+            holds=(hold_denied, hold_unswept),
+            record=self.record,
+            executors=rooms.table(),
+            failure_shape=failure_shape,
+            clock=clock,
+        )
+
+    async def command(
+        self, name: str, *, caller: Caller = DIRECT, purpose: Purpose = Purpose.CALL, **given: Any
+    ) -> Outcome:
+        return await self.path.perform(
+            RunCommand(
+                tool="execute_command",
+                scope=name,
+                caller=caller,
+                action_id="a",
+                instrument_id="psu1",
+                command_name=name,
+                parameters=given,
+                purpose=purpose,
+            )
+        )
+
+    async def scpi(self, line: str, *, caller: Caller = DIRECT) -> Outcome:
+        return await self.path.perform(
+            SendScpi(
+                tool="send_scpi", caller=caller, action_id="a", instrument_id="psu1", scpi=line
+            )
+        )
+
+    async def sequence(self, *, caller: Caller = DIRECT, **given: Any) -> Outcome:
+        return await self.path.perform(
+            RunSequence(
+                tool="execute_sequence",
+                scope="point",
+                caller=caller,
+                action_id="a",
+                instrument_id="psu1",
+                sequence_name="point",
+                parameters=given,
+            )
+        )
+
+
+@pytest.fixture
+def house(driven_clock: DrivenClock) -> House:
+    return House(driven_clock)
+
+
+def relay(*tools: str, danger: bool) -> Caller:
+    claims = Claims(
+        iss="i",
+        aud="edge:e",
+        sub="user:u",
+        exp=1,
+        iat=0,
+        edge_id="e",
+        tools_allow=frozenset(tools),
+        danger_allow=danger,
+    )
+    return Caller(route=Route.RELAY, claims=claims)
+
+
+async def test_a_setter_is_sent_checked_verified_and_told(house: House) -> None:
+    house.supply.answers[":VOLT?"] = "5.000"
+    outcome = await house.command("set_voltage", voltage=5)
+    assert outcome.status is OutcomeStatus.OK
+    assert outcome.data["data"] == {"set": {"channel": 1, "voltage": 5}, "readback": 5.0}
+    assert house.supply.sent == [":VOLT 5.000", "SYST:ERR?", ":VOLT?"]
+    assert house.record.rows == [
+        ("intent", "execute_command", ":VOLT 5.000"),
+        ("end", "execute_command", "ok"),
+    ]
+
+
+async def test_a_verify_that_misses_is_an_instrument_failure_in_the_tools_shape(
+    house: House,
+) -> None:
+    house.supply.answers[":VOLT?"] = "3.3"
+    outcome = await house.command("set_voltage", voltage=5)
+    assert outcome.status is OutcomeStatus.FAILED
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.VERIFY_FAILED
+    assert outcome.data["success"] is False
+    assert outcome.data["data"] is None
+    assert outcome.data["error"]["sent"]
+
+
+async def test_a_query_returns_its_value_and_unit_and_leaves_no_intent(house: House) -> None:
+    house.supply.answers[":MEAS?"] = "1.25"
+    outcome = await house.command("measure")
+    assert (outcome.data["data"], outcome.data["unit"]) == (1.25, "V")
+    assert [row[0] for row in house.record.rows] == ["end"]
+
+
+async def test_a_dangerous_query_has_its_intent_recorded(house: House) -> None:
+    await house.command("arm_and_read")
+    assert house.record.rows[0][0] == "intent"
+
+
+@promise("limits.nothing-sent")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"voltage": 31},
+        {"voltage": float("nan")},
+        {"voltage": True},
+        {"channel": 2, "voltage": 6},
+        {"voltage": 5, "volts": 1},
+        {},
+    ],
+)
+async def test_what_fails_validation_sends_nothing_and_is_recorded_as_refused(
+    house: House, given: dict[str, Any]
+) -> None:
+    outcome = await house.command("set_voltage", **given)
+    assert outcome.status is OutcomeStatus.REFUSED
+    assert isinstance(outcome.error, Invalid)
+    assert house.supply.sent == []
+    assert house.record.rows == [("end", "execute_command", "refused")]
+
+
+async def test_a_limit_that_depends_on_another_parameter_holds(house: House) -> None:
+    house.supply.answers[":VOLT?"] = "5"
+    assert (await house.command("set_voltage", channel=2, voltage=5)).error is None
+    refused = await house.command("set_voltage", channel=2, voltage=5.5)
+    assert refused.error is not None
+    assert "5" in refused.error.message
+
+
+@promise("requires-sweep.every-road")
+async def test_a_requires_sweep_command_is_refused_by_every_road(house: House) -> None:
+    for purpose in (Purpose.CALL, Purpose.SEQUENCE_STEP, Purpose.STREAM_POINT, Purpose.MEASURE):
+        outcome = await house.command("ramp_voltage", purpose=purpose, voltage=10)
+        assert outcome.error is not None
+        assert outcome.error.code is ErrorCode.REQUIRES_SWEEP
+        assert "start_sweep" in outcome.error.remedy
+    for line in (":HV 10", "hv 10", " :HV\t10.0", "*CLS;:HV 500", ":VOLT 1;:HV 5"):
+        outcome = await house.scpi(line)
+        assert outcome.error is not None, line
+        assert outcome.error.code is ErrorCode.REQUIRES_SWEEP, line
+    assert house.supply.sent == []
+
+
+async def test_what_the_caller_expects_must_agree_with_the_profile(house: House) -> None:
+    outcome = await house.path.perform(
+        RunCommand(
+            tool="execute_command",
+            scope="measure",
+            caller=DIRECT,
+            action_id="a",
+            instrument_id="psu1",
+            command_name="measure",
+            expects_query=False,
+        )
+    )
+    assert isinstance(outcome.error, Invalid)
+    assert "is_query" in outcome.error.message
+
+
+async def test_an_unknown_command_names_the_nearest(house: House) -> None:
+    outcome = await house.command("set_voltige")
+    assert outcome.error is not None
+    assert "set_voltage" in outcome.error.remedy
+
+
+@promise("store.broken-refuses-writes-only")
+async def test_without_a_record_writes_are_refused_and_safe_commands_and_reads_go_on(
+    house: House,
+) -> None:
+    house.record.is_broken = True
+    refused = await house.command("set_voltage", voltage=1)
+    assert refused.error is not None
+    assert refused.error.code is ErrorCode.STORE_FAILED
+    assert house.supply.sent == []
+    assert (await house.command("output_off")).status is OutcomeStatus.OK
+    assert (await house.command("measure")).status is OutcomeStatus.OK
+
+
+async def test_safe_commands_and_finally_steps_go_first_in_the_mailbox(house: House) -> None:
+    await house.command("output_off")
+    await house.command("measure", purpose=Purpose.STREAM_POINT)
+    await house.command("measure")
+    assert house.supply.priorities == [Priority.SAFE, Priority.MEASURE, Priority.COMMAND]
+
+
+@promise("auth.tool-before-lookup")
+async def test_a_refused_tool_is_judged_before_anything_is_looked_up(house: House) -> None:
+    outcome = await house.command("no_such_command", caller=relay("get_status", danger=True))
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.NOT_ALLOWED
+
+
+async def test_danger_is_judged_on_commands_sequences_and_raw_scpi(house: House) -> None:
+    caller = relay("execute_command", "execute_sequence", "send_scpi", danger=False)
+    for outcome in (
+        await house.command("output_on", caller=caller),
+        await house.sequence(caller=caller, voltage=1),
+        await house.scpi("*IDN?", caller=caller),
+    ):
+        assert outcome.error is not None
+        assert outcome.error.code is ErrorCode.DANGEROUS
+    assert house.supply.sent == []
+    allowed = await house.command("measure", caller=caller)
+    assert allowed.status is OutcomeStatus.OK
+
+
+async def test_a_token_for_one_sequence_is_enough_for_its_steps(house: House) -> None:
+    house.supply.answers[":VOLT?"] = "1"
+    outcome = await house.sequence(caller=relay("execute_sequence:point", danger=True), voltage=1)
+    assert outcome.status is OutcomeStatus.OK
+    assert outcome.data["steps_executed"] == 4
+    assert ":OUTP OFF" in house.supply.sent
+
+
+@promise("direct.bounded-by-owner")
+async def test_the_owner_can_bound_the_direct_route(driven_clock: DrivenClock) -> None:
+    house = House(driven_clock, grant=Grant(tools=frozenset({"execute_command"}), danger=False))
+    assert (await house.command("measure")).status is OutcomeStatus.OK
+    for outcome in (await house.command("output_on"), await house.scpi("*IDN?")):
+        assert outcome.status is OutcomeStatus.REFUSED
+
+
+async def test_a_sequence_whose_step_would_be_refused_sends_nothing(house: House) -> None:
+    house.supply.rules = UnitRules(deny=frozenset({"output_on"}))
+    outcome = await house.sequence(voltage=1)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.DENIED_BY_OWNER
+    assert house.supply.sent == []
+
+
+async def test_a_line_end_or_control_character_never_gets_into_raw_scpi(house: House) -> None:
+    for line in ("*IDN?\n:OUTP ON", "*IDN?\r", "\x00", "", "   ", "é", "x" * 5000):
+        outcome = await house.scpi(line)
+        assert isinstance(outcome.error, Invalid), line
+    assert house.supply.sent == []
+
+
+@promise("raw.owner-limits-hold")
+@pytest.mark.parametrize(
+    "line",
+    [
+        ":VOLT 20",
+        "VOLT 20",
+        "volt 20",
+        "VOLTAGE 20",
+        ":volt   20.0",
+        ":VOLT\t2.0E1",
+        ":VOLT 20V",
+        ":VOLT MAX",
+        "*CLS;:VOLT 20",
+        ":OUTP OFF;:VOLT 20",
+        ":VOLT:LEV 20",
+        ":VOLT 1;:VOLT 20",
+        ":NEW:HEADER 3",
+    ],
+)
+async def test_raw_scpi_is_no_road_round_the_owners_limits(house: House, line: str) -> None:
+    text = "format: 1\n'0001': {limits: {set_voltage: {voltage: {max: 10}}}}\n"
+    library = ProfileLibrary(profiles={"toy_supply": toy_profile()})
+    rules = parse_bench(text, "bench.yaml", library).rules_for("0001")
+    house.supply.rules = rules
+    house.supply.profile = tighten(toy_profile(), rules)
+    outcome = await house.scpi(line)
+    assert outcome.status is OutcomeStatus.REFUSED, line
+    assert house.supply.sent == []
+    assert (await house.scpi(":VOLT 4")).status is OutcomeStatus.OK
+    assert (await house.scpi("*IDN?")).status is OutcomeStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("mode", "line", "passes"),
+    [
+        (RawScpi.ALL, ":ANY:THING 1", True),
+        (RawScpi.KNOWN, ":ANY:THING 1", False),
+        (RawScpi.KNOWN, ":VOLT 1", True),
+        (RawScpi.KNOWN, ":VOLT 31", False),
+        (RawScpi.QUERIES, ":VOLT 1", False),
+        (RawScpi.QUERIES, ":ANY:THING?", True),
+        (RawScpi.OFF, "*IDN?", False),
+    ],
+)
+async def test_raw_scpi_is_narrowed_by_configuration(
+    driven_clock: DrivenClock, mode: RawScpi, line: str, passes: bool
+) -> None:
+    outcome = await House(driven_clock, raw=mode).scpi(line)
+    assert (outcome.status is OutcomeStatus.OK) is passes
+
+
+async def test_an_instrument_failure_tells_what_had_been_sent(house: House) -> None:
+    house.supply.failing = Failed("No answer.", code=ErrorCode.TIMEOUT, sent=(":VOLT 1.000",))
+    outcome = await house.command("set_voltage", voltage=1)
+    assert outcome.data["error"] == {"message": "No answer.", "remedy": "", "sent": [":VOLT 1.000"]}
+    assert outcome.data["scpi_command"] == ":VOLT 1.000"
+    raw = await house.scpi("*IDN?")
+    assert raw.data["response"] is None
+    assert "No answer." in raw.data["error"]
+
+
+async def test_a_bug_is_a_fault_with_an_id_and_takes_nobody_along(house: House) -> None:
+    house.supply.failing = ZeroDivisionError("ours")
+    outcome = await house.command("measure")
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.INTERNAL
+    assert outcome.error.data["fault_id"] == "a"
+    assert "ours" not in str(outcome.error)
+
+
+async def test_a_caller_that_goes_away_is_recorded(house: House) -> None:
+    task = asyncio.create_task(house.sequence(voltage=1))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert house.record.rows[-1] == ("end", "execute_sequence", "failed")

@@ -1,0 +1,163 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.commands.catalog import Catalog
+from edged.errors import ErrorCode, NotFound
+from edged.profiles.bench import UnitRules
+from edged.tools.registry import ToolRegistry
+from edged.tools.static import static_tools
+from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.promises import promise
+
+TOY = toy_profile()
+FIRST = "TCPIP::192.168.1.10::5025::SOCKET"
+SECOND = "TCPIP::192.168.1.11::5025::SOCKET"
+
+
+def supply(address: str = FIRST, **more: object) -> FakeInstrument:
+    return FakeInstrument(id=address, profile=TOY, **more)  # type: ignore[arg-type]
+
+
+def registry_of(pool: FakePool, *, is_strict: bool = False) -> ToolRegistry:
+    return ToolRegistry(static=(), pool=pool, catalog=Catalog(), is_strict=is_strict)  # type: ignore[arg-type]
+
+
+def names(registry: ToolRegistry) -> set[str]:
+    return {tool.name for tool in registry.tools()}
+
+
+def test_one_instance_has_plain_names_for_commands_and_sequences() -> None:
+    registry = registry_of(FakePool(supply()))
+    assert "toy_supply__set_voltage" in names(registry)
+    assert "toy_supply__sequence__point" in names(registry)
+    assert len(names(registry)) == 7
+
+
+def test_a_second_instance_renames_the_first_with_one_change() -> None:
+    pool = FakePool(supply())
+    registry = registry_of(pool)
+    changes: list[int] = []
+    registry.subscribe(lambda: changes.append(registry.generation))
+    pool.change(supply(), supply(SECOND))
+    assert changes == [1]
+    assert "toy_supply__set_voltage" not in names(registry)
+    assert len(names(registry)) == 14
+    with pytest.raises(NotFound) as renamed:
+        registry.find("toy_supply__set_voltage")
+    assert renamed.value.code is ErrorCode.RENAMED_TOOL
+    now = registry.find(renamed.value.data["renamed_to"])
+    assert now.instrument_id == FIRST
+    assert now.plain_name == "toy_supply__set_voltage"
+
+
+@promise("names.never-retarget")
+def test_suffixes_stay_after_the_second_has_left_and_a_third_never_takes_a_name() -> None:
+    pool = FakePool(supply())
+    registry = registry_of(pool)
+    pool.change(supply(), supply(SECOND))
+    before = {tool.name: tool.instrument_id for tool in registry.tools()}
+    pool.change(supply())
+    assert "toy_supply__set_voltage" not in names(registry)
+    pool.change(supply(), supply("TCPIP::192.168.1.12::5025::SOCKET"))
+    for tool in registry.tools():
+        assert before.get(tool.name, tool.instrument_id) == tool.instrument_id
+
+
+@given(
+    st.lists(
+        st.sets(st.sampled_from([FIRST, SECOND, "USB0::1::2::A1::0::INSTR"]), max_size=3),
+        max_size=8,
+    )
+)
+def test_no_name_ever_means_two_instruments_in_any_order_of_coming_and_going(
+    benches: list[set[str]],
+) -> None:
+    pool = FakePool()
+    registry = registry_of(pool)
+    meaning: dict[str, str] = {}
+    for present in benches:
+        pool.change(*(supply(address) for address in sorted(present)))
+        for tool in registry.tools():
+            assert meaning.setdefault(tool.name, tool.instrument_id) == tool.instrument_id
+            assert tool.instrument_id in present
+
+
+def test_a_name_whose_instrument_is_gone_says_so() -> None:
+    pool = FakePool(supply())
+    registry = registry_of(pool)
+    pool.change()
+    with pytest.raises(NotFound, match="not connected") as gone:
+        registry.find("toy_supply__measure")
+    assert gone.value.code is ErrorCode.UNKNOWN_TOOL
+
+
+def test_nothing_is_published_when_nothing_changed() -> None:
+    pool = FakePool(supply())
+    registry = registry_of(pool)
+    changes: list[int] = []
+    registry.subscribe(lambda: changes.append(1))
+    pool.change(*pool.instruments)
+    assert changes == []
+
+
+def test_strict_names_have_no_dot_and_both_spellings_are_taken() -> None:
+    pool = FakePool(supply("a.b::SOCKET.1"), supply("a.b::SOCKET.2"))
+    registry = registry_of(pool, is_strict=True)
+    assert not any("." in name for name in names(registry))
+    plain = registry_of(pool)
+    for tool in plain.tools():
+        assert registry.find(tool.name).instrument_id == tool.instrument_id
+    for tool in registry.tools():
+        assert plain.find(tool.name).instrument_id == tool.instrument_id
+
+
+def test_the_owner_decides_what_is_exposed_and_what_is_denied() -> None:
+    essential = registry_of(FakePool(supply(rules=UnitRules(expose=("essential",)))))
+    assert names(essential) == {"toy_supply__set_voltage"}
+    none = registry_of(FakePool(supply(rules=UnitRules(expose=("none",)))))
+    assert names(none) == set()
+    some = registry_of(FakePool(supply(rules=UnitRules(expose=("output_*",)))))
+    assert names(some) == {"toy_supply__output_on", "toy_supply__output_off"}
+    denied = registry_of(FakePool(supply(rules=UnitRules(deny=frozenset({"output_on"})))))
+    assert "toy_supply__output_on" not in names(denied)
+
+
+def test_descriptions_carry_alias_location_and_serial_number() -> None:
+    registry = registry_of(FakePool(supply(alias="psu1", location="rack 2")))
+    text = registry.find("toy_supply__measure").description
+    for word in ("psu1", "rack 2", "0001", "V"):
+        assert word in text
+
+
+@promise("tools.annotations")
+def test_hints_follow_danger_and_queries() -> None:
+    registry = registry_of(FakePool(supply()))
+
+    def hints(name: str) -> tuple[bool, bool]:
+        found = registry.find(f"toy_supply__{name}").annotations
+        return found.read_only, found.destructive
+
+    assert hints("measure") == (True, False)
+    assert hints("set_voltage") == (False, False)
+    assert hints("output_on") == (False, True)
+    assert hints("arm_and_read") == (False, True)
+    assert hints("sequence__point") == (False, True)
+
+
+def test_a_requires_sweep_command_points_to_start_sweep() -> None:
+    tool = registry_of(FakePool(supply())).find("toy_supply__ramp_voltage")
+    assert "start_sweep" in tool.description
+
+
+@promise("tools.annotations")
+def test_static_tools_carry_the_hints_of_the_specification() -> None:
+    hints = {tool.name: tool.annotations for tool in static_tools()}
+    for name in ("execute_command", "execute_sequence", "send_scpi"):
+        assert hints[name].destructive is True
+    assert (hints["scan_instruments"].destructive, hints["scan_instruments"].read_only) == (
+        False,
+        False,
+    )
+    for name in ("list_instruments", "get_capabilities", "list_profiles", "get_status"):
+        assert hints[name].read_only is True
