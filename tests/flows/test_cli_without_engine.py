@@ -83,6 +83,22 @@ def test_without_an_engine_a_verb_says_so_and_ends_with_69(
     assert "Traceback" not in done.stderr
 
 
+@promise("platform.macos-refused")
+@pytest.mark.parametrize("verb", ["engine", "status", "config"])
+def test_on_macos_every_verb_says_so_and_ends_with_69(verb: str) -> None:
+    script = (
+        "import sys\n"
+        "from edged.cli.main import main\n"
+        "sys.platform = 'darwin'\n"
+        f"sys.exit(main([{verb!r}]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 69
+    assert done.stderr.startswith("edged: edged does not run on macOS.")
+
+
 def test_an_error_is_json_where_json_is_wanted(tmp_path: Path) -> None:
     done = edged("status", "--json", "--state-dir", str(tmp_path))
     assert json.loads(done.stdout)["error"]["code"] == "no_engine"
