@@ -186,8 +186,9 @@ def port_holder(port: int) -> str:
 
     try:
         for connection in psutil.net_connections(kind="tcp"):
-            is_it = connection.status == psutil.CONN_LISTEN and connection.laddr[1] == port
-            if is_it and connection.pid:
+            if connection.status != psutil.CONN_LISTEN or not connection.laddr:
+                continue
+            if connection.laddr.port == port and connection.pid:
                 return f"{psutil.Process(connection.pid).name()} (PID {connection.pid})"
     except (psutil.Error, OSError):
         return ""

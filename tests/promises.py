@@ -77,7 +77,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "rpc.token-never-gates-mcp": Promise("2", "INBOUND_AUTH_TOKEN never gates MCP."),
         "engine.one-a-state-directory": Promise("2", "A second engine there: exit 69 and the PID."),
         "engine.sigterm": Promise("13", "SIGTERM: exit within 5 s."),
-        "tools.static-present": Promise("4", "Static tools are always there, described and hinted."),
+        "tools.static-present": Promise(
+            "4", "Static tools are always there, described and hinted."
+        ),
         "tools.cached-state-touches-nothing": Promise(
             "4", "list_instruments and get_capabilities touch no hardware."
         ),

@@ -41,7 +41,8 @@ def stop_requested() -> Iterator[asyncio.Event]:
 def _signals() -> tuple[signal.Signals, ...]:
     if sys.platform == "win32":
         return (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
-    return (signal.SIGTERM, signal.SIGINT)
+    else:  # noqa: RET505 (mypy follows the platform in an else, and not after an if)
+        return (signal.SIGTERM, signal.SIGINT)
 
 
 def _hand_over(

@@ -238,7 +238,7 @@ class CompletionKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """``complete``: nothing, ``*OPC?``, or a query polled until an expression on ``value`` holds."""
+    """``complete``: nothing, ``*OPC?``, or a query polled until ``until`` holds for its value."""
 
     kind: CompletionKind = CompletionKind.NONE
     query: str = ""

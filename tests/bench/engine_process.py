@@ -1,7 +1,7 @@
 """A real engine in a process of its own, on a simulated bench, for tests.
 
-``running_engine`` waits until engine.json tells the ports. The process is always gone when the context
-ends; what it wrote to standard error stays in ``engine.log``.
+``running_engine`` waits until engine.json tells the ports. The process is always gone when the
+context ends; what it wrote to standard error stays in ``engine.log``.
 """
 
 from __future__ import annotations
