@@ -52,6 +52,8 @@ NOT_ITS_FAULT: Final = frozenset(
 # and "syntax error" that some makers send instead. Not -114: it speaks of the suffix (a channel).
 UNDEFINED_CODES: Final = frozenset({-100, -102, -110, -111, -112, -113})
 ERROR_NUMBER: Final = re.compile(r"\s*\"?([+-]?\d{1,6})\b")
+# What ``profiles.instrument_errors`` makes of the bit for command errors in ``*ESR?``.
+ESR_COMMAND_ERROR: Final = re.compile(r"command error\b.*\(ESR \d+\)")
 
 
 class AuditRecord:
@@ -210,6 +212,10 @@ def _is_undefined(error: EdgedError | None) -> bool:
     """True if the instrument itself said that it does not know the command."""
     if error is None or error.code is not ErrorCode.INSTRUMENT_ERROR:
         return False
-    texts = error.data.get("errors", ())
-    numbers = (ERROR_NUMBER.match(str(text)) for text in texts)
-    return any(found and int(found.group(1)) in UNDEFINED_CODES for found in numbers)
+    return any(_says_undefined(str(text)) for text in error.data.get("errors", ()))
+
+
+def _says_undefined(text: str) -> bool:
+    if (found := ERROR_NUMBER.match(text)) is not None:
+        return int(found.group(1)) in UNDEFINED_CODES
+    return ESR_COMMAND_ERROR.search(text) is not None

@@ -136,7 +136,7 @@ async def test_a_newer_database_is_refused_with_a_sentence(tmp_path: Path) -> No
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     database = Database(path=path, clock=SystemClock())
-    with pytest.raises(Failed, match="schema version 99.*newer edged") as refused:
+    with pytest.raises(Failed, match=r"schema version 99.*newer edged") as refused:
         await database.start()
     assert refused.value.code is ErrorCode.STORE_FAILED
     assert not any(name.startswith("edged-store") for name in _threads())

@@ -54,9 +54,14 @@ async def test_on_a_full_disk_a_lockout_is_in_force_and_written_when_it_heals(
     store: StoreBench,
 ) -> None:
     await store.fill_the_disk()
-    with pytest.raises(Failed, match="the disk is full"):
-        for number in range(500):
+    refused = ""
+    for number in range(500):
+        try:
             await lock(store, f"{ADDRESS}{number}" + "x" * 900, unit="")
+        except Failed as failure:
+            refused = failure.message
+            break
+    assert "the disk is full" in refused
     last = store.lockouts.all()[-1].instrument_id
     assert store.lockouts.find(last) is not None
     store.free_the_disk()

@@ -1,0 +1,248 @@
+"""The record that is the audit, under the real command path and on a real database."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.actions.action import Purpose, RunCommand, SendScpi
+from edged.actions.caller import Caller, Route
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.auth.permissions import Permissions
+from edged.commands.audit_record import AuditRecord, unit_of_instrument
+from edged.commands.catalog import Catalog
+from edged.commands.executors import Executors, failure_shape
+from edged.commands.path import CommandPath
+from edged.commands.resolve import Resolver
+from edged.config_keys import RawScpi
+from edged.errors import ErrorCode, Failed, NotFound
+from edged.store.audit_queries import AuditFilter
+from edged.store.audit_row import AuditRow
+from edged.store.capability import Knowledge
+from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.bench.store_bench import StoreBench, running_store
+
+CALLER = Caller(route=Route.RPC, session_id="s-9", remote="10.0.0.7:99", subject="user:kim")
+
+
+class House:
+    def __init__(self, store: StoreBench) -> None:
+        self.store = store
+        self.supply = FakeInstrument(id="S::1", profile=toy_profile(), alias="psu1")
+        self.record = AuditRecord(
+            audit=store.audit, capability=store.capability, clock=store.clock
+        )
+        self.ids = itertools.count()
+        pool, catalog = FakePool(self.supply), Catalog()
+        rooms = Executors(
+            pool=pool,  # type: ignore[arg-type]
+            discovery=None,  # type: ignore[arg-type]
+            catalog=catalog,
+            sequences=None,  # type: ignore[arg-type]
+            profiles=dict,
+            status=dict,
+            clock=store.clock,
+        )
+        self.path = CommandPath(
+            permissions=Permissions(),
+            resolver=Resolver(pool=pool, catalog=catalog, raw_scpi=RawScpi.ALL),  # type: ignore[arg-type]
+            holds=(),
+            record=self.record,
+            executors=rooms.table(),
+            failure_shape=failure_shape,
+            clock=store.clock,
+        )
+
+    async def command(
+        self, name: str, *, purpose: Purpose = Purpose.CALL, parent_id: str = "", **given: Any
+    ) -> Outcome:
+        return await self.path.perform(
+            RunCommand(
+                tool="execute_command",
+                scope=name,
+                caller=CALLER,
+                action_id=f"a{next(self.ids)}",
+                parent_id=parent_id,
+                instrument_id="psu1",
+                command_name=name,
+                arguments={"instrument_id": "psu1", "command_name": name, "parameters": given},
+                parameters=given,
+                purpose=purpose,
+            )
+        )
+
+    async def rows(self) -> list[AuditRow]:
+        rows = await self.store.audit.list(AuditFilter(), limit=10_000)
+        return [row for row in rows if row.phase != "event"]
+
+    async def phases(self) -> list[tuple[str, str]]:
+        return [(row.phase, row.command or row.tool) for row in await self.rows()]
+
+    def known(self, command: str) -> Knowledge:
+        return self.store.capability.of(unit_of_instrument(self.supply))[command]  # type: ignore[arg-type]
+
+    async def fill_the_disk(self) -> None:
+        """Until there is not even room for a small row."""
+        await self.store.fill_the_disk()
+        for _ in range(300):
+            if (await self.command("output_on")).status is OutcomeStatus.FAILED:
+                return
+        raise AssertionError("the disk never was full")
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with running_store(tmp_path / "edged.db") as store:
+        yield House(store)
+
+
+async def test_a_write_leaves_its_intent_and_its_end(house: House) -> None:
+    house.supply.answers[":VOLT?"] = "3.3"
+    await house.command("set_voltage", voltage=3.3)
+    intent, end = await house.rows()
+    assert (intent.phase, end.phase) == ("intent", "end")
+    assert intent.action_id == end.action_id == "a0"
+    assert intent.scpi == ":VOLT 3.300"
+    assert end.scpi.startswith(":VOLT 3.300")
+    assert end.outcome == "ok"
+    assert end.to_json()["parameters"]["parameters"] == {"voltage": 3.3}
+    assert (end.instrument, end.command, end.scope) == ("S::1", "set_voltage", "set_voltage")
+    assert (end.route, end.session, end.remote, end.subject) == (
+        "rpc",
+        "s-9",
+        "10.0.0.7:99",
+        "user:kim",
+    )
+
+
+async def test_a_read_leaves_one_row(house: House) -> None:
+    house.supply.answers[":MEAS?"] = "1.5"
+    await house.command("measure")
+    assert await house.phases() == [("end", "measure")]
+
+
+async def test_what_was_refused_leaves_a_row_with_the_reason(house: House) -> None:
+    await house.command("set_voltage", voltage=61)
+    (row,) = await house.rows()
+    assert (row.phase, row.outcome, row.code) == ("refusal", "refused", "bad_arguments")
+    assert "61" in row.error
+    assert row.instrument == "psu1"
+
+
+async def test_an_attempt_without_an_action_leaves_a_row(house: House) -> None:
+    error = NotFound("There is no tool frobnicate.", code=ErrorCode.UNKNOWN_TOOL)
+    house.record.refuse(CALLER, "frobnicate", error)
+    (row,) = await house.rows()
+    assert (row.phase, row.tool, row.code) == ("refusal", "frobnicate", "unknown_tool")
+    assert row.remote == "10.0.0.7:99"
+
+
+async def test_a_nested_action_names_its_parent(house: House) -> None:
+    house.supply.answers[":MEAS?"] = "1.5"
+    await house.command("measure", parent_id="outer")
+    assert [row.parent_id for row in await house.rows()] == ["outer"]
+
+
+async def test_a_sweeps_step_leaves_its_end_only(house: House) -> None:
+    await house.command("ramp_voltage", purpose=Purpose.SWEEP_STEP, voltage=10)
+    assert await house.phases() == [("end", "ramp_voltage")]
+
+
+async def test_raw_scpi_is_in_its_row(house: House) -> None:
+    house.supply.answers["*IDN?"] = "TOY,S1,0001,1.0"
+    await house.path.perform(
+        SendScpi(
+            tool="send_scpi", caller=CALLER, action_id="a", instrument_id="psu1", scpi="*IDN?"
+        )
+    )
+    assert [(row.phase, row.scpi) for row in await house.rows()] == [
+        ("intent", "*IDN?"),
+        ("end", "*IDN?"),
+    ]
+
+
+async def test_what_was_sent_in_the_wrong_type_makes_a_row_all_the_same(house: House) -> None:
+    action = RunCommand(
+        tool="execute_command",
+        caller=CALLER,
+        action_id="a",
+        instrument_id=["psu1"],  # type: ignore[arg-type]
+        command_name={"x": 1},  # type: ignore[arg-type]
+        parameters=7,  # type: ignore[arg-type]
+    )
+    error = NotFound("No.", code=ErrorCode.UNKNOWN_INSTRUMENT)
+    house.record.conclude(action, None, Outcome(status=OutcomeStatus.REFUSED, error=error))
+    (row,) = await house.rows()
+    assert row.instrument == "['psu1']"
+
+
+async def test_outcomes_are_counted_for_the_instrument(house: House) -> None:
+    house.supply.answers[":MEAS?"] = "1.5"
+    for _ in range(3):
+        await house.command("measure")
+    house.supply.failing = Failed("It stayed silent.", code=ErrorCode.TIMEOUT)
+    await house.command("measure")
+    known = house.known("measure")
+    assert (known.calls, known.failures, known.last_error) == (4, 1, "It stayed silent.")
+
+
+async def test_refusals_and_what_was_not_its_fault_are_not_counted(house: House) -> None:
+    house.supply.answers[":MEAS?"] = "1.5"
+    await house.command("measure")
+    await house.command("measure", nonsense=1)
+    house.supply.failing = Failed("A stop came first.", code=ErrorCode.PREEMPTED)
+    await house.command("measure")
+    assert house.known("measure").calls == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "is_undefined"),
+    [
+        ('-113,"Undefined header"', True),
+        ("-100 Command error", True),
+        ("command error (ESR 32)", True),
+        ('-114,"Header suffix out of range"', False),
+        ('-222,"Data out of range"', False),
+        ("execution error (ESR 16)", False),
+        ("error 113", False),
+        ("what?", False),
+    ],
+)
+async def test_a_command_that_the_instrument_calls_undefined_is_known_as_such(
+    house: House, error: str, *, is_undefined: bool
+) -> None:
+    house.supply.failing = Failed(
+        "It complains.", code=ErrorCode.INSTRUMENT_ERROR, data={"errors": [error]}
+    )
+    await house.command("measure")
+    assert house.known("measure").is_undefined is is_undefined
+
+
+async def test_on_a_full_disk_writes_are_refused_and_safe_commands_and_reads_go_on(
+    house: House,
+) -> None:
+    await house.fill_the_disk()
+    house.supply.sent.clear()
+    house.supply.answers[":MEAS?"] = "1.5"
+    refused = await house.command("set_voltage", voltage=3)
+    assert house.supply.sent == []
+    assert refused.error is not None
+    assert refused.error.code is ErrorCode.STORE_FAILED
+    assert "the disk is full" in refused.error.message
+    assert (await house.command("measure")).status is OutcomeStatus.OK
+    assert (await house.command("output_off")).status is OutcomeStatus.OK
+    house.store.free_the_disk()
+    await house.store.healed()
+    assert (await house.command("output_on")).status is OutcomeStatus.OK
+    assert (await house.phases())[-5:] == [
+        ("end", "set_voltage"),
+        ("end", "measure"),
+        ("end", "output_off"),
+        ("intent", "output_on"),
+        ("end", "output_on"),
+    ]
+    assert (await house.store.audit.verify()).is_intact
