@@ -192,13 +192,16 @@ def _check_aliases(units: Mapping[str, UnitRules]) -> None:
 
 
 def _check_fits_one(rules: UnitRules, library: ProfileLibrary) -> None:
-    """Raises what is wrong with the entry for the profile that it is nearest to."""
-    best: list[Invalid] | None = None
+    """Raises what is wrong with the entry for the profile that it was most likely written for."""
+    best: tuple[tuple[int, int, int], list[Invalid]] | None = None
     for profile in library.profiles.values():
         problems = misfits(profile, rules)
         if not problems:
             return
-        if best is None or len(problems) < len(best):
-            best = problems
-    if best:
-        raise best[0]
+        everything = {*profile.commands, *profile.sequences}
+        near = sum("Did you mean" in problem.remedy for problem in problems)
+        rank = (len(rules.names - everything), -near, len(problems))
+        if best is None or rank < best[0]:
+            best = rank, problems
+    if best is not None:
+        raise best[1][0]

@@ -40,6 +40,12 @@ class UnitRules:
     raw_scpi: str | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Every command and sequence that the entry names."""
+        named = {*self.limits, *self.deny, *self.is_dangerous, *self.requires_sweep}
+        return frozenset((named | set(self.max_rate)) - {""})
+
     def max_rate_for(self, command: str) -> float | None:
         """The fastest sweep of a command in units per second; ``None`` is no limit."""
         rates = [self.max_rate[name] for name in ("", command) if name in self.max_rate]

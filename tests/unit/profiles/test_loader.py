@@ -675,56 +675,12 @@ def test_bad_files_become_complaints_and_the_others_are_loaded(tmp_path: Path) -
 
 
 WORDS = st.sampled_from(
-    [
-        *[
-            "format",
-            "profile_key",
-            "commands",
-            "scpi",
-            "parameters",
-            "type",
-            "float",
-            "int",
-            "enum",
-            "options",
-            "min",
-            "max",
-        ],
-        *[
-            "by",
-            "verify",
-            "sweep",
-            "steps",
-            "command",
-            "for",
-            "in",
-            "lin",
-            "row",
-            "finally",
-            "returns",
-            "fields",
-            "index",
-        ],
-        *[
-            "connection",
-            "errors",
-            "kind",
-            "match",
-            "idn",
-            "set_v",
-            "channel",
-            "1",
-            "0.5",
-            "-3",
-            "true",
-            "null",
-            "on",
-            "{x}",
-            "A?",
-            "V(@1)",
-        ],
-        *"[]{}:,-\n\t",
-    ]
+    re.findall(
+        r"\S+|[\n\t]",
+        "format profile_key commands scpi parameters type float int enum options min max by verify "
+        "sweep steps command for in lin row finally returns fields index connection errors kind "
+        "match idn set_v channel 1 0.5 -3 true null on {x} A? V(@1) [ ] { } : , - \n\t",
+    )
 )
 
 

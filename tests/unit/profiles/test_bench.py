@@ -1,0 +1,232 @@
+"""The owner's bench file: it tightens, and an entry that would widen is named with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.errors import Invalid
+from edged.profiles.bench import BenchFile, load_bench, parse_bench, tighten
+from edged.profiles.loader import ProfileLibrary, load_library, parse_profile
+from edged.profiles.model import Bound
+from edged.profiles.schema import compile_parameters
+from edged.profiles.unit_rules import EMPTY_RULES
+
+LIBRARY = load_library([Path(__file__).parents[3] / "profiles"])
+DP832 = LIBRARY.profiles["rigol_dp832"]
+
+
+def bench(body: str, library: ProfileLibrary = LIBRARY) -> BenchFile:
+    return parse_bench("format: 1\n" + body, "bench.yaml", library)
+
+
+def refused(body: str) -> Invalid:
+    with pytest.raises(Invalid) as caught:
+        bench(body)
+    assert caught.value.message.startswith("bench.yaml:")
+    return caught.value
+
+
+WHOLE = """\
+DP8B26AM00234:
+  alias: psu1
+  location: "rack 2, left"
+  limits:
+    set_voltage: {voltage: {max: 12}, channel: {max: 2}}
+  max_rate: {set_voltage: 0.5}
+  deny: [ovp_off, iv_curve]
+  is_dangerous: [set_current]
+  requires_sweep: [set_voltage]
+  expose: [measure_*, set_voltage]
+  raw_scpi: queries
+"""
+
+
+def test_everything_an_entry_says_is_read() -> None:
+    rules = bench(WHOLE).rules_for("DP8B26AM00234")
+    assert (rules.alias, rules.location) == ("psu1", "rack 2, left")
+    assert rules.limits["set_voltage"] == {"voltage": Bound(max=12), "channel": Bound(max=2)}
+    assert rules.max_rate_for("set_voltage") == 0.5
+    assert rules.max_rate_for("set_current") is None
+    assert rules.deny == {"ovp_off", "iv_curve"}
+    assert rules.exposes("measure_power", is_essential=False)
+    assert not rules.exposes("set_current", is_essential=True)
+    assert rules.raw_scpi == "queries"
+
+
+def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
+    assert load_bench(tmp_path / "bench.yaml", LIBRARY) == BenchFile()
+    assert BenchFile().rules_for("any") is EMPTY_RULES
+
+
+def test_a_link_to_nowhere_is_not_taken_for_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "bench.yaml"
+    path.symlink_to(tmp_path / "gone.yaml")
+    with pytest.raises(Invalid):
+        load_bench(path, LIBRARY)
+
+
+def test_a_unit_is_found_by_serial_and_by_alias_and_both_hold() -> None:
+    found = bench(
+        "A1: {limits: {set_voltage: {voltage: {max: 12}}}, max_rate: 2}\n"
+        "psu1: {limits: {set_voltage: {voltage: {max: 20, min: 1}}}, max_rate: 1,"
+        " deny: [ovp_off]}\n"
+    )
+    both = found.rules_for("A1", "psu1")
+    assert both.limits["set_voltage"]["voltage"] == Bound(min=1, max=12)
+    assert both.max_rate_for("set_voltage") == 1
+    assert both.deny == {"ovp_off"}
+    assert found.rules_for("", "psu1").max_rate_for("set_voltage") == 1
+    assert found.rules_for("B2").key == ""
+
+
+def test_a_serial_number_of_digits_keeps_its_zeros() -> None:
+    assert bench("01419966: {alias: smu}").rules_for("01419966").alias == "smu"
+
+
+def test_the_profile_is_narrowed_and_the_original_stays() -> None:
+    rules = bench(WHOLE).rules_for("DP8B26AM00234")
+    narrow = tighten(DP832, rules)
+    command = narrow.commands["set_voltage"]
+    assert (command.parameters["voltage"].max, command.parameters["channel"].max) == (12, 2)
+    assert command.requires_sweep
+    assert narrow.commands["set_current"].is_dangerous
+    assert DP832.commands["set_voltage"].parameters["voltage"].max == 32
+    assert tighten(DP832, EMPTY_RULES) is DP832
+
+
+def test_a_sequence_that_hands_a_value_on_is_narrowed_with_the_command() -> None:
+    rules = bench(WHOLE).rules_for("DP8B26AM00234")
+    narrow = tighten(DP832, rules)
+    assert narrow.sequences["voltage_point"].parameters["voltage"].max == 12
+    assert narrow.sequences["voltage_point"].parameters["channel"].max == 2
+
+
+def test_a_sequence_becomes_dangerous_with_its_step() -> None:
+    assert not DP832.sequences["safe_state_check"].is_dangerous
+    rules = bench("A1: {is_dangerous: [measure_voltage]}").rules_for("A1")
+    assert tighten(DP832, rules).sequences["safe_state_check"].is_dangerous
+
+
+def test_options_are_narrowed() -> None:
+    rules = bench("A1: {limits: {measure_dc_voltage: {range: {options: [1 V, 10 V]}}}}").rules_for(
+        "A1"
+    )
+    narrow = tighten(LIBRARY.profiles["keysight_34461a"], rules)
+    assert narrow.commands["measure_dc_voltage"].parameters["range"].options == ("1 V", "10 V")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    low=st.none() | st.integers(0, 20),
+    high=st.none() | st.integers(20, 32),
+    value=st.floats(-5, 40),
+    channel=st.integers(1, 3),
+)
+def test_what_a_tightened_profile_takes_the_profile_takes_too(
+    low: int | None, high: int | None, value: float, channel: int
+) -> None:
+    bounds = {"min": low, "max": high}
+    entry = ", ".join(f"{key}: {bound}" for key, bound in bounds.items() if bound is not None)
+    if not entry:
+        return
+    rules = bench(f"A1: {{limits: {{set_voltage: {{voltage: {{{entry}}}}}}}}}").rules_for("A1")
+    narrow = tighten(DP832, rules).commands["set_voltage"]
+    wide = DP832.commands["set_voltage"]
+    arguments = {"channel": channel, "voltage": value}
+    try:
+        compile_parameters("narrow", narrow.parameters).validate(arguments)
+    except Invalid:
+        return
+    compile_parameters("wide", wide.parameters).validate(arguments)
+    assert low is None or value >= low
+    assert high is None or value <= high
+
+
+def test_raw_scpi_is_known_wherever_the_owner_set_limits() -> None:
+    limited = bench("A1: {limits: {set_voltage: {voltage: {max: 5}}}}").rules_for("A1")
+    assert limited.raw_scpi_rules("all") == {"known"}
+    assert limited.raw_scpi_rules("queries") == {"known", "queries"}
+    assert limited.raw_scpi_rules("off") == {"known", "off"}
+    assert bench("A1: {alias: x}").rules_for("A1").raw_scpi_rules("all") == {"all"}
+    assert bench("A1: {raw_scpi: off}").rules_for("A1").raw_scpi_rules("all") == {"off"}
+
+
+@pytest.mark.parametrize(
+    ("expose", "listed"),
+    [
+        ("all", {"set_voltage", "measure_power"}),
+        ("essential", {"set_voltage"}),
+        ("none", set()),
+        ("[measure_*]", {"measure_power"}),
+        ("[measure_v*]", set()),
+    ],
+)
+def test_expose_says_which_tools_are_listed(expose: str, listed: set[str]) -> None:
+    rules = bench(f"A1: {{expose: {expose}}}").rules_for("A1")
+    names = {"set_voltage": True, "measure_power": False}
+    assert {n for n, is_first in names.items() if rules.exposes(n, is_essential=is_first)} == listed
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "wrong"),
+    [
+        ("A1: {limts: {}}", 2, 'Did you mean "limits"?'),
+        ("A1: {limits: {set_volt: {voltage: {max: 1}}}}", 2, 'Did you mean "set_voltage"?'),
+        ("A1:\n  limits:\n    set_voltage:\n      volts: {max: 1}", 5, "volts"),
+        ("A1:\n  limits:\n    set_voltage:\n      voltage:\n        max: 60", 6, "widen"),
+        ("A1: {limits: {set_voltage: {voltage: {min: -1}}}}", 2, "widen"),
+        ("A1: {limits: {set_voltage: {voltage: {min: 40}}}}", 2, "no value"),
+        ("A1: {limits: {set_voltage: {voltage: {min: 4, max: 3}}}}", 2, "over"),
+        ("A1: {limits: {set_voltage: {voltage: {}}}}", 2, "nothing"),
+        ("A1: {limits: {set_voltage: {voltage: {options: [a]}}}}", 2, "options"),
+        ("A1: {limits: {measure_dc_voltage: {range: {options: [2 V]}}}}", 2, "among"),
+        ("A1: {limits: {measure_dc_voltage: {range: {max: 2}}}}", 2, "enum"),
+        ("A1: {limits: {output_off: {channel: {max: 1}}}}", 2, "safe"),
+        ("A1: {deny: [output_off]}", 2, "safe"),
+        ("A1: {deny: [output_oof]}", 2, "output_o"),
+        ("A1: {is_dangerous: [output_off]}", 2, "safe"),
+        ("A1: {requires_sweep: [output_on]}", 2, "swept"),
+        ("A1: {max_rate: 0}", 2, "max_rate"),
+        ("A1: {max_rate: {output_on: 1}}", 2, "swept"),
+        ("A1: {max_rate: fast}", 2, "number"),
+        ("A1: {expose: some}", 2, "all, essential or none"),
+        ("A1: {expose: [mesure_*, set_voltage]}", 2, "matches nothing"),
+        ("A1: {raw_scpi: on}", 2, "raw_scpi"),
+        ("A1: {alias: 'TCPIP::1::INSTR'}", 2, "address"),
+        ("A1: {alias: x}\nB2: {alias: x}", 3, "already"),
+        ("A1: {alias: B2}\nB2: {}", 2, "entry of its own"),
+        ("A1: {}\nA1: {}", 3, "line 2"),
+        ("A1: [1]", 2, "mapping"),
+    ],
+)
+def test_a_bad_entry_is_named_with_its_line(body: str, line: int, wrong: str) -> None:
+    error = refused(body)
+    assert error.data["line"] == line
+    assert wrong in str(error)
+
+
+def test_an_entry_that_fits_another_profile_is_refused_for_this_one() -> None:
+    rules = bench("A1: {limits: {measure_dc_voltage: {range: {options: [1 V]}}}}").rules_for("A1")
+    with pytest.raises(Invalid, match="rigol_dp832") as caught:
+        tighten(DP832, rules)
+    assert caught.value.data["line"] == 2
+
+
+def test_without_format_the_file_is_refused() -> None:
+    with pytest.raises(Invalid, match="format"):
+        parse_bench("A1: {}\n", "bench.yaml", LIBRARY)
+
+
+def test_an_open_side_may_be_closed() -> None:
+    profile = parse_profile(
+        "format: 1\nprofile_key: p\nmanufacturer: a\nmodel: b\ninstrument_class: other\nsource: s\n"
+        "match: {idn: x}\ncommands: {go: {scpi: 'G {v}', parameters: {v: {type: float}}}}\n"
+    )
+    library = ProfileLibrary(profiles={"p": profile})
+    rules = bench("A1: {limits: {go: {v: {min: -1, max: 1}}}}", library).rules_for("A1")
+    narrow = tighten(profile, rules).commands["go"].parameters["v"]
+    assert (narrow.min, narrow.max) == (-1, 1)

@@ -1,0 +1,158 @@
+"""What lint says about profiles that the loader takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edged.profiles.danger import is_energising, touches_output
+from edged.profiles.lint import Finding, lint_profile
+from edged.profiles.loader import ProfileLibrary, load_library, parse_profile
+from edged.profiles.model import Parameter, ParameterType, Profile
+
+LIBRARY = load_library([Path(__file__).parents[3] / "profiles"])
+
+CLEAN = """\
+format: 1
+profile_key: acme
+manufacturer: Acme
+model: One
+instrument_class: power_supply
+source: guide
+match: {idn: 'acme,one\\b', examples: ["ACME,ONE,1,2"]}
+abort: ["OUTP OFF"]
+commands:
+  set_v:
+    description: Set it.
+    scpi: "V {v}"
+    parameters: {v: {type: float, min: 0, max: 9, unit: V}}
+    sweep: {parameter: v, setpoint: "V?", readback: get_v}
+  get_v: {description: Get it., scpi: "V?", returns: {type: float, unit: V}}
+  on: {description: Switch on., scpi: "OUTP ON", is_dangerous: true}
+  off: {description: Switch off., scpi: "OUTP OFF", is_safe: true}
+"""
+
+
+def profile_of(text: str) -> Profile:
+    return parse_profile(text, "acme.yaml")
+
+
+def lint(text: str, library: ProfileLibrary = ProfileLibrary()) -> tuple[Finding, ...]:  # noqa: B008
+    return lint_profile(profile_of(text), library)
+
+
+@pytest.mark.parametrize("key", sorted(LIBRARY.profiles))
+def test_the_shipped_profiles_are_clean(key: str) -> None:
+    assert [f.sentence for f in lint_profile(LIBRARY.profiles[key], LIBRARY)] == []
+
+
+@pytest.mark.parametrize("key", sorted(LIBRARY.profiles))
+def test_the_shipped_profiles_are_rich(key: str) -> None:
+    profile = LIBRARY.profiles[key]
+    assert len(profile.commands) >= 20
+    assert profile.sequences
+    assert profile.settings
+    assert profile.source
+    assert profile.sim == key
+    assert any(command.is_essential for command in profile.commands.values())
+
+
+def test_a_clean_profile_has_no_findings() -> None:
+    assert lint(CLEAN) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "wrong"),
+    [
+        (', examples: ["ACME,ONE,1,2"]', "", 7, "no example"),
+        ("ACME,ONE,1,2", "ACME,TWO,1,2", 7, "does not match the example"),
+        ('abort: ["OUTP OFF"]', "", 2, "no abort"),
+        (", is_safe: true", "", 2, "no safe command"),
+        (", is_dangerous: true", "", 16, "switches on"),
+        (', scpi: "OUTP OFF"', ', scpi: "OUTP 1"', 17, "is safe, but"),
+        (", readback: get_v", "", 14, "no readback"),
+        (", unit: V}}\n    sweep", "}}\n    sweep", 13, "no unit"),
+        ("min: 0, max: 9", "min: 0", 13, "limited on both sides"),
+        ("{v: {", "{w: {type: int}, v: {", 13, "nothing uses"),
+        ("description: Set it.", "essential: false", 10, "not described"),
+        ("power_supply", "power_suply", 5, "power_supply"),
+        ('abort: ["OUTP OFF"]', 'abort: ["OUTP ON"]', 8, "switches on"),
+        ("commands:", 'connection: {on_connect: ["HEAD OFF", "*RST"]}\ncommands:', 9, "on_connect"),
+        ("commands:", 'connection: {on_connect: ["OUTP OFF"]}\ncommands:', 9, "touches an output"),
+    ],
+)  # fmt: skip
+def test_each_flaw_is_found_where_it_stands(old: str, new: str, line: int, wrong: str) -> None:
+    assert old in CLEAN
+    findings = lint(CLEAN.replace(old, new, 1))
+    assert any(wrong in f.sentence and f.line == line for f in findings), findings
+
+
+def test_a_dangerous_sequence_must_end_safe() -> None:
+    text = CLEAN + "sequences: {s: {description: x, steps: [{command: on}]%s}}\n"
+    assert any("finally" in f.message for f in lint(text % ""))
+    assert lint(text % ", finally: [{command: off}]") == ()
+
+
+def test_a_recalled_state_may_have_an_output_on() -> None:
+    text = CLEAN + '  recall: {description: Recall., scpi: "*RCL 1"}\n'
+    assert any("recalls a state" in f.message for f in lint(text))
+
+
+def test_more_than_eight_essential_commands_are_too_many() -> None:
+    more = "".join(
+        f'  q{i}: {{description: x, scpi: "Q{i}?", essential: true}}\n' for i in range(9)
+    )
+    assert any("over 8" in f.message for f in lint(CLEAN + more))
+
+
+def test_a_tool_name_over_64_characters_is_found() -> None:
+    text = CLEAN.replace("profile_key: acme", "profile_key: a_very_long_key_of_a_profile")
+    name = "another_very_long_name_of_a_command"
+    text += f'  {name}: {{description: x, scpi: "Q?"}}\n'
+    assert any("over 64" in f.message for f in lint(text))
+
+
+def test_a_pattern_that_fits_anothers_example_is_found() -> None:
+    wide = CLEAN.replace("profile_key: acme", "profile_key: wide").replace(
+        "{idn: 'acme,one\\b', examples: [\"ACME,ONE,1,2\"]}", "{idn: acme, examples: ['ACME,X']}"
+    )
+    library = ProfileLibrary(profiles={"acme": profile_of(CLEAN), "wide": profile_of(wide)})
+    assert any("also matches" in f.message for f in lint_profile(profile_of(wide), library))
+    assert any("matched by wide too" in f.message for f in lint_profile(profile_of(CLEAN), library))
+
+
+def test_findings_read_like_a_compilers() -> None:
+    finding = lint(CLEAN.replace(", readback: get_v", ""))[0]
+    assert finding.sentence.startswith("acme.yaml:14:5: warning: ")
+
+
+SWITCH = {"state": Parameter(name="state", type=ParameterType.BOOL)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ":OUTP CH{channel},ON", "OUTP ON,(@{channel})", ":OUTP{channel} ON", "OUTPut:STATe 1",
+        ":SOUR:INP:STAT ON", "OUTP:GEN ON", "C{channel}:OUTP ON", "OUTP CH1,{state}", "OUT1",
+        ":SOUR:VOLT:PROT:CLE", ":BIAS:STAT ON",
+    ],
+)  # fmt: skip
+def test_words_that_switch_on_are_known(line: str) -> None:
+    assert is_energising(line, SWITCH)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ":OUTP CH1,OFF", "OUTP OFF,(@1:3)", ":OUTP:OVP CH1,ON", ":OUTP:LOAD 1", "OUTP? CH1", "OUT0",
+        ":INP:COUP 1", "C1:OUTP LOAD,50", "VOLT 1", ":OUTP:MODE? CH1",
+    ],
+)  # fmt: skip
+def test_words_that_do_not_switch_on_are_left_alone(line: str) -> None:
+    assert not is_energising(line, SWITCH)
+
+
+@pytest.mark.parametrize("line", ["CHDR OFF", "HEAD OFF", "OUTX 1", "*CLS", "SYST:REM"])
+def test_what_belongs_into_on_connect_touches_no_output(line: str) -> None:
+    assert not touches_output(line)
