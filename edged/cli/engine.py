@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from edged.cli.options import add_config_options, load
 from edged.log import set_up_logging
+from edged.processes.sim_child import SimChild
 
 __all__ = ["run"]
 
@@ -23,12 +24,12 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(f"{sim_arguments[0].replace('--port', '--sim-port')} needs --sim")
     config = load(options, is_simulated=options.sim).config
     set_up_logging(config.log_level, config.log_format)
-    # After the configuration: whoever mistyped a key need not wait for the VISA floors to load.
+    sim = SimChild(sim_arguments) if options.sim else None
+    # After the configuration: whoever mistyped a key need not wait for the VISA floors to load;
+    # after the simulated bench was launched: it gets ready meanwhile.
     from edged.processes import engine
 
-    return engine.run(
-        config, sim=options.sim, supervised=options.supervised, sim_arguments=sim_arguments
-    )
+    return engine.run(config, sim=sim, supervised=options.supervised)
 
 
 def _parser() -> argparse.ArgumentParser:

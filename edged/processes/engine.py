@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
@@ -67,17 +67,15 @@ FIRST_LOOK_S: Final = 1.0
 def run(
     config: Config,
     *,
-    sim: bool = False,
+    sim: SimChild | None = None,
     supervised: bool = False,
-    sim_arguments: Sequence[str] = (),
 ) -> int:
     """Run the engine until it is asked to stop.
 
     Args:
         config: the whole configuration.
-        sim: start a simulated bench and work it.
+        sim: the simulated bench to work, launched already; it is ended here.
         supervised: the supervisor listens on the same port (SPEC.md section 2).
-        sim_arguments: for the simulated bench.
 
     Returns:
         The exit status.
@@ -85,7 +83,7 @@ def run(
     lock = StateLock(config.state_dir)
     try:
         lock.take()
-        return asyncio.run(_main(config, SimChild(sim_arguments) if sim else None, supervised))
+        return asyncio.run(_main(config, sim, supervised))
     except Invalid as error:
         sys.stderr.write(f"edged: {error}\n")
         return ExitStatus.CONFIG
@@ -93,6 +91,8 @@ def run(
         sys.stderr.write(f"edged: {error}\n")
         return ExitStatus.UNAVAILABLE
     finally:
+        if sim is not None:
+            sim.end()
         lock.release()
 
 
@@ -172,8 +172,7 @@ class Engine:
         self._watch.start()
         parts.callback(self._watch.stop)
         if self._sim is not None:
-            await self._sim.start()
-            parts.push_async_callback(self._sim.stop)
+            await self._sim.wait_ready()
         parts.callback(self._visa.close)
         parts.callback(self._registry.close)
         await self._rpc.start()
