@@ -18,7 +18,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	done; true)
 MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1
-PATHS := edged tests $(wildcard sdk_wrappers)
+PATHS := edged tests benchmarks $(wildcard sdk_wrappers)
 
 .PHONY: help run test coverage check lint format types smoke clients docs lock clean
 
