@@ -69,7 +69,7 @@ def _instruments() -> int:
     return len(json.loads(reply["result"]["content"][0]["text"]))
 
 
-def _until(holds) -> None:  # noqa: ANN001
+def _until(holds) -> None:
     give_up = time.perf_counter() + GIVE_UP_S
     while time.perf_counter() < give_up:
         try:
