@@ -1,6 +1,6 @@
 """The database as a file: opened, migrated after a backup, moved aside when damaged.
 
-Everything here blocks and belongs to the store thread (``open_for_reading`` to the reader's too).
+Everything here blocks and belongs to the store thread; ``open_for_reading`` to the reader's.
 """
 
 from __future__ import annotations
@@ -85,19 +85,32 @@ class DatabaseFile:
             raise
 
     def open_for_reading(self) -> sqlite3.Connection:
-        """Open so that nothing can be changed; beside the writer, also on a read-only disk.
+        """Open so that nothing can be changed, beside the writer.
 
         Raises:
             sqlite3.Error: there is no database, or it cannot be read.
         """
-        address = f"{self.path.absolute().as_uri()}?mode=ro"
+        return _readable(f"{self.path.absolute().as_uri()}?mode=ro")
+
+    def open_as_far_as_possible(self) -> sqlite3.Connection:
+        """Open to read once and close, where ``open`` has failed: on a full or read-only disk.
+
+        SQLite wants to make a file beside the database even to read it. Measured: on a full disk it
+        does without when it has the database to itself; on a read-only one it has to take the file
+        for one that nobody writes, and then misses what is in the log only.
+
+        Raises:
+            sqlite3.Error: it cannot be read either way.
+        """
+        address = self.path.absolute().as_uri()
         try:
-            return _readable(address)
+            return _readable(f"{address}?mode=ro")
         except sqlite3.OperationalError:
-            if os.access(self.path.parent, os.W_OK):
-                raise
-        # No companion files can be made on a read-only disk; what is only in the log is missed.
-        return _readable(f"{address}&immutable=1")
+            pass
+        try:
+            return _readable(f"{address}?mode=rw", is_alone=True)
+        except sqlite3.OperationalError:
+            return _readable(f"{address}?mode=ro&immutable=1")
 
     def is_still_there(self) -> bool:
         """False once the open file has been deleted or replaced by another one."""
@@ -185,9 +198,11 @@ def close(connection: sqlite3.Connection) -> None:
         connection.close()
 
 
-def _readable(address: str) -> sqlite3.Connection:
+def _readable(address: str, *, is_alone: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
     try:
+        if is_alone:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         # Opening is lazy: only a look inside tells whether it can be read.
         connection.execute("PRAGMA query_only = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -263,7 +263,7 @@ class Writer:
     def _load_read_only(self) -> None:
         """Lockouts hold also where nothing can be written: read them once, however that goes."""
         try:
-            connection = self._file.open_for_reading()
+            connection = self._file.open_as_far_as_possible()
         except (sqlite3.Error, OSError):
             return
         try:
