@@ -6,6 +6,7 @@ answer means is worked out here.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -58,9 +59,10 @@ async def run_command(
     profile = _profile(instrument)
     priority = Priority.SAFE if command.is_safe else PRIORITY[purpose]
     verify = render(command.verify.query, command.parameters, values) if command.verify else None
+    filled = _with_poll(command, values)
     reply = await instrument.converse(
         lambda: command_conversation(
-            lines=lines, command=command, connection=profile.connection, verify=verify
+            lines=lines, command=filled, connection=profile.connection, verify=verify
         ),
         priority=priority,
         timeout_s=_longest_s(command, profile) + GRACE_S,
@@ -71,6 +73,15 @@ async def run_command(
     return {
         "data": {"set": dict(values), "readback": _verified(command, values, reply)}
     }, reply.sent
+
+
+def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:
+    """The command with its completion poll rendered: "is channel 2 done" names the channel."""
+    complete = command.complete
+    if complete is None or complete.kind is not CompletionKind.POLL:
+        return command
+    query = render(complete.query, command.parameters, values)
+    return dataclasses.replace(command, complete=dataclasses.replace(complete, query=query))
 
 
 async def send_raw(instrument: Instrument, lines: tuple[str, ...], purpose: Purpose) -> Reply:

@@ -399,6 +399,7 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
         ("{returns: {waveform: {data: 'D?', dtype: i2}}}", "byte_order"),
         ("{returns: {waveform: {data: 'D?', dtype: i3}}}", "dtype"),
         ("{scpi: 'X?', returns: {waveform: {data: 'D?', dtype: i1}}}", "data"),
+        ("{returns: {waveform: {data: 'D?', dtype: i1, chunk_points: 9}}}", "first"),
         ("{returns: {image: {mime: text/html, data: 'D?'}}}", "image"),
         ("{scpi: A, timeout_ms: 0}", "timeout_ms"),
         ("{scpi: A, timeout_ms: 1e12}", "timeout_ms"),
