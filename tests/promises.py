@@ -112,6 +112,19 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "raw.owner-limits-hold": Promise(
             "5", "The owner's limits hold on every road, raw SCPI included."
         ),
+        # 5: profiles, names, the bench file
+        "profile.located": Promise(
+            "5", "Whatever is wrong in a profile is named with file, line, column and a suggestion."
+        ),
+        "profile.bad-file-harms-none": Promise("5", "A bad file keeps no other from being loaded."),
+        "profile.shipped-clean": Promise("5", "Every shipped profile is clean under lint."),
+        "match.longest": Promise("5", "The longest match of *IDN? wins; a tie is told."),
+        "name.short-id": Promise(
+            "5", "Several instances take the last 8 characters of their ids, or more, all as many."
+        ),
+        "bench.only-tightens": Promise(
+            "5", "The bench file narrows a unit; an entry that would widen is an error with line."
+        ),
         # 8: the command line
         "cli.no-engine": Promise("8", "A CLI verb without an engine says so and exits with 69."),
         "cli.light": Promise("8", "A CLI verb loads neither the VISA nor the tool floors."),

@@ -14,6 +14,7 @@ from edged.profiles.loader import ProfileLibrary, load_library, parse_profile
 from edged.profiles.model import Bound
 from edged.profiles.schema import compile_parameters
 from edged.profiles.unit_rules import EMPTY_RULES
+from tests.promises import promise
 
 LIBRARY = load_library([Path(__file__).parents[3] / "profiles"])
 DP832 = LIBRARY.profiles["rigol_dp832"]
@@ -55,6 +56,13 @@ def test_everything_an_entry_says_is_read() -> None:
     assert rules.exposes("measure_power", is_essential=False)
     assert not rules.exposes("set_current", is_essential=True)
     assert rules.raw_scpi == "queries"
+
+
+def test_the_example_of_the_documentation_is_a_bench_file() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "bench-file.md").read_text(encoding="utf-8")
+    example = page.split("```yaml\n")[1].split("```")[0]
+    rules = parse_bench(example, "bench.yaml", LIBRARY).rules_for("DP8B26AM00234")
+    assert rules.alias == "psu1"
 
 
 def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
@@ -119,6 +127,7 @@ def test_options_are_narrowed() -> None:
     assert narrow.commands["measure_dc_voltage"].parameters["range"].options == ("1 V", "10 V")
 
 
+@promise("bench.only-tightens")
 @settings(max_examples=60, deadline=None)
 @given(
     low=st.none() | st.integers(0, 20),
@@ -171,6 +180,7 @@ def test_expose_says_which_tools_are_listed(expose: str, listed: set[str]) -> No
     assert {n for n, is_first in names.items() if rules.exposes(n, is_essential=is_first)} == listed
 
 
+@promise("bench.only-tightens")
 @pytest.mark.parametrize(
     ("body", "line", "wrong"),
     [

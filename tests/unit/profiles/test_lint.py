@@ -10,6 +10,7 @@ from edged.profiles.danger import is_energising, touches_output
 from edged.profiles.lint import Finding, lint_profile
 from edged.profiles.loader import ProfileLibrary, load_library, parse_profile
 from edged.profiles.model import Parameter, ParameterType, Profile
+from tests.promises import promise
 
 LIBRARY = load_library([Path(__file__).parents[3] / "profiles"])
 
@@ -42,6 +43,7 @@ def lint(text: str, library: ProfileLibrary = ProfileLibrary()) -> tuple[Finding
     return lint_profile(profile_of(text), library)
 
 
+@promise("profile.shipped-clean")
 @pytest.mark.parametrize("key", sorted(LIBRARY.profiles))
 def test_the_shipped_profiles_are_clean(key: str) -> None:
     assert [f.sentence for f in lint_profile(LIBRARY.profiles[key], LIBRARY)] == []

@@ -31,6 +31,7 @@ from edged.profiles.model import (
     WaitStep,
     WaveformAnswer,
 )
+from tests.promises import promise
 
 SHIPPED = Path(__file__).parents[3] / "profiles"
 
@@ -313,15 +314,23 @@ def test_unverified_names_commands_or_all_of_them() -> None:
     assert profile_of(body % "[b]").unverified == ("b",)
 
 
+def test_the_example_of_the_documentation_is_a_profile() -> None:
+    page = (SHIPPED.parent / "docs" / "profiles.md").read_text(encoding="utf-8")
+    example = page.split("```yaml\n")[1].split("```")[0]
+    assert sorted(parse_profile(example).commands)[:2] == ["measure_voltage", "output_off"]
+
+
 # ----------------------------------------------------------------------------- complaints
 
 
+@promise("profile.located")
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
     error = refused("commands: {}\nconection: {}")
     assert error.data["line"] == 9
     assert 'Did you mean "connection"?' in str(error)
 
 
+@promise("profile.located")
 def test_a_complaint_has_the_exact_place() -> None:
     error = refused("commands:\n  set_it:\n    scpi: X\n    timeout_ms: fast\n")
     assert (error.data["line"], error.data["column"]) == (11, 17)
@@ -657,6 +666,7 @@ def test_a_broken_override_does_not_bring_the_wider_original_back(tmp_path: Path
     assert len(library.complaints) == 1
 
 
+@promise("profile.bad-file-harms-none")
 def test_bad_files_become_complaints_and_the_others_are_loaded(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(small("acme_one"))
     (tmp_path / "again.yml").write_text(small("acme_one"))

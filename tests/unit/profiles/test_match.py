@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edged.profiles.loader import parse_profile
 from edged.profiles.match import MAX_IDN, Identity, find_profile, parse_idn
 from edged.profiles.model import Profile
+from tests.promises import promise
 
 
 def profile(key: str, idn: str, usb: str = "[]") -> Profile:
@@ -80,6 +81,7 @@ def test_a_pattern_is_searched_anywhere_and_case_does_not_matter() -> None:
     assert found.tied == ()
 
 
+@promise("match.longest")
 def test_the_longest_match_wins() -> None:
     short, long = profile("short", "acme"), profile("long", "acme,x1")
     assert find_profile("ACME,X1,2,3", None, [short, long]).profile is long
@@ -93,6 +95,7 @@ def test_no_match_is_said_with_the_answer() -> None:
     assert found.reason.isprintable()
 
 
+@promise("match.longest")
 def test_a_tie_is_reported_and_the_first_by_key_is_taken() -> None:
     one, two = profile("b_two", "acme,x."), profile("a_one", "acme,.1")
     found = find_profile("ACME,X1", None, [one, two])

@@ -17,6 +17,7 @@ from edged.profiles.naming import (
     tool_name,
     wrapper_tool_name,
 )
+from tests.promises import promise
 
 USB = "USB0::0x1AB1::0x0E11::DP8B26AM00234::INSTR"
 LAN = "TCPIP0::192.168.1.20::5025::SOCKET"
@@ -107,6 +108,7 @@ def by_the_rule(ids: list[str]) -> dict[str, str] | None:
     return None
 
 
+@promise("name.short-id")
 @settings(max_examples=100)
 @given(
     st.lists(
@@ -122,6 +124,7 @@ def test_two_instances_are_named_exactly_by_the_rule(ids: list[str]) -> None:
         assert assign(known(*ids)) == wanted
 
 
+@promise("names.never-retarget")
 @settings(max_examples=100)
 @given(st.lists(REAL_IDS, max_size=9))
 def test_names_differ_and_never_come_to_mean_another_instrument(ids: list[str]) -> None:
@@ -138,6 +141,7 @@ def test_names_differ_and_never_come_to_mean_another_instrument(ids: list[str]) 
             assert owners[suffix] == owner
 
 
+@promise("name.short-id")
 @settings(max_examples=60)
 @given(st.lists(REAL_IDS, min_size=2, max_size=9, unique=True))
 def test_all_instances_take_the_same_number_of_characters(ids: list[str]) -> None:

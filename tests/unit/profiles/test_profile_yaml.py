@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.source_file import MAX_BYTES, read_file
 from edged.profiles.yaml_source import ListNode, MapNode, Node, ScalarNode, parse_yaml
+from tests.promises import promise
 
 
 def plain(node: Node) -> object:
@@ -86,6 +87,7 @@ def test_what_has_no_place_in_a_profile_is_refused(text: str) -> None:
     refused(text)
 
 
+@promise("config.hostile-file")
 def test_a_yaml_bomb_is_refused_before_it_is_walked() -> None:
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
