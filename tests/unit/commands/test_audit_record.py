@@ -33,9 +33,7 @@ class House:
     def __init__(self, store: StoreBench) -> None:
         self.store = store
         self.supply = FakeInstrument(id="S::1", profile=toy_profile(), alias="psu1")
-        self.record = AuditRecord(
-            audit=store.audit, capability=store.capability, clock=store.clock
-        )
+        self.record = AuditRecord(audit=store.audit, capability=store.capability, clock=store.clock)
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
         rooms = Executors(
@@ -155,9 +153,7 @@ async def test_a_sweeps_step_leaves_its_end_only(house: House) -> None:
 async def test_raw_scpi_is_in_its_row(house: House) -> None:
     house.supply.answers["*IDN?"] = "TOY,S1,0001,1.0"
     await house.path.perform(
-        SendScpi(
-            tool="send_scpi", caller=CALLER, action_id="a", instrument_id="psu1", scpi="*IDN?"
-        )
+        SendScpi(tool="send_scpi", caller=CALLER, action_id="a", instrument_id="psu1", scpi="*IDN?")
     )
     assert [(row.phase, row.scpi) for row in await house.rows()] == [
         ("intent", "*IDN?"),
