@@ -1,10 +1,8 @@
-"""A load generator in a process of its own: keep-alive HTTP clients that post one body over and
-over.
+"""A load generator in a process of its own: keep-alive clients that post one body again and again.
 
-``python -m benchmarks.load_generator URL --clients 16 --seconds 3 --body FILE`` prints one JSON
-line: calls, calls_per_s, p50_us, p99_us, errors. It speaks just enough HTTP/1.1 to cost little
-itself: responses with Content-Length or chunks that end in one read are understood; anything
-else is an error.
+``python -m benchmarks.load_generator URL --clients 16 --seconds 3 --body FILE`` prints a JSON line:
+calls, calls_per_s, p50_us, p99_us, errors. It speaks just enough HTTP/1.1 to cost little itself:
+responses with Content-Length, or chunks that end in one read; anything else is an error.
 """
 
 from __future__ import annotations
