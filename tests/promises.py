@@ -107,6 +107,18 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "store.broken-refuses-writes-only": Promise(
             "8", "Database broken: writes are refused, safe commands and reads go on."
         ),
+        "audit.row-of-every-attempt": Promise(
+            "8", "Every attempt, refused ones included, is a row."
+        ),
+        "audit.intent-on-disk": Promise(
+            "8", "For a write or a dangerous command the intent is on disk before bytes are sent."
+        ),
+        "audit.chained": Promise("8", "A hash chained to the row before: tampering is found."),
+        "audit.no-secrets": Promise("9", "Never a hint of a key or token, in the audit neither."),
+        "store.heals": Promise("8", "A full or broken database heals without a restart."),
+        "store.survives-kill": Promise("13", "kill -9, power loss: database intact."),
+        "capability.kept": Promise("8", "Capability tracking is kept over restarts."),
+        "lockout.persisted": Promise("8", "A lockout is persisted until it is cleared."),
         "auth.tool-before-lookup": Promise("9", "Tool and scope before anything is looked up."),
         "direct.bounded-by-owner": Promise("9", "An owner may bound the direct route."),
         "raw.owner-limits-hold": Promise(

@@ -29,6 +29,7 @@ from edged.commands.record import LogRecord
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode
 from edged.instruments.instrument import Instrument
+from edged.profiles.match import Identity
 from edged.store.audit import Audit
 from edged.store.audit_row import SCPI_CHARS, Entry, Phase, bounded_arguments, clip
 from edged.store.capability import CapabilityBook, Unit, unit_of
@@ -38,6 +39,9 @@ __all__ = ["AuditRecord", "unit_of_instrument"]
 ERROR_CHARS: Final = 1000
 MAX_LINES: Final = 64
 NOTHING: Final[Mapping[str, Any]] = {}
+NO_UNIT: Final = Unit("")
+NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
+"""Stands for the outcome in the row of an intent."""
 # What failed without the instrument having been asked, or having had a chance to answer.
 NOT_ITS_FAULT: Final = frozenset(
     {
@@ -78,6 +82,8 @@ class AuditRecord:
         self._capability = capability
         self._clock = clock
         self._log = log or LogRecord()
+        # By instrument id; there are as many as the pool has ever met.
+        self._units: dict[str, tuple[Identity | None, Unit]] = {}
         self._level = logging.getLogger("edged.record")
 
     async def intend(self, action: Action, target: Target) -> None:
@@ -85,25 +91,12 @@ class AuditRecord:
         if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
             return
         await self._log.intend(action, target)
-        entry = self._entry(Phase.INTENT, action, target)
-        await self._audit.intend(entry._replace(scpi=_lines(target.lines)))
+        await self._audit.intend(self._entry(Phase.INTENT, action, target, target.lines))
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
-        is_refused = outcome.status is OutcomeStatus.REFUSED
-        entry = self._entry(Phase.REFUSAL if is_refused else Phase.END, action, target)
-        is_weighty = target is not None and (target.is_write or target.is_safe) and not is_refused
-        error = outcome.error
-        self._audit.note(
-            entry._replace(
-                scpi=_lines(outcome.scpi),
-                outcome=outcome.status.value,
-                code=error.code.value if error else "",
-                error=clip(error.message, ERROR_CHARS) if error else "",
-                duration_ms=round(outcome.execution_time_ms, 3),
-                is_weighty=is_weighty,
-            )
-        )
+        phase = Phase.REFUSAL if outcome.status is OutcomeStatus.REFUSED else Phase.END
+        self._audit.note(self._entry(phase, action, target, outcome.scpi, outcome))
         if target is not None and target.instrument is not None and target.command is not None:
             self._count(target.instrument, target.command.name, outcome)
         is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
@@ -128,13 +121,22 @@ class AuditRecord:
         )
         self._log.refuse(caller, tool, error)
 
-    def _entry(self, phase: Phase, action: Action, target: Target | None) -> Entry:
-        """What is known of an action whatever came of it."""
-        caller = action.caller
+    def _entry(
+        self,
+        phase: Phase,
+        action: Action,
+        target: Target | None,
+        lines: tuple[str, ...],
+        outcome: Outcome = NOT_YET,
+    ) -> Entry:
+        """What is known of an action, before it or after it."""
+        caller, error = action.caller, outcome.error
         instrument_id, command, arguments = _aim(action)
+        is_weighty = False
         if target is not None:
             instrument_id = target.instrument_id or instrument_id
             command = target.command_name or command
+            is_weighty = phase is not Phase.REFUSAL and (target.is_write or target.is_safe)
         return Entry(
             time_ms=self._clock.wall_ms(),
             phase=phase,
@@ -150,6 +152,12 @@ class AuditRecord:
             instrument=clip(instrument_id),
             command=clip(command),
             arguments=bounded_arguments(action.arguments or arguments),
+            scpi=_lines(lines),
+            outcome="" if outcome is NOT_YET else outcome.status.value,
+            code=error.code.value if error else "",
+            error=clip(error.message, ERROR_CHARS) if error else "",
+            duration_ms=round(outcome.execution_time_ms, 3),
+            is_weighty=is_weighty,
         )
 
     def _count(self, instrument: Instrument, command: str, outcome: Outcome) -> None:
@@ -158,13 +166,21 @@ class AuditRecord:
         if outcome.status is OutcomeStatus.REFUSED or (error and error.code in NOT_ITS_FAULT):
             return
         self._capability.note(
-            unit_of_instrument(instrument),
+            self._unit(instrument),
             command,
             is_ok=is_ok,
             duration_ms=outcome.execution_time_ms,
             error=error.message if error else "",
             is_undefined=_is_undefined(error),
         )
+
+    def _unit(self, instrument: Instrument) -> Unit:
+        """``unit_of_instrument``, worked out once for each identity that an instrument shows."""
+        identity, unit = self._units.get(instrument.id, (None, NO_UNIT))
+        if identity is not instrument.identity:
+            unit = unit_of_instrument(instrument)
+            self._units[instrument.id] = (instrument.identity, unit)
+        return unit
 
 
 def unit_of_instrument(instrument: Instrument) -> Unit:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edged.store.audit_queries import AuditFilter
 from tests.bench.store_bench import running_store
+from tests.promises import promise
 
 ROOT = Path(__file__).parents[2]
 LIVES = 8
@@ -44,6 +45,7 @@ async def one_life(path: Path, promises: int) -> list[str]:
     return [*said, *rest.decode().split("\n")[:-1]]
 
 
+@promise("store.survives-kill")
 async def test_after_kill_9_every_promise_is_kept_and_the_chain_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "edged.db"
     chance = random.Random(5)

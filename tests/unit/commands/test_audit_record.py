@@ -25,6 +25,7 @@ from edged.store.audit_row import AuditRow
 from edged.store.capability import Knowledge
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
+from tests.promises import promise
 
 CALLER = Caller(route=Route.RPC, session_id="s-9", remote="10.0.0.7:99", subject="user:kim")
 
@@ -98,6 +99,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         yield House(store)
 
 
+@promise("audit.row-of-every-attempt")
 async def test_a_write_leaves_its_intent_and_its_end(house: House) -> None:
     house.supply.answers[":VOLT?"] = "3.3"
     await house.command("set_voltage", voltage=3.3)
@@ -123,6 +125,7 @@ async def test_a_read_leaves_one_row(house: House) -> None:
     assert await house.phases() == [("end", "measure")]
 
 
+@promise("audit.row-of-every-attempt")
 async def test_what_was_refused_leaves_a_row_with_the_reason(house: House) -> None:
     await house.command("set_voltage", voltage=61)
     (row,) = await house.rows()
@@ -218,6 +221,7 @@ async def test_a_command_that_the_instrument_calls_undefined_is_known_as_such(
     assert house.known("measure").is_undefined is is_undefined
 
 
+@promise("store.broken-refuses-writes-only")
 async def test_on_a_full_disk_writes_are_refused_and_safe_commands_and_reads_go_on(
     house: House,
 ) -> None:

@@ -16,6 +16,7 @@ from edged.store.health import StoreState
 from edged.store.retention import keep_retiring
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, entry, running_store, until
+from tests.promises import promise
 
 ALL = AuditFilter()
 OTHER = "USB0::0x1AB1::0x0E11::DP8::INSTR"
@@ -26,6 +27,7 @@ async def ids(store: StoreBench, wanted: AuditFilter = ALL, **more: int) -> list
     return [row.action_id for row in rows if row.phase != "event"]
 
 
+@promise("audit.intent-on-disk")
 async def test_an_intent_is_on_disk_when_it_returns(store: StoreBench) -> None:
     await store.audit.intend(entry("a1", Phase.INTENT))
     count = "SELECT count(*) FROM audit WHERE action_id = 'a1' AND phase = 'intent'"

@@ -16,6 +16,7 @@ from edged.store.audit_row import (
     row_hash,
 )
 from tests.bench.store_bench import entry
+from tests.promises import promise
 
 TEXTS = st.text(max_size=300) | st.text(alphabet="\ud800\udfff\x00\x1f\n;a", max_size=20)
 JSON = st.recursive(
@@ -44,6 +45,7 @@ def test_whatever_was_sent_makes_a_row_that_can_be_stored_and_read_unambiguously
     assert len(row_hash(GENESIS, (1, *stored))) == 32
 
 
+@promise("audit.no-secrets")
 @pytest.mark.parametrize(
     "more",
     [
@@ -79,6 +81,11 @@ def test_what_waits_in_memory_is_bounded_however_large_the_call_was() -> None:
         nested = {"deeper": nested}
     kept = bounded_arguments({"nested": nested, **{f"k{i}" * 200: i for i in range(10_000)}})
     assert len(repr(kept)) < 64 * 1024
+
+
+def test_long_names_of_arguments_are_cut_as_well() -> None:
+    kept = bounded_arguments({"n" * 4_000_000: 1})
+    assert len(repr(kept)) < 500
 
 
 def test_a_field_cannot_be_moved_into_its_neighbour() -> None:

@@ -22,6 +22,7 @@ from edged.store.audit_verify import (
 )
 from edged.store.migrations import MIGRATIONS, migrate
 from tests.bench.store_bench import entry
+from tests.promises import promise
 
 ROWS = 12
 
@@ -67,6 +68,7 @@ def test_an_empty_audit_is_intact() -> None:
         assert verify(connection).is_intact
 
 
+@promise("audit.chained")
 @settings(max_examples=60, deadline=None)
 @given(
     seq=st.integers(1, ROWS),

@@ -9,6 +9,7 @@ from edged.store.capability import CapabilityBook, Unit, unit_of
 from edged.store.health import StoreState
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, running_store
+from tests.promises import promise
 
 UNIT = Unit("RIGOL|DP832|DP8A1", "00.01.16")
 
@@ -45,6 +46,7 @@ async def test_undefined_is_remembered_until_it_works_after_all(store: StoreBenc
     assert not book.of(UNIT)["beep"].is_undefined
 
 
+@promise("capability.kept")
 async def test_what_was_learned_survives_a_restart(tmp_path: Path) -> None:
     for life in range(1, 4):
         async with running_store(tmp_path / "edged.db") as store:

@@ -10,6 +10,7 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed, Fault
+from edged.store.book import Opening
 from edged.store.database import Database
 from edged.store.health import StoreState
 from tests.bench.store_bench import StoreBench, running_store
@@ -191,6 +192,67 @@ async def test_a_file_deleted_while_in_use_is_noticed_and_begun_anew(store: Stor
     await store.healed()
     kept = await store.database.read(lambda c: c.execute("SELECT reason FROM lockout").fetchall())
     assert kept == [("hands inside",)]
+
+
+async def test_a_database_turned_read_only_refuses_with_that_reason_and_heals(
+    store: StoreBench,
+) -> None:
+    heard: list[StoreState] = []
+    unsubscribe = store.database.subscribe(lambda health: heard.append(health.state))
+    await store.database.write(lambda c: c.execute("PRAGMA query_only = ON"))
+    with pytest.raises(Failed, match="its file cannot be written"):
+        await add(store.database, "one")
+    await store.healed()
+    await add(store.database, "one")
+    unsubscribe()
+    assert heard == [StoreState.READ_ONLY, StoreState.HEALTHY]
+
+
+async def test_a_lock_of_another_program_is_named_and_waited_out(store: StoreBench) -> None:
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Failed, match="another program holds it locked"):
+        await add(store.database, "one")
+    other.close()
+    await store.healed()
+    await add(store.database, "one")
+
+
+class FaultyBook:
+    """A book with a bug that shows once."""
+
+    def __init__(self) -> None:
+        self.is_waiting = False
+        self.bugs = 1
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """Nothing to read."""
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
+        if self.bugs:
+            self.bugs -= 1
+            raise ZeroDivisionError
+
+    def settle(self, *, is_committed: bool) -> None:
+        """Nothing to keep."""
+
+
+async def test_a_bug_in_one_book_is_told_as_ours_and_does_not_end_the_store(
+    tmp_path: Path,
+) -> None:
+    database = Database(path=tmp_path / "edged.db", clock=SystemClock())
+    database.attach(FaultyBook())
+    await database.start()
+    with pytest.raises(Fault):
+        await add(database, "one")
+    await add(database, "two")
+    assert await database.read(names) == ["two"]
+    await database.stop()
+
+
+async def test_a_book_cannot_come_late(store: StoreBench) -> None:
+    with pytest.raises(Fault):
+        store.database.attach(FaultyBook())
 
 
 async def test_a_watcher_hears_of_trouble_and_of_its_end(store: StoreBench) -> None:

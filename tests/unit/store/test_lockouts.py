@@ -6,6 +6,7 @@ import pytest
 
 from edged.errors import Failed, NotFound
 from tests.bench.store_bench import StoreBench, running_store
+from tests.promises import promise
 
 ADDRESS = "USB0::0x1AB1::0x0E11::DP8::INSTR"
 
@@ -14,6 +15,7 @@ async def lock(store: StoreBench, address: str = ADDRESS, unit: str = "RIGOL|DP8
     await store.lockouts.lock(address, unit=unit, reason="hands in the fixture", by="Kim")
 
 
+@promise("lockout.persisted")
 async def test_a_lockout_outlives_the_daemon_until_it_is_cleared(tmp_path: Path) -> None:
     async with running_store(tmp_path / "edged.db") as store:
         await lock(store)
