@@ -69,6 +69,33 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "6", "A unit reachable at two addresses is one instrument with an alternative."
         ),
         # 2, 3, 4, 6, 13: the engine
+        # 3: the MCP endpoint on the wire
+        "mcp.error-bodies": Promise(
+            "3", "What is unusable is 4xx with a JSON-RPC error body, parser refusals included."
+        ),
+        "mcp.limits": Promise(
+            "3", "Body 4 MiB, header 32 KiB, a slow sender is cut: 4xx with an error body."
+        ),
+        "mcp.rebinding-guard": Promise("3", "A foreign Host or Origin gets 403."),
+        "mcp.session-404": Promise("3", "An unknown or ended session gets exactly 404."),
+        "mcp.one-shot": Promise("3", "A call without a session is served as a one-shot."),
+        "mcp.session-expiry": Promise("3", "Idle sessions expire, never under a running call."),
+        "mcp.eviction": Promise("2", "At MAX_SESSIONS the oldest idle session is evicted."),
+        "mcp.same-id": Promise("3", "Two requests in flight with one id are both answered."),
+        "mcp.list-changed": Promise("3", "list_changed goes to every session, or waits once."),
+        "mcp.get-replaces": Promise("3", "A second GET stream replaces the first."),
+        "mcp.no-rate-limit": Promise("3", "Nothing is rate limited."),
+        "mcp.list-wrapped": Promise(
+            "3", "A list is bare in the text, wrapped in structuredContent."
+        ),
+        "mcp.listing-choice": Promise("2", "TOOLS and the URL's query decide what is listed."),
+        "mcp.argument-errors": Promise("12", "Bad arguments are isError from 2025-11-25 on."),
+        "mcp.faults": Promise("12", "A fault is -32603 with an id that is in the log."),
+        "mcp.gone-cancels": Promise("7", "A client that disconnects cancels its stream."),
+        "mcp.cancelled": Promise("3", "notifications/cancelled ends a call of its session."),
+        "relay.never-direct": Promise(
+            "9", "Edge-Caller-JWT, even empty, on any verb and method, is never the direct route."
+        ),
         "mcp.smoke": Promise("3", "The smoke test: initialize answers 200 and a JSON-RPC result."),
         "mcp.no-old-transport": Promise("3", "The old two-endpoint SSE transport does not exist."),
         "mcp.port-taken": Promise("2", "A taken MCP port is one warning; the rest starts."),

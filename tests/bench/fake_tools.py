@@ -79,6 +79,7 @@ class FakeTools:
         is_essential: bool = True,
         cancels_on_disconnect: bool = False,
         description: str = "A tool of the tests.",
+        output_schema: dict[str, Any] | None = None,
     ) -> None:
         self._behaviours[name] = behaviour
         self._tools[name] = Tool(
@@ -89,6 +90,7 @@ class FakeTools:
             annotations=HARMLESS,
             check=_accept,
             make=_make,
+            output_schema=output_schema,
             wrap_key=wrap_key,
             instrument_id=instrument_id,
             is_essential=is_essential,

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, Refused
 from tests.bench.mcp_client import modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.promises import promise
 
 
 async def test_the_text_of_a_result_is_its_json(mcp: Endpoint) -> None:
@@ -22,6 +23,7 @@ async def test_the_text_of_a_result_is_its_json(mcp: Endpoint) -> None:
     }
 
 
+@promise("mcp.list-wrapped")
 async def test_a_list_stays_bare_in_the_text_and_is_wrapped_in_structured_content(
     mcp: Endpoint,
 ) -> None:
@@ -37,6 +39,7 @@ async def test_an_unknown_tool_is_invalid_params(mcp: Endpoint) -> None:
         assert (await client.call("no_such_tool"))["code"] == -32602
 
 
+@promise("mcp.argument-errors")
 async def test_bad_arguments_are_an_error_then_a_result_from_2025_11_25_on(mcp: Endpoint) -> None:
     bad = Invalid(
         "voltage 61 V is over the maximum 60 V of rigol_dp832.set_voltage.",
@@ -89,6 +92,7 @@ async def test_permissions_have_codes_of_their_own(mcp: Endpoint) -> None:
     assert (answer.status, answer.error_code, answer.json()["id"]) == (200, -33004, 4)
 
 
+@promise("mcp.faults")
 async def test_a_bug_is_an_internal_error_with_an_id_that_is_in_the_log(mcp: Endpoint) -> None:
     client = await mcp.session()
     with capture_logs() as logs:
@@ -180,6 +184,7 @@ async def test_calls_of_a_batch_run_in_their_order(mcp: Endpoint) -> None:
     assert [call.name for call in mcp.tools.calls] == ["wait", "echo", "count", "echo"]
 
 
+@promise("mcp.same-id")
 async def test_of_two_calls_in_flight_with_one_id_the_second_is_refused(mcp: Endpoint) -> None:
     client = await mcp.session()
     async with await client.open_post(client.tool_call("wait", request_id=5)) as first:
@@ -197,6 +202,7 @@ async def test_of_two_calls_in_flight_with_one_id_the_second_is_refused(mcp: End
     assert again.json()["result"]["isError"] is False
 
 
+@promise("mcp.cancelled")
 async def test_cancelled_stops_the_call_and_gets_no_answer_for_it(mcp: Endpoint) -> None:
     client = await mcp.session()
     async with await client.open_post(client.tool_call("wait", request_id="x")) as call:
@@ -243,6 +249,7 @@ async def test_a_call_of_a_batch_can_be_cancelled_before_its_turn(mcp: Endpoint)
     assert [asked.name for asked in mcp.tools.calls] == ["wait"]
 
 
+@promise("mcp.gone-cancels")
 @pytest.mark.parametrize("has_token", [True, False])
 async def test_a_client_that_leaves_ends_a_watched_call(mcp: Endpoint, has_token: bool) -> None:
     client = await mcp.session()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.bench.mcp_client import OMIT, Answer, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.promises import promise
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 SECRET = "s3cr3t-in-the-request"
@@ -46,6 +47,7 @@ async def test_initialize_by_a_plain_post_answers_200_and_a_result(mcp: Endpoint
     assert "date" in answer.headers
 
 
+@promise("mcp.error-bodies")
 @pytest.mark.parametrize(
     "body",
     [
@@ -146,6 +148,7 @@ async def test_an_encoded_body_is_415_and_never_decoded(
     assert is_quiet(caplog)
 
 
+@promise("mcp.error-bodies")
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
 async def test_another_verb_is_405_with_an_error_body(mcp: Endpoint, verb: str) -> None:
     answer = await mcp.client().send(verb)
@@ -179,6 +182,7 @@ async def test_a_host_that_is_this_machine_is_served(mcp: Endpoint, host: str) -
     assert (await mcp.client().post(PING, {"Host": host})).status == 200
 
 
+@promise("mcp.rebinding-guard")
 @pytest.mark.parametrize("host", ["evil.example.com", "localhost.evil.example", "127.0.0.1.nip.io"])
 async def test_another_host_is_403(mcp: Endpoint, host: str) -> None:
     assert_refused(await mcp.client().post(PING, {"Host": host}), 403)
@@ -188,6 +192,7 @@ async def test_no_host_is_400(mcp: Endpoint) -> None:
     assert_refused(await mcp.client().post(PING, {"Host": OMIT}), 400)
 
 
+@promise("mcp.rebinding-guard")
 @pytest.mark.parametrize(
     "origin",
     ["http://evil.example.com", "null", "http://localhost:8767@evil.example", "file://", ""],
@@ -210,6 +215,7 @@ async def test_a_header_that_must_be_single_is_refused_twice(mcp: Endpoint, name
     assert_refused(split(await mcp.exchange(plain.replace(b"\r\n", b"\r\n" + twice, 1))), 400)
 
 
+@promise("mcp.limits")
 async def test_a_body_over_4_mib_is_413(mcp: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
     answer = await mcp.client().post(b'"' + b"x" * (4 * 1024 * 1024) + b'"')
     assert_refused(answer, 413)
@@ -271,10 +277,12 @@ async def test_broken_chunking_is_400_with_an_error_body(
         connection.send(chunks)
         answer = await connection.read_answer()
     assert answer.status in {400, 413}
-    assert answer.json()["error"]["code"] == -32600
+    # Older parsers let more pass; what they make of it is no JSON then.
+    assert answer.error_code in {-32600, -32700}
     assert is_quiet(caplog)
 
 
+@promise("mcp.error-bodies")
 @pytest.mark.parametrize(
     "request_bytes",
     [
@@ -302,6 +310,7 @@ async def test_what_the_parser_refuses_has_an_error_body_that_echoes_nothing(
     assert is_quiet(caplog)
 
 
+@promise("mcp.limits")
 @pytest.mark.parametrize("size", [33_000, 200_000])
 async def test_a_huge_header_is_4xx_with_an_error_body(mcp: Endpoint, size: int) -> None:
     answer = await mcp.client().post(PING, {"X-Long": "a" * size})
@@ -313,6 +322,7 @@ async def test_many_headers_over_32_kib_together_are_4xx(mcp: Endpoint) -> None:
     assert_refused(answer, 431)
 
 
+@promise("mcp.limits")
 async def test_a_slow_body_is_cut_with_408() -> None:
     async with (
         running_endpoint(slow_sender_s=0.05) as mcp,
@@ -430,6 +440,7 @@ async def test_any_text_comes_back_as_ascii_on_one_line(mcp: Endpoint) -> None:
     assert text == {"echo": {"text": "Ω\u2028\u2029\r\n🔌"}}
 
 
+@promise("mcp.no-rate-limit")
 async def test_three_hundred_quick_calls_are_all_served(mcp: Endpoint) -> None:
     client = await mcp.session()
     answers = await asyncio.gather(*(client.call("echo") for _ in range(300)))

@@ -9,6 +9,7 @@ import pytest
 from edged.surfaces.mcp import Listing
 from tests.bench.mcp_client import MODERN, Answer, modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.promises import promise
 
 LEGACY = ["2025-03-26", "2025-06-18", "2025-11-25"]
 
@@ -116,6 +117,7 @@ async def test_a_long_list_comes_in_pages_of_a_megabyte(mcp: Endpoint) -> None:
         assert (await client.request("tools/list", {"cursor": bad})).error_code == -32602
 
 
+@promise("mcp.listing-choice")
 async def test_a_client_chooses_what_is_listed_by_the_query(mcp: Endpoint) -> None:
     mcp.tools.add("psu__on", mcp.tools.call, instrument_id="USB0::1", is_essential=True)
     mcp.tools.add("psu__rare", mcp.tools.call, instrument_id="USB0::1", is_essential=False)
@@ -139,6 +141,7 @@ async def test_a_client_chooses_what_is_listed_by_the_query(mcp: Endpoint) -> No
     assert (await client.request("tools/list")).status == 400
 
 
+@promise("mcp.listing-choice")
 async def test_the_owner_decides_what_is_listed_to_who_does_not_choose() -> None:
     async with running_endpoint(listing=Listing.STATIC) as mcp:
         mcp.tools.add("psu__on", mcp.tools.call, instrument_id="USB0::1")

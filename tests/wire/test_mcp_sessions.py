@@ -12,6 +12,7 @@ from edged.errors import ErrorCode, Refused
 from edged.surfaces.mcp import CallerHead
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.promises import promise
 
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
@@ -22,6 +23,7 @@ async def test_a_session_id_is_visible_ascii_and_new_each_time(mcp: Endpoint) ->
     assert all(len(i) >= 22 and all("!" <= c <= "~" for c in i) for i in ids)
 
 
+@promise("mcp.session-404")
 async def test_an_unknown_session_is_exactly_404_with_the_request_id(mcp: Endpoint) -> None:
     client = McpClient(mcp.port, session_id="nobody")
     answer = await client.request("tools/list", request_id="r-1")
@@ -37,6 +39,7 @@ async def test_initialize_with_a_stale_id_starts_a_new_session(mcp: Endpoint) ->
     assert client.session_id != "stale"
 
 
+@promise("mcp.one-shot")
 async def test_a_call_without_a_session_is_served_as_a_one_shot(mcp: Endpoint) -> None:
     answer = await mcp.client().request("tools/call", {"name": "echo"})
     assert answer.json()["result"]["isError"] is False
@@ -86,6 +89,7 @@ async def test_an_idle_session_expires(mcp: Endpoint) -> None:
         assert (await client.request("ping")).status == 404
 
 
+@promise("mcp.session-expiry")
 async def test_a_session_does_not_expire_under_a_call_or_a_stream() -> None:
     async with running_endpoint(session_idle_s=0.03) as mcp:
         busy, listening, idle = [await mcp.session() for _ in range(3)]
@@ -104,6 +108,7 @@ async def test_a_session_does_not_expire_under_a_call_or_a_stream() -> None:
         assert (await idle.request("ping")).status == 404
 
 
+@promise("mcp.eviction")
 async def test_the_oldest_idle_session_makes_room() -> None:
     async with running_endpoint(max_sessions=3) as mcp:
         first, second, third = [await mcp.session() for _ in range(3)]
@@ -129,6 +134,7 @@ async def test_with_every_session_at_work_a_new_one_is_refused_with_words() -> N
             assert "MAX_SESSIONS" in other.json()["error"]["message"]
 
 
+@promise("mcp.list-changed")
 async def test_list_changed_goes_to_every_session_with_a_stream(mcp: Endpoint) -> None:
     clients = [await mcp.session() for _ in range(3)]
     streams = [await client.open_stream() for client in clients]
@@ -143,6 +149,7 @@ async def test_list_changed_goes_to_every_session_with_a_stream(mcp: Endpoint) -
         await stream.close()
 
 
+@promise("mcp.list-changed")
 async def test_list_changed_waits_once_for_the_next_stream(mcp: Endpoint) -> None:
     client = await mcp.session()
     mcp.tools.change()
@@ -155,6 +162,7 @@ async def test_list_changed_waits_once_for_the_next_stream(mcp: Endpoint) -> Non
         assert await stream.next_event() is None
 
 
+@promise("mcp.get-replaces")
 async def test_a_second_get_replaces_the_first(mcp: Endpoint) -> None:
     client = await mcp.session()
     async with await client.open_stream() as first, await client.open_stream() as second:
@@ -323,6 +331,7 @@ async def test_a_session_belongs_to_its_route_and_subject() -> None:
         assert call.caller.session_id != alice.session_id
 
 
+@promise("relay.never-direct")
 @pytest.mark.parametrize("token", ["", " ", "eyJh.eyJz.c2ln", "alice"])
 @pytest.mark.parametrize("verb", ["GET", "DELETE", "PUT", "OPTIONS"])
 async def test_a_token_header_on_any_verb_is_401_while_there_is_no_relay(
@@ -334,6 +343,7 @@ async def test_a_token_header_on_any_verb_is_401_while_there_is_no_relay(
     assert not token.strip() or token not in answer.body.decode()
 
 
+@promise("relay.never-direct")
 @pytest.mark.parametrize("token", ["", "eyJh.eyJz.c2ln"])
 @pytest.mark.parametrize("method", ["initialize", "ping", "tools/list", "tools/call", "nonsense"])
 async def test_a_token_header_on_any_method_is_401_with_the_request_id(

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
+from edged.protocol.jsonrpc import ErrorReply, RpcCode
+from edged.protocol.results import Server
+from edged.protocol.revisions import REVISIONS, Revision
+from edged.surfaces.mcp.error_codes import PLACES, call_answer, error_reply, is_result
+from tests.bench.fake_tools import FakeTools
+
+SERVER = Server(name="edged", version="1", capabilities={})
+OLD, NEW = REVISIONS["2025-06-18"], REVISIONS["2025-11-25"]
+
+
+def answer(error: EdgedError, revision: Revision = NEW, data: Any = None) -> Any:
+    outcome = Outcome(status=OutcomeStatus.FAILED, data=data, error=error)
+    made = call_answer(outcome, 3, tool=None, revision=revision, server=SERVER)
+    return made if isinstance(made, ErrorReply) else json.loads(made)
+
+
+def test_every_error_code_has_its_place() -> None:
+    assert set(PLACES) == set(ErrorCode)
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda r: r.version)
+def test_every_error_is_answered_in_every_revision(revision: Revision) -> None:
+    for code in ErrorCode:
+        made = answer(EdgedError("It is so.", code=code), revision)
+        if is_result(code, revision):
+            assert made["isError"] is True
+            assert "It is so." in made["content"][0]["text"]
+        else:
+            assert made.request_id == 3
+            assert made.rpc_code in set(RpcCode)
+
+
+@pytest.mark.parametrize(
+    ("code", "rpc_code"),
+    [
+        (ErrorCode.UNKNOWN_TOOL, -32602),
+        (ErrorCode.RENAMED_TOOL, -32602),
+        (ErrorCode.NOT_AUTHENTICATED, -33001),
+        (ErrorCode.NOT_ALLOWED, -33003),
+        (ErrorCode.DANGEROUS, -33004),
+        (ErrorCode.INTERNAL, -32603),
+        (ErrorCode.UNKNOWN_METHOD, -32601),
+    ],
+)
+def test_errors_of_the_protocol_have_these_codes(code: ErrorCode, rpc_code: int) -> None:
+    assert error_reply(EdgedError("No.", code=code), 1).rpc_code == rpc_code
+
+
+def test_an_error_outside_of_a_call_is_an_error_whatever_it_is() -> None:
+    assert error_reply(Invalid("Bad."), None).rpc_code == RpcCode.INVALID_PARAMS
+
+
+def test_bad_arguments_keep_parameter_and_bound_in_both_forms() -> None:
+    bad = Invalid("voltage 61 V is over 60 V.", data={"parameter": "voltage", "maximum": 60})
+    old = answer(bad, OLD)
+    assert (old.rpc_code, old.data) == (-32602, {"parameter": "voltage", "maximum": 60})
+    told = json.loads(answer(bad, NEW)["content"][0]["text"])["error"]
+    assert told["data"] == {"parameter": "voltage", "maximum": 60}
+
+
+def test_a_refusal_says_what_to_do_instead() -> None:
+    refused = Refused("Ramp it.", code=ErrorCode.REQUIRES_SWEEP, remedy="Use start_sweep.")
+    assert "Use start_sweep." in answer(refused)["content"][0]["text"]
+
+
+def test_a_failure_says_what_had_been_sent() -> None:
+    failed = Failed("No answer.", code=ErrorCode.TIMEOUT, sent=("VOLT 5", "*OPC?"))
+    told = json.loads(answer(failed)["content"][0]["text"])
+    assert told["error"]["sent"] == ["VOLT 5", "*OPC?"]
+
+
+async def test_a_failure_without_the_promised_members_has_no_structured_content() -> None:
+    tools = FakeTools()
+    tools.add("strict", tools.call, output_schema={"type": "object", "required": ["instruments"]})
+    outcome = Outcome(
+        status=OutcomeStatus.FAILED, error=NotFound("None.", code=ErrorCode.UNKNOWN_INSTRUMENT)
+    )
+    made = call_answer(outcome, 1, tool=tools.find("strict"), revision=NEW, server=SERVER)
+    assert isinstance(made, bytes)
+    result = json.loads(made)
+    assert result["isError"] is True
+    assert "structuredContent" not in result
+    assert json.loads(result["content"][0]["text"])["error"]["message"] == "None."

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from edged.actions.caller import Caller, Route
+from edged.errors import Conflict
+from edged.protocol.revisions import REVISIONS
+from edged.protocol.session import SessionEvent, SessionState
+from edged.protocol.sse import ReplayBuffer
+from edged.surfaces.mcp.calls import CallEnd, RunningCall
+from edged.surfaces.mcp.sessions import SessionBoard
+from edged.surfaces.mcp.stream_reply import MAX_BUFFERED_BYTES, StreamReply
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.recording_transport import RecordingTransport
+
+LEGACY = REVISIONS["2025-06-18"]
+DIRECT = Caller(route=Route.DIRECT, remote="127.0.0.1")
+NEWS = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+
+
+def board_of(clock: DrivenClock, *, idle_s: float = 100.0, max_sessions: int = 3) -> SessionBoard:
+    return SessionBoard(
+        clock=clock, idle_s=idle_s, max_sessions=max_sessions, replay=ReplayBuffer()
+    )
+
+
+def stream_of(clock: DrivenClock) -> tuple[StreamReply, RecordingTransport]:
+    transport = RecordingTransport()
+    return StreamReply(transport, is_chunked=False, clock=clock), transport
+
+
+def test_a_session_is_found_by_its_owner_alone(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    relayed = Caller(route=Route.RELAY, remote="::1", subject="user:1")
+    session = board.open(LEGACY, relayed)
+    assert board.find(session.id, relayed) is session
+    assert board.find(session.id, DIRECT) is None
+    assert board.find(session.id, Caller(route=Route.RELAY, subject="user:2")) is None
+    assert board.find("other", relayed) is None
+    assert board.find(None, relayed) is None
+    assert board.find("", relayed) is None
+
+
+def test_use_keeps_a_session_alive_and_idleness_ends_it(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    for _ in range(5):
+        driven_clock.move(99)
+        assert board.find(session.id, DIRECT) is session
+    driven_clock.move(100)
+    assert board.find(session.id, DIRECT) is None
+    assert session.state is SessionState.ENDED
+    assert len(board) == 0
+
+
+def test_a_session_never_expires_under_a_call(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    session.calls.add(1, RunningCall())
+    driven_clock.move(1_000)
+    board.expire()
+    session.calls.discard(1)
+    board.touch(session)
+    driven_clock.move(99)
+    board.expire()
+    assert len(board) == 1
+    driven_clock.move(1)
+    board.expire()
+    assert len(board) == 0
+
+
+async def test_the_board_looks_for_expired_sessions_by_itself(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    for _ in range(3):
+        board.open(LEGACY, DIRECT)
+    watch = asyncio.create_task(board.run())
+    await driven_clock.advance(130)
+    assert len(board) == 0
+    watch.cancel()
+
+
+def test_a_busy_session_in_front_does_not_shield_idle_ones(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    busy, idle = board.open(LEGACY, DIRECT), board.open(LEGACY, DIRECT)
+    busy.calls.add(1, RunningCall())
+    driven_clock.move(100)
+    board.expire()
+    assert busy.state is SessionState.OPENED
+    assert idle.state is SessionState.ENDED
+
+
+def test_eviction_spares_calls_first_then_streams(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    at_work, listening, idle = (board.open(LEGACY, DIRECT) for _ in range(3))
+    at_work.calls.add(1, RunningCall())
+    board.attach(listening, stream_of(driven_clock)[0])
+    for gone in (idle, listening):
+        newer = board.open(LEGACY, DIRECT)
+        assert gone.state is SessionState.ENDED
+        newer.calls.add(1, RunningCall())
+    with pytest.raises(Conflict):
+        board.open(LEGACY, DIRECT)
+
+
+def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    call = RunningCall()
+    session.calls.add(1, call)
+    stream = board.attach(session, stream_of(driven_clock)[0])
+    board.end(session, SessionEvent.DELETED)
+    assert call.ended is CallEnd.CANCELLED
+    assert stream.over.is_set()
+    board.end(session, SessionEvent.DELETED)
+
+
+def test_news_waits_once_for_a_stream(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    board.announce(NEWS)
+    board.announce(NEWS)
+    reply, transport = stream_of(driven_clock)
+    board.attach(session, reply)
+    board.deliver_pending(session, NEWS)
+    board.deliver_pending(session, NEWS)
+    assert transport.written.count(b"list_changed") == 1
+
+
+def test_a_reader_that_is_too_far_behind_is_cut_and_told_next_time(
+    driven_clock: DrivenClock,
+) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    reply, transport = stream_of(driven_clock)
+    stream = board.attach(session, reply)
+    transport.unread_bytes = MAX_BUFFERED_BYTES + 1
+    board.announce(NEWS)
+    assert transport.is_aborted
+    assert stream.over.is_set()
+    board.detach(session, stream)
+    again, transport = stream_of(driven_clock)
+    board.attach(session, again)
+    board.deliver_pending(session, NEWS)
+    assert b"list_changed" in transport.written
+
+
+def test_news_for_many_sessions_reaches_each(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock, max_sessions=200)
+    transports = []
+    for _ in range(200):
+        reply, transport = stream_of(driven_clock)
+        board.attach(board.open(LEGACY, DIRECT), reply)
+        transports.append(transport)
+    heard: list[int] = []
+    unsubscribe = board.listen(lambda: heard.append(1))
+    board.announce(NEWS)
+    unsubscribe()
+    board.announce(NEWS)
+    assert all(transport.written.count(b"data: ") == 2 for transport in transports)
+    assert heard == [1]
+    (data,) = {line for line in transports[0].written.split(b"\n") if line.startswith(b"data")}
+    assert json.loads(data[6:])["method"] == "notifications/tools/list_changed"
+
+
+def test_a_caller_of_a_session_carries_its_label_and_never_its_id(
+    driven_clock: DrivenClock,
+) -> None:
+    session = board_of(driven_clock).open(LEGACY, DIRECT)
+    caller = session.caller(DIRECT)
+    assert caller.session_id == session.label
+    assert session.id not in repr(caller)
+    assert session.caller(DIRECT) is caller
+    other = Caller(route=Route.DIRECT, remote="10.0.0.1")
+    assert session.caller(other).remote == "10.0.0.1"
