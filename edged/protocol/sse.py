@@ -96,6 +96,8 @@ class ReplayBuffer:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._streams: dict[str, _Stream] = {}
+        # By owner, so that the end of one session does not look at the streams of all.
+        self._names: dict[str, set[str]] = {}
         # Every kept event's stream, oldest first; may name streams that are forgotten by now.
         self._order: deque[str] = deque()
         self._bytes = 0
@@ -113,6 +115,7 @@ class ReplayBuffer:
             owner: the session; nobody else can resume the stream.
         """
         self._streams[name] = _Stream(owner=owner)
+        self._names.setdefault(owner, set()).add(name)
         return EventLog(buffer=self, stream=name)
 
     def add(self, name: str, payload: bytes) -> bytes:
@@ -138,7 +141,7 @@ class ReplayBuffer:
             return
         stream.is_finished = True
         if not stream.events:
-            del self._streams[name]
+            self._drop(name, stream)
 
     def after(self, last: EventId, *, owner: str) -> Replay | None:
         """What followed an event; ``None`` for a stream that is unknown or another session's."""
@@ -155,9 +158,10 @@ class ReplayBuffer:
 
     def forget(self, owner: str) -> None:
         """Drop all streams of a session that has ended."""
-        for name in [name for name, stream in self._streams.items() if stream.owner == owner]:
-            stream = self._streams.pop(name)
+        for name in tuple(self._names.get(owner, ())):
+            stream = self._streams[name]
             self._bytes -= sum(len(framed) for _, framed in stream.events)
+            self._drop(name, stream)
 
     def _evict(self, name: str) -> None:
         stream = self._streams.get(name)
@@ -166,7 +170,14 @@ class ReplayBuffer:
         _, framed = stream.events.popleft()
         self._bytes -= len(framed)
         if stream.is_finished and not stream.events:
-            del self._streams[name]
+            self._drop(name, stream)
+
+    def _drop(self, name: str, stream: _Stream) -> None:
+        del self._streams[name]
+        names = self._names[stream.owner]
+        names.discard(name)
+        if not names:
+            del self._names[stream.owner]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

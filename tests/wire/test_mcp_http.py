@@ -445,3 +445,13 @@ async def test_three_hundred_quick_calls_are_all_served(mcp: Endpoint) -> None:
     client = await mcp.session()
     answers = await asyncio.gather(*(client.call("echo") for _ in range(300)))
     assert all(answer["isError"] is False for answer in answers)
+
+
+async def test_an_offer_to_upgrade_is_passed_over(mcp: Endpoint) -> None:
+    h2c = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABk"}
+    assert (await mcp.client().post(PING, h2c)).json()["result"] == {}
+    websocket = {"Connection": "Upgrade", "Upgrade": "websocket"}
+    answer = await mcp.client().post(PING, websocket)
+    assert answer.status in {200, 400}
+    assert answer.json()["jsonrpc"] == "2.0"
+    assert (await mcp.client().send("CONNECT")).status in {400, 404, 405}

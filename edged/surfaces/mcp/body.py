@@ -7,6 +7,7 @@ would be a 500 with a trace in the log.
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -15,67 +16,87 @@ from edged.protocol.http_rules import Accepted, Rejected, rejection
 from edged.protocol.jsonrpc import MAX_BODY_BYTES
 from edged.surfaces.mcp.wire import Wire
 
-__all__ = ["ClientGoneError", "read_body"]
+__all__ = ["BodyReader", "ClientGoneError"]
+
+MAX_HELD_BYTES: Final = 128 * 1024 * 1024
+"""Of all bodies that are arriving; thousands of slow senders cannot hold 4 MiB each."""
 
 
 class ClientGoneError(Exception):
     """The connection ended before the request did; there is nobody to answer."""
 
 
-async def read_body(
-    request: web.BaseRequest, accepted: Accepted, wire: Wire, *, within_s: float
-) -> bytes | Rejected:
-    """The whole body, at most ``MAX_BODY_BYTES``.
+class BodyReader:
+    """Reads bodies.
 
     Args:
         within_s: a slower sender is cut.
-
-    Returns:
-        The body, or why it could not be had; the connection cannot go on then.
-
-    Raises:
-        ClientGoneError: the client went away in the middle.
+        max_held_bytes: of all bodies together that have not arrived completely.
     """
-    refusal = _judge_expectation(request, accepted, wire)
-    if refusal is not None:
-        return refusal
-    content, connection = request.content, wire.connection
-    try:
-        if content.is_eof():
-            return _bounded(content.read_nowait())
-        if connection.is_half_closed:
-            raise ClientGoneError
-        connection.ends_with_input = True
-        async with asyncio.timeout(within_s):
-            return await _read_on(request)
-    except TimeoutError:
-        return rejection(408, f"The body did not arrive within {within_s:g} s.")
-    except ConnectionError:
-        raise ClientGoneError from None
-    except (web.RequestPayloadError, HttpProcessingError, ClientError, ValueError, RuntimeError):
-        if wire.is_lost:
+
+    def __init__(self, *, within_s: float, max_held_bytes: int = MAX_HELD_BYTES) -> None:
+        self._within_s = within_s
+        self._max_held_bytes = max_held_bytes
+        self._held_bytes = 0
+
+    async def read(
+        self, request: web.BaseRequest, accepted: Accepted, wire: Wire
+    ) -> bytes | Rejected:
+        """The whole body, at most ``MAX_BODY_BYTES``.
+
+        Returns:
+            The body, or why it could not be had; the connection cannot go on then.
+
+        Raises:
+            ClientGoneError: the client went away in the middle.
+        """
+        refusal = _judge_expectation(request, accepted, wire)
+        if refusal is not None:
+            return refusal
+        connection = wire.connection
+        try:
+            if request.content.is_eof():
+                return _bounded(request.content.read_nowait())
+            if connection.is_half_closed:
+                raise ClientGoneError
+            connection.ends_with_input = True
+            async with asyncio.timeout(self._within_s):
+                return await self._read_on(request)
+        except TimeoutError:
+            return rejection(408, f"The body did not arrive within {self._within_s:g} s.")
+        except ConnectionError:
             raise ClientGoneError from None
-        return rejection(400, "The body is not framed as HTTP wants it.")
-    finally:
-        connection.ends_with_input = False
+        except (web.RequestPayloadError, HttpProcessingError, ClientError, RuntimeError):
+            if wire.is_lost:
+                raise ClientGoneError from None
+            return rejection(400, "The body is not framed as HTTP wants it.")
+        finally:
+            connection.ends_with_input = False
+
+    async def _read_on(self, request: web.BaseRequest) -> bytes | Rejected:
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            while True:
+                piece = await request.content.readany()
+                if not piece and request.content.at_eof():
+                    return b"".join(pieces)
+                size += len(piece)
+                self._held_bytes += len(piece)
+                if size > MAX_BODY_BYTES:
+                    return _too_large()
+                if self._held_bytes > self._max_held_bytes:
+                    return rejection(503, "Too many large bodies arrive at once; try again.")
+                pieces.append(piece)
+        finally:
+            self._held_bytes -= size
 
 
-async def _read_on(request: web.BaseRequest) -> bytes | Rejected:
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        piece = await request.content.readany()
-        if not piece and request.content.at_eof():
-            return b"".join(pieces)
-        size += len(piece)
-        if size > MAX_BODY_BYTES:
-            return _bounded(piece, size)
-        pieces.append(piece)
+def _bounded(body: bytes) -> bytes | Rejected:
+    return body if len(body) <= MAX_BODY_BYTES else _too_large()
 
 
-def _bounded(body: bytes, size: int | None = None) -> bytes | Rejected:
-    if (size or len(body)) <= MAX_BODY_BYTES:
-        return body
+def _too_large() -> Rejected:
     return rejection(413, f"The body is over {MAX_BODY_BYTES} bytes.")
 
 

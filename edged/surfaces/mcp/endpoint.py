@@ -38,7 +38,7 @@ from edged.protocol.jsonrpc import (
 )
 from edged.protocol.recognition import recognize, recognize_stream
 from edged.protocol.session import SessionEvent
-from edged.surfaces.mcp.body import ClientGoneError, read_body
+from edged.surfaces.mcp.body import BodyReader, ClientGoneError
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.news import NewsDesk
 from edged.surfaces.mcp.seams import CallerGuard, CallerHead, TrustedPeer
@@ -67,7 +67,7 @@ class Endpoint:
         news: serves GET streams.
         clock: for dates and times of streams.
         default_choice: what tools/list shows to a client that does not choose.
-        slow_sender_s: how long a body may take.
+        bodies: reads bodies within their bounds.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Endpoint:
         news: NewsDesk,
         clock: Clock,
         default_choice: Choice,
-        slow_sender_s: float,
+        bodies: BodyReader,
     ) -> None:
         self._door = door
         self._guard = guard
@@ -91,7 +91,7 @@ class Endpoint:
         self._news = news
         self._clock = clock
         self._default_choice = default_choice
-        self._slow_sender_s = slow_sender_s
+        self._bodies = bodies
         self._date = DateLine(clock)
         self._log = structlog.get_logger("edged.mcp")
         # A client sends the same head over and over; the verdict on it is pure.
@@ -137,7 +137,7 @@ class Endpoint:
         head: CallerHead,
         query: str,
     ) -> None:
-        body = await read_body(request, accepted, wire, within_s=self._slow_sender_s)
+        body = await self._bodies.read(request, accepted, wire)
         if isinstance(body, Rejected):
             self._refuse(request, wire, body)
             if body.status == TOO_SLOW:

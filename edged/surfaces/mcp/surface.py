@@ -12,6 +12,7 @@ from edged.protocol.http_rules import Door
 from edged.protocol.origins import Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
+from edged.surfaces.mcp.body import BodyReader
 from edged.surfaces.mcp.endpoint import Endpoint
 from edged.surfaces.mcp.instructions import instructions_for
 from edged.surfaces.mcp.listener import Listener
@@ -128,7 +129,7 @@ class McpSurface:
             news=self._news,
             clock=clock,
             default_choice=Choice(settings.listing),
-            slow_sender_s=settings.slow_sender_s,
+            bodies=BodyReader(within_s=settings.slow_sender_s),
         )
         self._listener = Listener(
             handler=self._endpoint.handle,
