@@ -1,17 +1,19 @@
-"""What long work is given at start-up: how to act, and how to ask whether it could.
+"""What long work is given at start-up: how to act, how to ask whether it could, where to record.
 
-Both are the command path's (floor 4); long work does not know that, it knows these types.
+The first two are the command path's (floor 4); long work does not know that, it knows these types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from edged.actions.action import Action
 from edged.actions.outcome import Outcome
+from edged.profiles.model import Scalar
+from edged.work.run_head import RunHead
 
-__all__ = ["NewId", "Perform", "Precheck"]
+__all__ = ["NewId", "Perform", "Precheck", "Recorder", "RowSink"]
 
 Perform = Callable[[Action], Awaitable[Outcome]]
 """Performs an action and never raises an ``EdgedError``: what went wrong is in the outcome."""
@@ -25,4 +27,32 @@ class Precheck(Protocol):
 
     def __call__(self, action: Action) -> None:
         """Raises what ``Perform`` would have put into the outcome before sending a byte."""
+        ...
+
+
+class RowSink(Protocol):
+    """Takes the rows of one recording."""
+
+    def append(self, row: Sequence[Scalar | None]) -> None:
+        """One row in the order of the columns; never waits, never raises."""
+        ...
+
+    def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+        """One array of little-endian numbers (``f``, ``d``); never waits, never raises."""
+        ...
+
+    def told(self) -> dict[str, Any]:
+        """{run_id, path, rows, error}: for the result of whatever is recorded."""
+        ...
+
+    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """Everything is on disk when this returns; a second time does nothing."""
+        ...
+
+
+class Recorder(Protocol):
+    """Opens recordings."""
+
+    async def open(self, head: RunHead) -> RowSink:
+        """Begin a recording; never raises: what cannot be recorded is measured all the same."""
         ...

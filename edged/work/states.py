@@ -12,7 +12,16 @@ from typing import Final
 
 from edged.errors import Conflict
 
-__all__ = ["SEQUENCE", "SequenceEvent", "SequenceState", "next_sequence_state"]
+__all__ = [
+    "SEQUENCE",
+    "STREAM",
+    "SequenceEvent",
+    "SequenceState",
+    "StreamEvent",
+    "StreamState",
+    "next_sequence_state",
+    "next_stream_state",
+]
 
 
 class SequenceState(enum.StrEnum):
@@ -64,3 +73,60 @@ def next_sequence_state(
     if event not in row:
         raise Conflict(f"A sequence that is {state} cannot take {event}.")
     return SequenceState.FAILED if finally_failed else row[event]
+
+
+class StreamState(enum.StrEnum):
+    """Where a stream stands."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    TERMINATED = "terminated"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class StreamEvent(enum.StrEnum):
+    """What can happen to a stream."""
+
+    ELAPSED = "elapsed"
+    STOP = "stop"
+    CLIENT_GONE = "client_gone"
+    FAILURE = "failure"
+    SHUTDOWN = "shutdown"
+
+
+def _over(state: StreamState) -> Mapping[StreamEvent, StreamState]:
+    """A stream that is over stays what it is, whoever stops it again."""
+    lasting = (StreamEvent.STOP, StreamEvent.CLIENT_GONE, StreamEvent.SHUTDOWN)
+    return MappingProxyType(dict.fromkeys(lasting, state))
+
+
+STREAM: Final[Mapping[StreamState, Mapping[StreamEvent, StreamState]]] = MappingProxyType(
+    {
+        StreamState.RUNNING: MappingProxyType(
+            {
+                StreamEvent.ELAPSED: StreamState.ENDED,
+                StreamEvent.STOP: StreamState.TERMINATED,
+                StreamEvent.CLIENT_GONE: StreamState.CANCELLED,
+                StreamEvent.FAILURE: StreamState.FAILED,
+                StreamEvent.SHUTDOWN: StreamState.TERMINATED,
+            }
+        ),
+        StreamState.ENDED: _over(StreamState.ENDED),
+        StreamState.TERMINATED: _over(StreamState.TERMINATED),
+        StreamState.CANCELLED: _over(StreamState.CANCELLED),
+        StreamState.FAILED: _over(StreamState.FAILED),
+    }
+)
+
+
+def next_stream_state(state: StreamState, event: StreamEvent) -> StreamState:
+    """The state after ``event``.
+
+    Raises:
+        Conflict: the table has no such transition.
+    """
+    row = STREAM[state]
+    if event not in row:
+        raise Conflict(f"A stream that is {state} cannot take {event}.")
+    return row[event]

@@ -1,0 +1,79 @@
+"""Which recordings are being written: a mark each, so that a restart finds those it must mend.
+
+A mark is a small file in ``runs/.open`` that holds the recording's place; it goes when that is
+closed. Functions here touch the disk and belong on a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from edged.work.run_files import META_FILE, ROWS_FILE, repair, write_meta
+
+__all__ = ["drop_mark", "repair_interrupted", "set_mark", "used_bytes"]
+
+MARKS: Final = ".open"
+
+
+def set_mark(root: Path, run_id: str, place: str) -> None:
+    """The recording at ``place`` (below ``root``) is being written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    marks = root / MARKS
+    marks.mkdir(parents=True, exist_ok=True)
+    (marks / run_id).write_text(place, encoding="utf-8")
+
+
+def drop_mark(root: Path, run_id: str) -> None:
+    """It is written no longer."""
+    (root / MARKS / run_id).unlink(missing_ok=True)
+
+
+def repair_interrupted(root: Path, now: str) -> int:
+    """Mend every recording that a daemon left open when it died.
+
+    Args:
+        now: when they were found, as meta.json writes it.
+
+    Returns:
+        How many were mended.
+    """
+    marks = root / MARKS
+    mended = 0
+    for mark in sorted(marks.glob("*")) if marks.is_dir() else ():
+        with contextlib.suppress(OSError, ValueError):
+            directory = root / mark.read_text(encoding="utf-8")
+            if directory.is_relative_to(root) and ".." not in directory.parts:
+                _mend(directory, now)
+                mended += 1
+        with contextlib.suppress(OSError):
+            mark.unlink(missing_ok=True)
+    return mended
+
+
+def used_bytes(root: Path) -> int:
+    """Bytes of everything recorded."""
+    total = 0
+    for directory, _, names in os.walk(root):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(directory) / name).stat().st_size
+    return total
+
+
+def _mend(directory: Path, now: str) -> None:
+    meta: dict[str, Any] = json.loads((directory / META_FILE).read_text(encoding="utf-8"))
+    repair(directory)
+    if meta.get("status") == "running":
+        with (directory / ROWS_FILE).open("rb") as rows:
+            count = sum(chunk.count(b"\n") for chunk in iter(lambda: rows.read(1 << 20), b""))
+        meta["rows"] = max(0, count - 1)
+        meta["status"] = "interrupted"
+        meta["error"] = f"The daemon died while this was recorded; found at {now}."
+        write_meta(directory, meta)

@@ -1,0 +1,308 @@
+"""Recorded data of sweeps, streams and tables: the user's own files under DATA_DIR/runs.
+
+Rows are taken on the event loop and written by one thread, which appends and syncs once a second.
+Nothing here ever deletes data. Over DATA_BUDGET_MB, and while the disk refuses, new recordings are
+refused and the measurement goes on without: a recording that is refused says why and takes nothing.
+
+Source: SPEC.md section 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from edged.clock import Clock
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.model import Scalar
+from edged.work.run_files import Array, Row, RunFiles, write_meta
+from edged.work.run_head import RunHead
+from edged.work.run_marks import drop_mark, repair_interrupted, set_mark, used_bytes
+from edged.work.run_meta import first_meta, iso, read_settings
+
+__all__ = ["Recording", "RunBook"]
+
+SYNC_EVERY_S: Final = 1.0
+MEASURE_EVERY_S: Final = 600.0
+MAX_WAITING_ROWS: Final = 100_000
+MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""Rows and samples that wait for a disk that refuses; beyond, the newest are lost and counted."""
+MEBIBYTE: Final = 1024 * 1024
+RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+T = TypeVar("T")
+
+
+class Recording:
+    """One recording; implements ``ports.RowSink``. Its files are touched by the book alone."""
+
+    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: RunBook) -> None:
+        self.head = head
+        self.meta = meta
+        self.files: RunFiles | None = None
+        # Why rows are missing; empty when none are.
+        self.error = ""
+        self.rows: list[Row] = []
+        self.arrays: list[Array] = []
+        self.settings: asyncio.Task[None] | None = None
+        self._book = book
+        self._row_count = 0
+        self._array_count = 0
+        self._lost = 0
+        self._waiting_bytes = 0
+
+    def append(self, row: Sequence[Scalar | None]) -> None:
+        """See ``RowSink``."""
+        if self.files is None:
+            return
+        if len(self.rows) >= MAX_WAITING_ROWS:
+            self._lost += 1
+            return
+        self.rows.append(tuple(row))
+        self._row_count += 1
+
+    def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+        """See ``RowSink``."""
+        if self.files is None:
+            return
+        if self._waiting_bytes + len(samples) > MAX_WAITING_BYTES and self.arrays:
+            self._lost += 1
+            return
+        self.arrays.append(Array(name, type_code, samples))
+        self._waiting_bytes += len(samples)
+        self._array_count += 1
+
+    def told(self) -> dict[str, Any]:
+        """See ``RowSink``."""
+        error = self.error
+        if self._lost:
+            error = f"{self._lost} rows were lost: {error or 'the disk was too slow.'}"
+        return {
+            "run_id": self.head.run_id,
+            "path": str(self.files.directory) if self.files else "",
+            "rows": self._row_count,
+            "error": error,
+        }
+
+    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """See ``RowSink``."""
+        await self._book.close(self, status, summary or {})
+
+    def take(self) -> tuple[list[Row], list[Array]]:
+        """What waits to be written; it is waiting no longer."""
+        taken = self.rows, self.arrays
+        self.rows, self.arrays, self._waiting_bytes = [], [], 0
+        return taken
+
+    def put_back(self, rows: list[Row], arrays: list[Array]) -> None:
+        """It could not be written; it goes before what has come since."""
+        self.rows[:0] = rows
+        self.arrays[:0] = arrays
+        self._waiting_bytes += sum(len(array.samples) for array in arrays)
+
+    def told_meta(self) -> dict[str, Any]:
+        """meta.json as of now."""
+        told = self.told()
+        return {
+            **self.meta,
+            "rows": self._row_count,
+            "arrays": self._array_count,
+            "error": told["error"],
+        }
+
+
+class RunBook:
+    """The recordings under way, and the door to those on disk. Implements ``ports.Recorder``.
+
+    Args:
+        data_dir: DATA_DIR.
+        budget_mb: DATA_BUDGET_MB.
+        pool: tells who the instruments are.
+    """
+
+    def __init__(
+        self, *, data_dir: Path, budget_mb: int, pool: InstrumentPool, clock: Clock
+    ) -> None:
+        self.root = data_dir / "runs"
+        self._budget = budget_mb * MEBIBYTE
+        self._pool = pool
+        self._clock = clock
+        self._open: dict[str, Recording] = {}
+        self._used = 0
+        self._error = ""
+        self._log = structlog.get_logger("edged.runs")
+        self._writer = _one_thread("edged-runs")
+        self._reader = _one_thread("edged-run-reads")
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Mend what a killed daemon left, measure what is there, and sync each second from now."""
+        self._tasks = [
+            asyncio.create_task(self._mend_and_measure(), name="runs-measure"),
+            asyncio.create_task(self._sync_forever(), name="runs-sync"),
+        ]
+
+    async def stop(self) -> None:
+        """Everything that has come is on disk when this returns."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for recording in tuple(self._open.values()):
+            await self.close(recording, "interrupted", {})
+        self._writer.shutdown(wait=True)
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    def status(self) -> dict[str, Any]:
+        """{path, open, used_mb, budget_mb, is_full, error}: for get_status and doctor."""
+        return {
+            "path": str(self.root),
+            "open": len(self._open),
+            "used_mb": round(self._used / MEBIBYTE, 3),
+            "budget_mb": self._budget // MEBIBYTE,
+            "is_full": self._used >= self._budget,
+            "error": self._error,
+        }
+
+    async def open(self, head: RunHead) -> Recording:
+        """See ``Recorder``."""
+        recording = Recording(head=head, meta=first_meta(head, self._pool, self._clock), book=self)
+        if self._used >= self._budget:
+            return self._refuse(
+                recording,
+                f"No new recordings: {self._used // MEBIBYTE} MiB are recorded and DATA_BUDGET_MB "
+                f"is {self._budget // MEBIBYTE}. Move old runs away, or raise it.",
+            )
+        date = recording.meta["started"][:10]
+        columns = [column.name for column in head.columns]
+        try:
+            recording.files = await self._on_disk(
+                _make_files, self.root, f"{date}/{head.run_id}", columns, recording.meta
+            )
+        except (OSError, ValueError) as refused:
+            return self._refuse(recording, f"The recording could not be begun: {refused}.")
+        self._open[head.run_id] = recording
+        recording.settings = asyncio.create_task(
+            self._read_settings(recording), name=f"settings-{head.run_id}"
+        )
+        return recording
+
+    async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
+        """End a recording; see ``RowSink.close``."""
+        if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
+            return
+        if recording.settings is not None:
+            recording.settings.cancel()
+            await asyncio.gather(recording.settings, return_exceptions=True)
+        await self._sync([recording])
+        ended_ms = self._clock.wall_ms()
+        recording.meta.update(
+            status=status, ended_ms=ended_ms, ended=iso(ended_ms), summary=dict(summary)
+        )
+        try:
+            await self._on_disk(_end_files, self.root, recording.files, recording.told_meta())
+        except OSError as refused:
+            self._note_error(recording, refused)
+
+    async def read(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run something that reads recordings on a thread of its own.
+
+        Raises:
+            EdgedError: what the function raises.
+        """
+        call = functools.partial(function, self.root, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+
+    async def measure(self) -> None:
+        """Count what is recorded, the user's own moving and deleting included."""
+        self._used = await self.read(used_bytes)
+
+    def _refuse(self, recording: Recording, why: str) -> Recording:
+        recording.error = why
+        self._log.warning("recording_refused", run_id=recording.head.run_id, reason=why)
+        return recording
+
+    async def _mend_and_measure(self) -> None:
+        await self.read(repair_interrupted, iso(self._clock.wall_ms()))
+        while True:
+            await self.measure()
+            await self._clock.sleep(MEASURE_EVERY_S)
+
+    async def _sync_forever(self) -> None:
+        while True:
+            await self._clock.sleep(SYNC_EVERY_S)
+            await self._sync([r for r in self._open.values() if r.rows or r.arrays])
+
+    async def _sync(self, recordings: Sequence[Recording]) -> None:
+        """Write what waits; what cannot be written waits on."""
+        batch = [(r, r.files, *r.take()) for r in recordings if r.files is not None]
+        if not batch:
+            return
+        results = await self._on_disk(_write_all, [entry[1:] for entry in batch])
+        for (recording, _, rows, arrays), result in zip(batch, results, strict=True):
+            if isinstance(result, OSError):
+                recording.put_back(rows, arrays)
+                self._note_error(recording, result)
+            else:
+                self._used += result
+                if recording.error and rows:
+                    recording.error = self._error = ""
+
+    def _note_error(self, recording: Recording, error: OSError) -> None:
+        why = f"The disk refuses the recording: {error}."
+        if recording.error != why:
+            self._log.error("recording_failed", run_id=recording.head.run_id, reason=str(error))
+        recording.error = self._error = why
+
+    async def _read_settings(self, recording: Recording) -> None:
+        settings = await read_settings(self._pool, recording.head)
+        for entry in recording.meta["instruments"]:
+            entry["settings"] = settings.get(entry["id"])
+        if recording.files is None:
+            return
+        try:
+            await self._on_disk(write_meta, recording.files.directory, recording.told_meta())
+        except OSError as refused:
+            self._note_error(recording, refused)
+
+    async def _on_disk(self, function: Callable[..., T], *arguments: Any) -> T:
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._writer, functools.partial(function, *arguments))
+        # Whoever is cancelled while waiting must not leave the files half-way.
+        return await asyncio.shield(work)
+
+
+def _make_files(root: Path, place: str, columns: Sequence[str], meta: dict[str, Any]) -> RunFiles:
+    run_id = place.rpartition("/")[2]
+    if RUN_ID.fullmatch(run_id) is None:
+        raise ValueError(f"{run_id!r} is no name for a directory")
+    files = RunFiles(root / place, columns)
+    write_meta(files.directory, meta)
+    set_mark(root, run_id, place)
+    return files
+
+
+def _end_files(root: Path, files: RunFiles, meta: dict[str, Any]) -> None:
+    files.close()
+    write_meta(files.directory, meta)
+    drop_mark(root, files.directory.name)
+
+
+def _write_all(batch: Sequence[tuple[RunFiles, list[Row], list[Array]]]) -> list[int | OSError]:
+    results: list[int | OSError] = []
+    for files, rows, arrays in batch:
+        try:
+            results.append(files.write(rows, arrays))
+        except OSError as refused:
+            results.append(refused)
+    return results
+
+
+def _one_thread(name: str) -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)

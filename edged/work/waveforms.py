@@ -1,0 +1,143 @@
+"""Captured waveforms, kept for fetch_waveform under a memory budget.
+
+When there is no room the oldest goes, of whichever stream, and a later fetch of it says so.
+Decoding and encoding run on a thread of their own.
+
+Source: SPEC.md section 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from edged.errors import ErrorCode, NotFound
+from edged.profiles.model import Scalar, WaveformAnswer
+from edged.work.points import Waveform, make_waveform
+
+__all__ = ["FORMATS", "WaveformBook"]
+
+FORMATS: Final[Mapping[str, Callable[[Waveform], dict[str, Any]]]] = {
+    "base64": Waveform.base64,
+    "summary": Waveform.summary,
+    "decimated": Waveform.decimated,
+}
+"""The formats of fetch_waveform; each adds its own members to the metadata."""
+MEBIBYTE: Final = 1024 * 1024
+MAX_STREAMS: Final = 10_000
+"""Streams whose number of waveforms is remembered, so that an old id is still told apart."""
+
+T = TypeVar("T")
+
+
+class WaveformBook:
+    """The waveforms that can be fetched.
+
+    Args:
+        memory_mb: WAVEFORM_MEMORY_MB.
+    """
+
+    def __init__(self, memory_mb: int) -> None:
+        self._memory_mb = memory_mb
+        self._kept: OrderedDict[tuple[str, int], Waveform] = OrderedDict()
+        self._bytes = 0
+        # Stream id → how many waveforms it has had.
+        self._counts: OrderedDict[str, int] = OrderedDict()
+        self._thread = concurrent.futures.ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="edged-waveforms"
+        )
+
+    def stop(self) -> None:
+        """Let the thread go."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def status(self) -> dict[str, Any]:
+        """{count, used_mb, budget_mb}: for get_status."""
+        return {
+            "count": len(self._kept),
+            "used_mb": round(self._bytes / MEBIBYTE, 3),
+            "budget_mb": self._memory_mb,
+        }
+
+    async def decode(
+        self,
+        answer: WaveformAnswer,
+        blocks: Sequence[bytes],
+        preamble: str | None,
+        values: Mapping[str, Scalar],
+    ) -> Waveform:
+        """See ``points.make_waveform``."""
+        return await self._on_thread(make_waveform, answer, blocks, preamble, values)
+
+    def add(self, stream_id: str, waveform: Waveform) -> int:
+        """Keep a waveform; what is too old for the budget goes.
+
+        Returns:
+            Its point_index.
+        """
+        index = self._counts.get(stream_id, 0)
+        self._counts[stream_id] = index + 1
+        self._counts.move_to_end(stream_id)
+        if len(self._counts) > MAX_STREAMS:
+            self._counts.popitem(last=False)
+        self._kept[stream_id, index] = waveform
+        self._bytes += len(waveform.samples)
+        while self._bytes > self._memory_mb * MEBIBYTE:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= len(oldest.samples)
+        return index
+
+    def get(self, stream_id: str, point_index: int) -> Waveform:
+        """One waveform.
+
+        Raises:
+            NotFound: UNKNOWN_STREAM; UNKNOWN_POINT, which says whether it was evicted.
+        """
+        kept = self._kept.get((stream_id, point_index))
+        if kept is not None:
+            return kept
+        count = self._counts.get(stream_id)
+        if count is None:
+            raise NotFound(
+                f"There are no waveforms of a stream {stream_id[:100]!r}.",
+                code=ErrorCode.UNKNOWN_STREAM,
+                data={"stream_id": stream_id[:100]},
+                remedy="Take stream_id from the result of execute_command or start_stream.",
+            )
+        if 0 <= point_index < count:
+            raise NotFound(
+                f"Waveform {point_index} of {stream_id} was evicted: waveforms are kept in "
+                f"{self._memory_mb} MiB (WAVEFORM_MEMORY_MB), and the oldest go first.",
+                code=ErrorCode.UNKNOWN_POINT,
+                data={"stream_id": stream_id, "point_index": point_index, "evicted": True},
+                remedy="Fetch sooner; or take it from the stream's recording (edged runs export).",
+            )
+        raise NotFound(
+            f"{stream_id} has {count} waveforms so far, so point_index goes from 0 to {count - 1}.",
+            code=ErrorCode.UNKNOWN_POINT,
+            data={"stream_id": stream_id, "point_index": point_index, "count": count},
+        )
+
+    async def fetch(self, stream_id: str, point_index: int, form: str) -> dict[str, Any]:
+        """The result of fetch_waveform in one of ``FORMATS``.
+
+        Raises:
+            NotFound: see ``get``.
+        """
+        waveform = self.get(stream_id, point_index)
+        shown = await self._on_thread(FORMATS[form], waveform)
+        return {
+            "stream_id": stream_id,
+            "point_index": point_index,
+            "format": form,
+            **waveform.told(),
+            "preamble": dict(waveform.preamble),
+            **shown,
+        }
+
+    async def _on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, function, *arguments)
