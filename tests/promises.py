@@ -170,6 +170,14 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "cli.typed-arguments": Promise("8", "edged call types key=value by the tool's schema."),
         "cli.exit-statuses": Promise("8", "Exit statuses mean something."),
         "rpc.token-of-client": Promise("8", "The CLI presents INBOUND_AUTH_TOKEN."),
+        # 7: streams, waveforms, recorded data
+        "stream.client-gone": Promise(
+            "7", "A client that disconnects cancels its stream within one interval."
+        ),
+        "runs.budget": Promise(
+            "7", "Never deleted by the daemon; over DATA_BUDGET_MB new recordings are refused."
+        ),
+        "runs.kill": Promise("13", "kill -9: recorded data are intact but for the last second."),
     }
 )
 

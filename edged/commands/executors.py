@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from edged.actions.action import (
@@ -18,18 +18,21 @@ from edged.actions.action import (
     RunSequence,
     Scan,
     SendScpi,
+    StartStream,
     State,
 )
 from edged.clock import Clock
 from edged.commands.capabilities import capabilities_of
+from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
 from edged.commands.path import Done, Executor
 from edged.commands.run_command import run_command, send_raw
+from edged.commands.stream_executors import failed_stream
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed
 from edged.instruments.discovery import Discovery
 from edged.instruments.pool import InstrumentPool
-from edged.profiles.model import Profile
+from edged.profiles.model import ImageAnswer, Profile, WaveformAnswer
 from edged.work.sequences import SequenceBook
 
 __all__ = ["Executors", "failure_shape"]
@@ -40,17 +43,21 @@ class Executors:
     """The rooms that executors work with.
 
     Attributes:
+        captures: runs commands that answer with a block.
         profiles: gives the library as it is now.
         status: gives get_status's result; the composition root knows all that it tells of.
+        more: the executors of other modules, which are part of the table.
     """
 
     pool: InstrumentPool
     discovery: Discovery
     catalog: Catalog
     sequences: SequenceBook
+    captures: Captures
     profiles: Callable[[], Mapping[str, Profile]]
     status: Callable[[], dict[str, Any]]
     clock: Clock
+    more: Mapping[type[Action], Executor] = field(default_factory=dict)
 
     def table(self) -> dict[type[Action], Executor]:
         """``EXECUTORS``, bound to these rooms."""
@@ -60,13 +67,17 @@ class Executors:
             SendScpi: self._send_scpi,
             Scan: self._scan,
             ReadState: self._read_state,
+            **self.more,
         }
 
     async def _run_command(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
-        part, sent = await run_command(
-            instrument, command, target.values, target.lines, action.purpose
-        )
+        if isinstance(command.returns, WaveformAnswer | ImageAnswer):
+            part, sent = await self.captures.run(action, instrument, command, target.values)
+        else:
+            part, sent = await run_command(
+                instrument, command, target.values, target.lines, action.purpose
+            )
         data = {
             "success": True,
             **part,
@@ -169,6 +180,8 @@ def failure_shape(action: Action, target: Target | None, error: EdgedError, spen
             }
         case SendScpi():
             return {"response": None, "error": str(error), "execution_time_ms": time_ms}
+        case StartStream():
+            return failed_stream(error, told)
         case _:
             return {"error": told}
 

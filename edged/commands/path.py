@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from edged.actions.action import Action, RunCommand, RunSequence
+from edged.actions.action import Action, RunCommand, RunSequence, StartStream
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
@@ -164,9 +164,12 @@ class CommandPath:
         return (self._clock.monotonic() - began) * 1000
 
 
+WITH_PARAMETERS = RunCommand | RunSequence | StartStream
+
+
 def _with_values(action: Action, target: Target) -> Target:
     """Validate the command's or sequence's own parameters, and write the SCPI they make."""
-    if target.check is None or not isinstance(action, RunCommand | RunSequence):
+    if target.check is None or not isinstance(action, WITH_PARAMETERS):
         return target
     values = target.check.validate(action.parameters)
     lines = render_lines(target.command, values) if target.command else ()

@@ -30,9 +30,10 @@ from edged.commands.target import Target
 from edged.config_keys import RawScpi
 from edged.errors import Invalid
 from edged.instruments.pool import InstrumentPool
+from edged.profiles.model import Command, ImageAnswer
 from edged.profiles.raw import RawPart
 
-__all__ = ["Resolver"]
+__all__ = ["Resolver", "check_measurable"]
 
 NOTHING = Target()
 
@@ -68,11 +69,12 @@ class Resolver:
                 return self._raw(action)
             case ReadState() | Scan():
                 return NOTHING
+            case StartStream():
+                return self._stream(action)
             case (
                 StartSweep()
                 | ReadSweep()
                 | StopSweep()
-                | StartStream()
                 | StopStream()
                 | StopAll()
                 | FetchWaveform()
@@ -99,6 +101,24 @@ class Resolver:
             is_dangerous=command.is_dangerous,
             is_safe=command.is_safe,
             is_write=command.is_dangerous or not command.is_query,
+        )
+
+    def _stream(self, action: StartStream) -> Target:
+        instrument = self._pool.get(action.instrument_id)
+        command, check = self._catalog.of(instrument).command(action.command_name)
+        check_measurable(command)
+        if isinstance(command.returns, ImageAnswer):
+            raise Invalid(
+                f"{command.name} gives a picture; a stream measures values or waveforms.",
+                data={"parameter": "command_name", "value": command.name},
+                remedy="Call execute_command.",
+            )
+        return Target(
+            instrument=instrument,
+            command=command,
+            check=check,
+            is_dangerous=command.is_dangerous,
+            is_write=command.is_dangerous,
         )
 
     def _sequence(self, action: RunSequence) -> Target:
@@ -131,3 +151,24 @@ class Resolver:
 
 def _is_dangerous(part: RawPart) -> bool:
     return any(match.command.is_dangerous for match in part.matches)
+
+
+def check_measurable(command: Command) -> None:
+    """Let pass what a stream or a sweep's ``measure`` may ask over and over.
+
+    Raises:
+        Invalid: it writes, or may only be ramped.
+    """
+    if command.requires_sweep:
+        raise Invalid(
+            f"{command.name} may only be ramped, never measured.",
+            data={"parameter": "command_name", "value": command.name},
+            remedy="Call start_sweep to ramp it; measure with a query.",
+        )
+    if not command.is_query:
+        raise Invalid(
+            f"{command.name} is no query, so there is nothing to measure.",
+            data={"parameter": "command_name", "value": command.name},
+            remedy="get_capabilities says which commands have is_query; set values by "
+            "execute_command.",
+        )

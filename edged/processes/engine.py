@@ -23,12 +23,14 @@ from edged.actions.action import Action
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
+from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
 from edged.commands.holds import hold_denied, hold_unswept
 from edged.commands.path import CommandPath
 from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
+from edged.commands.stream_executors import StreamExecutors
 from edged.config import Config, InstrumentEntry, ToolNames
 from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.host import (
@@ -54,7 +56,11 @@ from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import static_tools
+from edged.work.runs import RunBook
 from edged.work.sequences import SequenceBook
+from edged.work.states import StreamEvent
+from edged.work.streams import StreamBook
+from edged.work.waveforms import WaveformBook
 
 __all__ = ["Engine", "run"]
 
@@ -135,6 +141,20 @@ class Engine:
             new_id=new_id,
             clock=clock,
         )
+        self._runs = RunBook(
+            data_dir=config.data_dir,
+            budget_mb=config.data_budget_mb,
+            pool=self._pool,
+            clock=clock,
+        )
+        self._waveforms = WaveformBook(config.waveform_memory_mb)
+        self._streams = StreamBook(
+            perform=self._perform,
+            new_id=new_id,
+            waveforms=self._waveforms,
+            recorder=self._runs,
+            clock=clock,
+        )
         self._path = self._make_path(permissions)
         self._registry = ToolRegistry(
             static=static_tools(),
@@ -157,9 +177,14 @@ class Engine:
             edge_name=config.edge_name,
             pool=self._pool,
             sequences=self._sequences,
+            streams=self._streams,
             mcp=self._mcp_status,
             clock=clock,
-            more={"relay": lambda: {"configured": config.relay_url is not None}},
+            more={
+                "relay": lambda: {"configured": config.relay_url is not None},
+                "recordings": self._runs.status,
+                "waveforms": self._waveforms.status,
+            },
         )
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -179,11 +204,14 @@ class Engine:
         parts.push_async_callback(self._rpc.stop)
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
+        parts.callback(self._waveforms.stop)
+        self._runs.start()
+        parts.push_async_callback(self._runs.stop)
         self._watch_simulated()
         await self._discovery.start()
         await self._discovery.first_look(FIRST_LOOK_S)
-        parts.push_async_callback(self._sequences.stop_all)
         await self._start_mcp(parts)
+        parts.push_async_callback(self._end_work)
         self._write_engine_file()
         parts.callback(self._remove_engine_file)
         self._log.info(
@@ -193,6 +221,13 @@ class Engine:
             mcp_port=self._mcp.port,
             rpc_port=self._rpc.port,
             instruments=len(self._pool.all()),
+        )
+
+    async def _end_work(self) -> None:
+        """End what runs while its callers are still connected, so that they get their results."""
+        self._mcp.close_door()
+        await asyncio.gather(
+            self._sequences.stop_all(), self._streams.stop_all(StreamEvent.SHUTDOWN)
         )
 
     async def _perform(self, action: Action) -> Outcome:
@@ -280,9 +315,11 @@ class Engine:
             discovery=self._discovery,
             catalog=self._catalog,
             sequences=self._sequences,
+            captures=Captures(self._waveforms),
             profiles=lambda: self._library.profiles,
             status=lambda: self._status(),
             clock=self._clock,
+            more=StreamExecutors(streams=self._streams, waveforms=self._waveforms).table(),
         )
         return CommandPath(
             permissions=permissions,

@@ -11,6 +11,7 @@ from edged import __version__
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
 from edged.work.sequences import SequenceBook
+from edged.work.streams import StreamBook
 
 __all__ = ["StatusReport"]
 
@@ -23,7 +24,7 @@ class StatusReport:
     Args:
         edge_id, edge_name: who this edge is.
         pool: the instruments.
-        sequences: those that run.
+        sequences, streams: those that run.
         mcp: tells of the MCP listener.
         clock: for the uptime.
         more: further entries, each asked when the status is.
@@ -36,6 +37,7 @@ class StatusReport:
         edge_name: str,
         pool: InstrumentPool,
         sequences: SequenceBook,
+        streams: StreamBook,
         mcp: Part,
         clock: Clock,
         more: Mapping[str, Part],
@@ -44,6 +46,7 @@ class StatusReport:
         self._platform = f"{platform.system()} {platform.machine()}"
         self._pool = pool
         self._sequences = sequences
+        self._streams = streams
         self._mcp = mcp
         self._clock = clock
         self._more = dict(more)
@@ -60,7 +63,7 @@ class StatusReport:
             "platform": self._platform,
             "mcp": self._mcp(),
             "sweeps": [],
-            "streams": [],
+            "streams": self._streams.running(),
             "sequences": list(self._sequences.running()),
             **{name: part() for name, part in self._more.items()},
         }

@@ -1,7 +1,6 @@
 """The tools that are always there. They reach everything, because many clients ignore list_changed.
 
-Each entry reads as one block: what it takes, what it answers, what it means. The six tools of long
-work join this table with the rooms that carry them.
+Each entry reads as one block: what it takes, what it answers, what it means.
 """
 
 from __future__ import annotations
@@ -12,12 +11,15 @@ from typing import Any, Final
 from edged.actions.action import (
     Action,
     Check,
+    FetchWaveform,
     ReadState,
     RunCommand,
     RunSequence,
     Scan,
     SendScpi,
+    StartStream,
     State,
+    StopStream,
 )
 from edged.profiles.schema import compile_schema
 from edged.tools.tool import MakeAction, Tool, ToolAnnotations, ToolCall
@@ -35,6 +37,11 @@ INSTRUMENT_ID: Final[Schema] = {
 PARAMETERS: Final[Schema] = {
     "type": "object",
     "description": "The command's own arguments by name; get_capabilities has their schema.",
+}
+
+STREAM_ID: Final[Schema] = {
+    "type": "string",
+    "description": "The stream's id, as start_stream, execute_command or get_status told it.",
 }
 
 READ: Final = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
@@ -67,6 +74,14 @@ def _rows(wrap_key: str, /, **properties: Schema) -> Schema:
 def _text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _integer(arguments: Mapping[str, Any], name: str) -> int:
+    """3.0 is an integer in JSON; what is none gives -1, and has not passed the check."""
+    value = arguments.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        return -1
+    return int(value)
 
 
 def _mapping(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -140,6 +155,45 @@ def _send_scpi(call: ToolCall, check: Check) -> Action:
         check=check,
         instrument_id=_text(call.arguments, "instrument_id"),
         scpi=_text(call.arguments, "scpi_command"),
+    )
+
+
+def _start_stream(call: ToolCall, check: Check) -> Action:
+    command_name = _text(call.arguments, "command_name")
+    return StartStream(
+        tool=call.name,
+        caller=call.caller,
+        action_id=call.action_id,
+        scope=command_name,
+        arguments=call.arguments,
+        check=check,
+        progress=call.progress,
+        instrument_id=_text(call.arguments, "instrument_id"),
+        command_name=command_name,
+        parameters=_mapping(call.arguments, "parameters"),
+    )
+
+
+def _stop_stream(call: ToolCall, check: Check) -> Action:
+    return StopStream(
+        tool=call.name,
+        caller=call.caller,
+        action_id=call.action_id,
+        arguments=call.arguments,
+        check=check,
+        stream_id=_text(call.arguments, "stream_id"),
+    )
+
+
+def _fetch_waveform(call: ToolCall, check: Check) -> Action:
+    return FetchWaveform(
+        tool=call.name,
+        caller=call.caller,
+        action_id=call.action_id,
+        arguments=call.arguments,
+        check=check,
+        stream_id=_text(call.arguments, "stream_id"),
+        point_index=_integer(call.arguments, "point_index"),
     )
 
 
@@ -350,5 +404,89 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         annotations=WORK,
         make=_send_scpi,
+    ),
+    lambda: _tool(
+        "start_stream",
+        "Measure on a grid",
+        "Measure one query command every interval_ms for duration_ms; each point is recorded, and "
+        "comes as a progress notification if you sent a progressToken. Returns when the time is "
+        "over (or stop_stream is called), unless detach is true: then it goes on in the daemon "
+        "and you get the stream_id at once. For a single reading use execute_command.",
+        schema=_schema(
+            ("instrument_id", "command_name"),
+            instrument_id=INSTRUMENT_ID,
+            command_name={
+                "type": "string",
+                "description": "A command with is_query, as get_capabilities lists it.",
+            },
+            interval_ms={
+                "type": "integer",
+                "minimum": 10,
+                "maximum": 3_600_000,
+                "default": 500,
+                "description": "Distance of two points (unit: ms).",
+            },
+            duration_ms={
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 86_400_000,
+                "default": 10_000,
+                "description": "How long to measure, at most 24 hours (unit: ms).",
+            },
+            parameters=PARAMETERS,
+            detach={
+                "type": "boolean",
+                "default": False,
+                "description": "Return at once; the stream goes on without you.",
+            },
+        ),
+        output=_result(stream_id=STRING, count=INTEGER, last=ANYTHING, status=STRING),
+        annotations=WORK,
+        make=_start_stream,
+        cancels_on_disconnect=True,
+    ),
+    lambda: _tool(
+        "stop_stream",
+        "Stop a stream",
+        "End a stream now, from any session; what it measured stays recorded, and a waiting "
+        "start_stream returns it. Of a stream that is over already its own end is told.",
+        schema=_schema(("stream_id",), stream_id=STREAM_ID),
+        output=_result(status=STRING),
+        annotations=CALM,
+        make=_stop_stream,
+    ),
+    lambda: _tool(
+        "fetch_waveform",
+        "Fetch a waveform",
+        "Fetch one captured waveform by the stream_id and point_index that execute_command or "
+        "start_stream told. base64 gives every sample (little-endian floats, y_dtype says which); "
+        "summary gives the extremes, mean and RMS; decimated an outline of at most 1000 numbers. "
+        "Waveforms are kept in memory for a while: fetch soon.",
+        schema=_schema(
+            ("stream_id", "point_index"),
+            stream_id=STREAM_ID,
+            point_index={
+                "type": "integer",
+                "minimum": 0,
+                "description": "Counts from 0: progress n of a stream is point n - 1.",
+            },
+            format={
+                "type": "string",
+                "enum": ["base64", "summary", "decimated"],
+                "default": "base64",
+                "description": "How to hand out the samples.",
+            },
+        ),
+        output=_result(
+            stream_id=STRING,
+            point_index=INTEGER,
+            y_dtype=STRING,
+            y_length=INTEGER,
+            x_unit=STRING,
+            y_unit=STRING,
+            x_increment=NUMBER,
+        ),
+        annotations=READ,
+        make=_fetch_waveform,
     ),
 )

@@ -73,22 +73,22 @@ class Waveform:
         if not values:
             return {"y_min": None, "y_max": None, "y_mean": None, "y_rms": None}
         return {
-            "y_min": min(values),
-            "y_max": max(values),
-            "y_mean": math.fsum(values) / len(values),
-            "y_rms": math.sqrt(math.fsum(value * value for value in values) / len(values)),
+            "y_min": _short(min(values)),
+            "y_max": _short(max(values)),
+            "y_mean": _short(math.fsum(values) / len(values)),
+            "y_rms": _short(math.sqrt(math.fsum(value * value for value in values) / len(values))),
         }
 
     def decimated(self) -> dict[str, Any]:
         """At most 1000 numbers that keep the outline: lowest and highest of each stretch."""
         values = self._values()
         if len(values) <= MAX_DECIMATED:
-            return {"y_values": [_finite(value) for value in values], "x_step": self.x_increment}
+            return {"y_values": [_short(value) for value in values], "x_step": self.x_increment}
         stretch = math.ceil(len(values) / (MAX_DECIMATED // 2))
         outline: list[float | None] = []
         for start in range(0, len(values), stretch):
             part = values[start : start + stretch]
-            outline += [_finite(min(part)), _finite(max(part))]
+            outline += [_short(min(part)), _short(max(part))]
         return {"y_values": outline, "x_step": self.x_increment * stretch / 2}
 
     def _values(self) -> array[float]:
@@ -158,5 +158,6 @@ def _bytes_as_floats(
     return bytes(floats)
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _short(value: float) -> float | None:
+    """With the digits that a 32-bit float has; JSON knows no infinity."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -27,12 +27,12 @@ def set_mark(root: Path, run_id: str, place: str) -> None:
     """
     marks = root / MARKS
     marks.mkdir(parents=True, exist_ok=True)
-    (marks / run_id).write_text(place, encoding="utf-8")
+    (marks / f"{run_id}.mark").write_text(place, encoding="utf-8")
 
 
 def drop_mark(root: Path, run_id: str) -> None:
     """It is written no longer."""
-    (root / MARKS / run_id).unlink(missing_ok=True)
+    (root / MARKS / f"{run_id}.mark").unlink(missing_ok=True)
 
 
 def repair_interrupted(root: Path, now: str) -> int:
@@ -46,7 +46,7 @@ def repair_interrupted(root: Path, now: str) -> int:
     """
     marks = root / MARKS
     mended = 0
-    for mark in sorted(marks.glob("*")) if marks.is_dir() else ():
+    for mark in sorted(marks.glob("*.mark")) if marks.is_dir() else ():
         with contextlib.suppress(OSError, ValueError):
             directory = root / mark.read_text(encoding="utf-8")
             if directory.is_relative_to(root) and ".." not in directory.parts:

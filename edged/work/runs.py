@@ -183,7 +183,7 @@ class RunBook:
         columns = [column.name for column in head.columns]
         try:
             recording.files = await self._on_disk(
-                _make_files, self.root, f"{date}/{head.run_id}", columns, recording.meta
+                _make_files, self.root, date, columns, recording.meta
             )
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
@@ -278,13 +278,13 @@ class RunBook:
         return await asyncio.shield(work)
 
 
-def _make_files(root: Path, place: str, columns: Sequence[str], meta: dict[str, Any]) -> RunFiles:
-    run_id = place.rpartition("/")[2]
+def _make_files(root: Path, date: str, columns: Sequence[str], meta: dict[str, Any]) -> RunFiles:
+    run_id = meta["run_id"]
     if RUN_ID.fullmatch(run_id) is None:
         raise ValueError(f"{run_id!r} is no name for a directory")
-    files = RunFiles(root / place, columns)
+    files = RunFiles(root / date / run_id, columns)
     write_meta(files.directory, meta)
-    set_mark(root, run_id, place)
+    set_mark(root, run_id, f"{date}/{run_id}")
     return files
 
 

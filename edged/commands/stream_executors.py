@@ -1,0 +1,58 @@
+"""How the actions of streams and waveforms are run: the tools' arguments in, their results out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action, FetchWaveform, StartStream, StopStream
+from edged.commands.path import Done, Executor
+from edged.commands.target import Target
+from edged.errors import EdgedError
+from edged.work.streams import StreamBook
+from edged.work.waveforms import WaveformBook
+
+__all__ = ["StreamExecutors", "failed_stream"]
+
+NO_STREAM: Final[Mapping[str, Any]] = {
+    "stream_id": "",
+    "count": 0,
+    "last": None,
+    "status": "failed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamExecutors:
+    """The executors, bound to their rooms."""
+
+    streams: StreamBook
+    waveforms: WaveformBook
+
+    def table(self) -> dict[type[Action], Executor]:
+        """Their part of ``EXECUTORS``."""
+        return {
+            StartStream: self._start,
+            StopStream: self._stop,
+            FetchWaveform: self._fetch,
+        }
+
+    async def _start(self, action: StartStream, target: Target, _began: float) -> Done:
+        instrument, command = target.aimed_command()
+        return Done(data=await self.streams.start(action, instrument.id, command))
+
+    async def _stop(self, action: StopStream, _target: Target, _began: float) -> Done:
+        return Done(data=await self.streams.stop(action.stream_id))
+
+    async def _fetch(self, action: FetchWaveform, _target: Target, _began: float) -> Done:
+        form = str(action.arguments.get("format", "base64"))
+        return Done(data=await self.waveforms.fetch(action.stream_id, action.point_index, form))
+
+
+def failed_stream(error: EdgedError, told: Mapping[str, Any]) -> dict[str, Any]:
+    """start_stream's result when it failed: what was measured until then, and the error."""
+    return {**NO_STREAM, **{k: v for k, v in error.data.items() if k in RESULT}, "error": told}
+
+
+RESULT: Final = frozenset({*NO_STREAM, "stats", "recording"})

@@ -1,0 +1,216 @@
+import csv
+import json
+import zipfile
+from array import array
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.actions.caller import Caller, Route
+from edged.instruments.pool import InstrumentPool
+from edged.work.npy import member_bytes
+from edged.work.run_head import Column, RunHead, RunKind
+from edged.work.runs import RunBook
+from tests.bench.driven_clock import DrivenClock, settle
+
+
+def head(run_id: str = "mcp-1") -> RunHead:
+    return RunHead(
+        kind=RunKind.STREAM,
+        run_id=run_id,
+        instrument_id="nobody",
+        command_name="measure",
+        columns=(Column(name="timestamp_ms", unit="ms"), Column(name="value", unit="V")),
+        caller=Caller(route=Route.DIRECT, remote="10.0.0.7"),
+        parameters={"channel": 1},
+        details={"interval_ms": 500},
+    )
+
+
+class Bench:
+    def __init__(self, data_dir: Path, budget_mb: int = 100) -> None:
+        self.clock = DrivenClock()
+        self.data_dir = data_dir
+        self.book = RunBook(
+            data_dir=data_dir,
+            budget_mb=budget_mb,
+            pool=InstrumentPool(clock=self.clock),
+            clock=self.clock,
+        )
+
+    def meta(self, run_id: str = "mcp-1") -> dict[str, Any]:
+        (path,) = self.data_dir.glob(f"runs/*/{run_id}/meta.json")
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def rows(self, run_id: str = "mcp-1") -> list[list[str]]:
+        (path,) = self.data_dir.glob(f"runs/*/{run_id}/data.csv")
+        with path.open(newline="") as file:
+            return list(csv.reader(file))
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    await bench.book.stop()
+
+
+async def test_a_recording_is_a_table_and_what_is_needed_to_trust_it(bench: Bench) -> None:
+    recording = await bench.book.open(head())
+    recording.append((1, 0.1))
+    recording.append((2, None))
+    bench.clock.move(2.0)
+    await recording.close("ended", {"count": 2})
+    assert bench.rows() == [["timestamp_ms", "value"], ["1", "0.1"], ["2", ""]]
+    meta = bench.meta()
+    assert (meta["run_id"], meta["kind"], meta["status"]) == ("mcp-1", "stream", "ended")
+    assert meta["columns"][1] == {"name": "value", "unit": "V"}
+    assert meta["caller"]["remote"] == "10.0.0.7"
+    assert meta["parameters"] == {"channel": 1}
+    assert meta["details"] == {"interval_ms": 500}
+    assert meta["ended_ms"] - meta["started_ms"] == 2000
+    assert meta["rows"] == 2
+    assert meta["summary"] == {"count": 2}
+    assert set(meta["clock"]) == {"is_synchronized", "source"}
+    assert recording.told()["path"].endswith("/mcp-1")
+    assert recording.told()["error"] == ""
+
+
+async def test_a_recording_is_kept_under_its_date(bench: Bench) -> None:
+    recording = await bench.book.open(head())
+    await recording.close("ended")
+    (place,) = bench.data_dir.glob("runs/*/mcp-1")
+    assert place.parent.name == bench.meta()["started"][:10]
+
+
+async def test_rows_are_on_the_disk_each_second(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.book.start()
+    recording = await bench.book.open(head())
+    recording.append((1, 5.0))
+    await bench.clock.advance(1.0)
+    # The writer has one thread: whatever it does next comes after the sync.
+    await bench.book.open(head("mcp-2"))
+    assert bench.rows()[1:] == [["1", "5.0"]]
+    assert bench.meta()["status"] == "running"
+    await bench.book.stop()
+    assert bench.meta()["status"] == "interrupted"
+
+
+async def test_closing_twice_changes_nothing(bench: Bench) -> None:
+    recording = await bench.book.open(head())
+    await recording.close("ended")
+    await recording.close("failed")
+    assert bench.meta()["status"] == "ended"
+
+
+async def test_text_never_takes_more_than_one_line(bench: Bench) -> None:
+    recording = await bench.book.open(head())
+    recording.append((1, 'a\nb,"c"'))
+    await recording.close("ended")
+    assert bench.rows()[1] == ["1", 'a b,"c"']
+
+
+@pytest.mark.promise("runs.budget")
+async def test_over_the_budget_new_recordings_are_refused_and_nothing_is_deleted(
+    tmp_path: Path,
+) -> None:
+    old = tmp_path / "runs" / "2020-01-01" / "mcp-old"
+    old.mkdir(parents=True)
+    (old / "data.csv").write_bytes(b"x" * 1_100_000)
+    bench = Bench(tmp_path, budget_mb=1)
+    await bench.book.measure()
+    recording = await bench.book.open(head())
+    recording.append((1, 1.0))
+    told = recording.told()
+    assert "DATA_BUDGET_MB" in told["error"]
+    assert (told["path"], told["rows"]) == ("", 0)
+    await recording.close("ended")
+    assert bench.book.status()["is_full"]
+    assert (old / "data.csv").stat().st_size == 1_100_000
+    assert not list(tmp_path.glob("runs/*/mcp-1"))
+    await bench.book.stop()
+
+
+@pytest.mark.parametrize("run_id", ["../up", "a/b", "", ".hidden"])
+async def test_an_id_that_is_no_plain_name_is_not_recorded(bench: Bench, run_id: str) -> None:
+    recording = await bench.book.open(head(run_id))
+    assert recording.told()["error"]
+
+
+async def test_a_disk_that_refuses_leaves_the_measurement_alone(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where a directory should be")
+    bench = Bench(tmp_path)
+    recording = await bench.book.open(head())
+    recording.append((1, 1.0))
+    assert "could not be begun" in recording.told()["error"]
+    await recording.close("ended")
+    await bench.book.stop()
+
+
+async def test_rows_wait_for_a_disk_that_heals(bench: Bench) -> None:
+    recording = await bench.book.open(head())
+    assert recording.files is not None
+    write = recording.files.write
+    calls: list[int] = []
+
+    def refuse_once(rows: Any, arrays: Any) -> int:
+        calls.append(len(rows))
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return write(rows, arrays)
+
+    recording.files.write = refuse_once  # type: ignore[method-assign]
+    recording.append((1, 1.0))
+    await bench.book._sync([recording])
+    assert "No space left" in recording.told()["error"]
+    assert bench.book.status()["error"]
+    recording.append((2, 2.0))
+    await recording.close("ended")
+    assert calls == [1, 2]
+    assert bench.rows()[1:] == [["1", "1.0"], ["2", "2.0"]]
+    assert bench.meta()["error"] == ""
+
+
+async def test_waveforms_go_into_an_archive_that_numpy_reads(bench: Bench) -> None:
+    recording = await bench.book.open(head())
+    recording.append((1, 1.0))
+    recording.append_samples("y_000000", "f", array("f", [1.0, 2.0]).tobytes())
+    recording.append_samples("y_000001", "d", array("d", [3.0]).tobytes())
+    await recording.close("ended")
+    (path,) = bench.data_dir.glob("runs/*/mcp-1/data.npz")
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == ["y_000000.npy", "y_000001.npy"]
+        assert archive.read("y_000001.npy").endswith(array("d", [3.0]).tobytes())
+    assert bench.meta()["arrays"] == 2
+
+
+@pytest.mark.promise("runs.kill")
+async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: Path) -> None:
+    killed = Bench(tmp_path)
+    recording = await killed.book.open(head())
+    recording.append((1, 1.0))
+    recording.append_samples("y_000000", "f", array("f", [1.0]).tobytes())
+    await killed.book._sync([recording])
+    (place,) = tmp_path.glob("runs/*/mcp-1")
+    with (place / "data.csv").open("ab") as rows:
+        rows.write(b"2,2.")
+    with (place / "data.npz").open("ab") as arrays:
+        arrays.write(member_bytes("y_000001.npy", b"torn")[:-2])
+
+    again = Bench(tmp_path)
+    again.book.start()
+    await settle()
+    await again.book.measure()
+    meta = again.meta()
+    assert (meta["status"], meta["rows"]) == ("interrupted", 1)
+    assert "died" in meta["error"]
+    assert again.rows()[1:] == [["1", "1.0"]]
+    with zipfile.ZipFile(place / "data.npz") as archive:
+        assert archive.namelist() == ["y_000000.npy"]
+    await again.book.stop()
+    await killed.book.stop()

@@ -1,0 +1,302 @@
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from edged.actions.action import Action, Progress, Purpose, RunCommand, StartStream
+from edged.actions.caller import Caller, Route
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.errors import ErrorCode, Failed, NotFound
+from edged.profiles.model import AnswerType, Command, ScalarAnswer
+from edged.work.run_head import RunHead
+from edged.work.states import StreamEvent
+from edged.work.streams import RECENT_POINTS, StreamBook, StreamNews
+from edged.work.waveforms import WaveformBook
+from tests.bench.driven_clock import DrivenClock, settle
+
+VOLTS = Command(
+    name="measure",
+    scpi=("MEAS?",),
+    is_query=True,
+    returns=ScalarAnswer(type=AnswerType.FLOAT, unit="V"),
+)
+
+
+class Sink:
+    def __init__(self, head: RunHead) -> None:
+        self.head = head
+        self.rows: list[tuple[Any, ...]] = []
+        self.closed: list[str] = []
+
+    def append(self, row: Sequence[Any]) -> None:
+        self.rows.append(tuple(row))
+
+    def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+        raise AssertionError("no waveforms here")
+
+    def told(self) -> dict[str, Any]:
+        return {"run_id": self.head.run_id, "path": "/x", "rows": len(self.rows), "error": ""}
+
+    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        self.closed.append(status)
+
+
+class Lab:
+    """Answers measurements after ``takes_s`` of driven time; records what was asked when."""
+
+    def __init__(self) -> None:
+        self.clock = DrivenClock()
+        self.began = self.clock.monotonic()
+        self.takes_s = 0.0
+        self.asked: list[tuple[float, RunCommand]] = []
+        self.answered = 0
+        self.failing: dict[int, Failed] = {}
+        self.values: Callable[[int], Any] = float
+        self.sinks: list[Sink] = []
+        self.gate: asyncio.Event | None = None
+        ids = itertools.count()
+        self.book = StreamBook(
+            perform=self.perform,
+            new_id=lambda: f"a{next(ids)}",
+            waveforms=WaveformBook(1),
+            recorder=self,
+            clock=self.clock,
+        )
+
+    async def open(self, head: RunHead) -> Sink:
+        self.sinks.append(Sink(head))
+        return self.sinks[-1]
+
+    async def perform(self, action: Action) -> Outcome:
+        assert isinstance(action, RunCommand)
+        number = len(self.asked)
+        self.asked.append((round(self.clock.monotonic() - self.began, 6), action))
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.takes_s:
+            await self.clock.sleep(self.takes_s)
+        if number in self.failing:
+            return Outcome(status=OutcomeStatus.FAILED, error=self.failing[number])
+        self.answered += 1
+        return Outcome(status=OutcomeStatus.OK, data={"data": self.values(number), "unit": "V"})
+
+    def start(self, **wishes: Any) -> asyncio.Task[dict[str, Any]]:
+        action = StartStream(
+            tool="start_stream",
+            caller=Caller(route=Route.DIRECT),
+            action_id="outer",
+            arguments=wishes,
+            instrument_id="dmm",
+            command_name="measure",
+            progress=self.points.append,
+        )
+        return asyncio.create_task(self.book.start(action, "dmm", VOLTS))
+
+    @property
+    def points(self) -> list[Progress]:
+        if not hasattr(self, "_points"):
+            self._points: list[Progress] = []
+        return self._points
+
+
+async def test_a_stream_measures_on_the_grid_and_tells_each_point() -> None:
+    lab = Lab()
+    task = lab.start(interval_ms=100, duration_ms=400)
+    await lab.clock.advance(1.0)
+    result = await task
+    assert [at for at, _ in lab.asked] == [0.0, 0.1, 0.2, 0.3]
+    assert (result["status"], result["count"]) == ("ended", 4)
+    assert result["stats"]["mean"] == 1.5
+    assert (result["stats"]["min"], result["stats"]["max"], result["stats"]["skipped"]) == (0, 3, 0)
+    assert result["last"]["value"] == 3.0
+    assert [p.progress for p in lab.points] == [1, 2, 3, 4]
+    assert {p.meta["stream_id"] for p in lab.points} == {result["stream_id"]}
+    assert json.loads(lab.points[0].message) == {
+        "value": 0.0,
+        "unit": "V",
+        "timestamp_ms": lab.sinks[0].rows[0][0],
+    }
+    assert [row[1] for row in lab.sinks[0].rows] == [0.0, 1.0, 2.0, 3.0]
+    assert lab.sinks[0].closed == ["ended"]
+
+
+async def test_each_point_is_an_action_of_the_caller_inside_start_stream() -> None:
+    lab = Lab()
+    task = lab.start(interval_ms=100, duration_ms=100, parameters={})
+    await lab.clock.advance(1.0)
+    result = await task
+    _, action = lab.asked[0]
+    assert action.purpose is Purpose.STREAM_POINT
+    assert action.parent_id == "outer"
+    assert (action.caller.outer_tool, action.caller.outer_scope) == ("start_stream", "measure")
+    assert action.caller.on_behalf_of == result["stream_id"]
+
+
+async def test_a_slow_instrument_skips_grid_points_and_never_queues_them() -> None:
+    lab = Lab()
+    lab.takes_s = 0.25
+    task = lab.start(interval_ms=100, duration_ms=1_000)
+    await lab.clock.advance(3.0)
+    result = await task
+    # A point begins at most half an interval late; 0.25 s is not too late for the point at 0.2 s.
+    assert [at for at, _ in lab.asked] == [0.0, 0.25, 0.5, 0.75]
+    assert result["count"] == 4
+    assert result["stats"]["skipped"] == 6
+
+
+async def test_stop_ends_a_stream_at_once_and_its_caller_gets_what_was_measured() -> None:
+    lab = Lab()
+    task = lab.start(interval_ms=1000, duration_ms=60_000)
+    await lab.clock.advance(2.5)
+    stream_id = lab.book.running()[0]["stream_id"]
+    assert await lab.book.stop(stream_id) == {"status": "terminated"}
+    result = await task
+    assert (result["status"], result["count"]) == ("terminated", 3)
+    assert lab.sinks[0].closed == ["terminated"]
+    assert lab.book.running() == []
+    assert await lab.book.stop(stream_id) == {"status": "terminated"}
+
+
+async def test_stopping_a_stream_that_ended_tells_its_own_end() -> None:
+    lab = Lab()
+    task = lab.start(interval_ms=100, duration_ms=100)
+    await lab.clock.advance(1.0)
+    assert await lab.book.stop((await task)["stream_id"]) == {"status": "ended"}
+
+
+async def test_an_unknown_stream_is_named_with_those_that_run() -> None:
+    lab = Lab()
+    with pytest.raises(NotFound) as caught:
+        await lab.book.stop("mcp-nothing")
+    assert caught.value.code is ErrorCode.UNKNOWN_STREAM
+
+
+@pytest.mark.promise("stream.client-gone")
+async def test_a_client_that_goes_cancels_its_stream_within_one_interval() -> None:
+    lab = Lab()
+    task = lab.start(interval_ms=500, duration_ms=60_000)
+    await lab.clock.advance(1.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lab.sinks[0].closed == ["cancelled"]
+    asked = len(lab.asked)
+    await lab.clock.advance(10.0)
+    assert len(lab.asked) == asked
+
+
+async def test_a_question_on_the_wire_may_be_answered_before_its_stream_is_cancelled() -> None:
+    lab = Lab()
+    lab.gate = asyncio.Event()
+    task = lab.start(interval_ms=500, duration_ms=60_000)
+    await settle()
+    task.cancel()
+    await settle()
+    assert not task.done()
+    lab.gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lab.answered == 1
+    assert lab.points == []
+    assert lab.sinks[0].closed == ["cancelled"]
+
+
+async def test_a_question_without_an_answer_is_cut_after_one_interval() -> None:
+    lab = Lab()
+    lab.gate = asyncio.Event()
+    task = lab.start(interval_ms=20, duration_ms=60_000)
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 2.0)
+    assert lab.answered == 0
+
+
+async def test_an_instrument_that_fails_ends_its_stream_as_failed_with_what_was_measured() -> None:
+    lab = Lab()
+    lab.failing[2] = Failed("no answer", code=ErrorCode.TIMEOUT, sent=("MEAS?",))
+    task = lab.start(interval_ms=100, duration_ms=1_000)
+    await lab.clock.advance(2.0)
+    with pytest.raises(Failed, match="after 2 points: no answer") as caught:
+        await task
+    assert caught.value.code is ErrorCode.TIMEOUT
+    assert caught.value.sent == ("MEAS?",)
+    assert (caught.value.data["status"], caught.value.data["count"]) == ("failed", 2)
+    assert lab.sinks[0].closed == ["failed"]
+    assert len(lab.asked) == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PREEMPTED, ErrorCode.BUSY])
+async def test_being_overtaken_costs_a_point_and_not_the_stream(code: ErrorCode) -> None:
+    lab = Lab()
+    lab.failing[1] = Failed("not now", code=code)
+    task = lab.start(interval_ms=100, duration_ms=400)
+    await lab.clock.advance(1.0)
+    result = await task
+    assert (result["status"], result["count"], result["stats"]["skipped"]) == ("ended", 3, 1)
+
+
+async def test_a_detached_stream_answers_at_once_and_lives_on() -> None:
+    lab = Lab()
+    result = await lab.start(interval_ms=100, duration_ms=300, detach=True)
+    assert result["count"] == 0
+    assert (result["last"], result["status"]) == (None, "running")
+    await lab.clock.advance(1.0)
+    shown = lab.book.show(result["stream_id"])
+    assert (shown["status"], shown["count"], len(shown["points"])) == ("ended", 3, 3)
+    assert [p["number"] for p in lab.book.show(result["stream_id"], after=2)["points"]] == [3]
+
+
+async def test_shutdown_terminates_every_stream() -> None:
+    lab = Lab()
+    tasks = [lab.start(interval_ms=1000, duration_ms=60_000) for _ in range(3)]
+    await lab.clock.advance(1.5)
+    assert len(await lab.book.stop_all(StreamEvent.SHUTDOWN)) == 3
+    assert {(await task)["status"] for task in tasks} == {"terminated"}
+    assert [sink.closed for sink in lab.sinks] == [["terminated"]] * 3
+
+
+async def test_streams_of_one_instrument_can_be_ended_alone() -> None:
+    lab = Lab()
+    task = lab.start(interval_ms=1000, duration_ms=3_000)
+    await lab.clock.advance(0.5)
+    assert await lab.book.stop_all(instrument_id="psu") == []
+    assert len(await lab.book.stop_all(instrument_id="dmm")) == 1
+    assert (await task)["status"] == "terminated"
+
+
+async def test_a_day_long_stream_keeps_no_more_than_its_last_points() -> None:
+    lab = Lab()
+    task = lab.start(interval_ms=10, duration_ms=20_000, detach=True)
+    result = await task
+    await lab.clock.advance(21.0)
+    shown = lab.book.show(result["stream_id"])
+    assert shown["count"] == 2000
+    assert len(shown["points"]) == RECENT_POINTS
+
+
+async def test_a_value_that_is_no_number_is_told_and_counts_in_no_statistics() -> None:
+    lab = Lab()
+    lab.values = lambda number: None if number == 1 else 2.0
+    task = lab.start(interval_ms=100, duration_ms=300)
+    await lab.clock.advance(1.0)
+    result = await task
+    assert (result["count"], result["stats"]["mean"]) == (3, 2.0)
+
+
+async def test_listeners_hear_of_start_points_and_end() -> None:
+    lab = Lab()
+    heard: list[StreamNews] = []
+    unsubscribe = lab.book.subscribe(heard.append)
+    task = lab.start(interval_ms=100, duration_ms=200)
+    await lab.clock.advance(1.0)
+    await task
+    assert [news.what for news in heard] == ["started", "point", "point", "ended"]
+    unsubscribe()
+    task = lab.start(interval_ms=100, duration_ms=100)
+    await lab.clock.advance(1.0)
+    await task
+    assert len(heard) == 4

@@ -1,0 +1,170 @@
+import asyncio
+import base64
+import struct
+from array import array
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.errors import ErrorCode, Failed, NotFound
+from edged.profiles.model import AnswerField, AnswerType, WaveformAnswer
+from edged.profiles.samples import decode_waveform
+from edged.work.points import Waveform, make_waveform
+from edged.work.waveforms import WaveformBook
+
+
+def block(data: bytes) -> bytes:
+    length = str(len(data))
+    return f"#{len(length)}{length}".encode() + data
+
+
+def trace(samples: int, value: float = 1.0) -> Waveform:
+    return Waveform(
+        type_code="f",
+        samples=array("f", [value]).tobytes() * samples,
+        x_unit="s",
+        y_unit="V",
+        x_increment=1e-6,
+    )
+
+
+@given(
+    data=st.binary(min_size=1, max_size=300),
+    dtype=st.sampled_from(["i1", "u1"]),
+    slope=st.floats(-100, 100).filter(lambda x: abs(x) > 1e-6),
+    offset=st.floats(-100, 100),
+)
+@settings(max_examples=100)
+def test_the_fast_way_for_bytes_gives_what_the_plain_way_gives(
+    data: bytes, dtype: str, slope: float, offset: float
+) -> None:
+    answer = WaveformAnswer(
+        data="D?", dtype=dtype, byte_order="little", scale="value * slope + offset"
+    )
+    values = {"slope": slope, "offset": offset}
+    made = make_waveform(answer, [block(data)], None, values)
+    assert array("f", made.samples) == array("f", decode_waveform(answer, data, values))
+
+
+@pytest.mark.parametrize("size", [1_199, 20_020, 1_048_576])
+def test_blocks_of_awkward_sizes_become_as_many_samples(size: int) -> None:
+    answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little", scale="value * 0.5 - 1")
+    data = bytes(i % 251 for i in range(size))
+    made = make_waveform(answer, [block(data)], None, {})
+    assert made.told() == {
+        "y_dtype": "float32",
+        "y_length": size,
+        "x_unit": "s",
+        "y_unit": "V",
+        "x_increment": 1.0,
+    }
+    assert struct.unpack("<f", made.samples[-4:]) == (data[-1] * 0.5 - 1,)
+
+
+def test_the_preamble_scales_both_axes() -> None:
+    fields = tuple(
+        AnswerField(name=name, type=AnswerType.FLOAT, index=index)
+        for index, name in enumerate(("x_step", "y_step", "y_zero"))
+    )
+    answer = WaveformAnswer(
+        data="D?",
+        dtype="i2",
+        byte_order="big",
+        preamble_query="P?",
+        preamble_fields=fields,
+        x_increment="x_step * 2",
+        scale="(value - y_zero) * y_step",
+    )
+    made = make_waveform(answer, [block(struct.pack(">2h", 10, -10))], "5e-7,0.1,4", {})
+    assert made.x_increment == 1e-6
+    assert list(struct.unpack("<2f", made.samples)) == pytest.approx([0.6, -1.4])
+    assert made.preamble == {"x_step": 5e-7, "y_step": 0.1, "y_zero": 4.0}
+
+
+def test_stretches_of_one_capture_are_joined_in_order() -> None:
+    answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little")
+    made = make_waveform(answer, [block(b"\x01\x02"), block(b"\x03")], None, {})
+    assert struct.unpack("<3f", made.samples) == (1.0, 2.0, 3.0)
+
+
+def test_doubles_stay_doubles() -> None:
+    answer = WaveformAnswer(data="D?", dtype="f8", byte_order="little")
+    made = make_waveform(answer, [block(struct.pack("<d", 0.1))], None, {})
+    assert (made.told()["y_dtype"], struct.unpack("<d", made.samples)) == ("float64", (0.1,))
+
+
+def test_a_scale_that_is_no_line_is_worked_out_all_the_same() -> None:
+    answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little", scale="value * value")
+    made = make_waveform(answer, [block(b"\x03\x04")], None, {})
+    assert struct.unpack("<2f", made.samples) == (9.0, 16.0)
+
+
+def test_a_block_that_is_cut_short_is_no_waveform() -> None:
+    answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little")
+    with pytest.raises(Failed) as caught:
+        make_waveform(answer, [b"#15abc"], None, {})
+    assert caught.value.code is ErrorCode.BAD_ANSWER
+
+
+def test_the_oldest_waveform_goes_when_there_is_no_room_and_its_fetch_says_so() -> None:
+    book = WaveformBook(memory_mb=1)
+    try:
+        for index in range(3):
+            assert book.add("mcp-a", trace(100_000)) == index
+        assert book.get("mcp-a", 2).length == 100_000
+        with pytest.raises(NotFound) as caught:
+            book.get("mcp-a", 0)
+        assert caught.value.code is ErrorCode.UNKNOWN_POINT
+        assert "evicted" in caught.value.message
+        assert "WAVEFORM_MEMORY_MB" in caught.value.message
+        assert book.status()["used_mb"] <= 1
+    finally:
+        book.stop()
+
+
+def test_a_point_that_has_not_come_and_a_stream_that_never_was_are_told_apart() -> None:
+    book = WaveformBook(memory_mb=1)
+    try:
+        book.add("mcp-a", trace(1))
+        with pytest.raises(NotFound, match="0 to 0") as not_yet:
+            book.get("mcp-a", 1)
+        with pytest.raises(NotFound) as never:
+            book.get("mcp-b", 0)
+        codes = (not_yet.value.code, never.value.code)
+        assert codes == (ErrorCode.UNKNOWN_POINT, ErrorCode.UNKNOWN_STREAM)
+    finally:
+        book.stop()
+
+
+async def test_every_format_carries_the_metadata() -> None:
+    book = WaveformBook(memory_mb=8)
+    try:
+        values = array("f", [0.0, 3.0, -4.0])
+        waveform = Waveform(
+            type_code="f", samples=values.tobytes(), x_unit="s", y_unit="V", x_increment=0.5
+        )
+        book.add("mcp-a", waveform)
+        whole, summary, outline = await asyncio.gather(
+            *(book.fetch("mcp-a", 0, form) for form in ("base64", "summary", "decimated"))
+        )
+        assert array("f", base64.b64decode(whole["y_data"])) == values
+        assert (whole["encoding"], whole["byte_order"]) == ("base64", "little")
+        assert (summary["y_min"], summary["y_max"]) == (-4.0, 3.0)
+        assert outline["y_values"] == [0.0, 3.0, -4.0]
+        for answer in (whole, summary, outline):
+            assert answer["y_length"] == 3
+            assert (answer["stream_id"], answer["point_index"]) == ("mcp-a", 0)
+    finally:
+        book.stop()
+
+
+def test_an_outline_of_a_long_trace_keeps_its_spikes() -> None:
+    values = array("f", [0.0]) * 100_000
+    values[77_777] = 9.0
+    waveform = Waveform(
+        type_code="f", samples=values.tobytes(), x_unit="s", y_unit="V", x_increment=1.0
+    )
+    outline = waveform.decimated()
+    assert len(outline["y_values"]) <= 1000
+    assert max(outline["y_values"]) == 9.0
