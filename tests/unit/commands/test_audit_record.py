@@ -42,6 +42,7 @@ class House:
             discovery=None,  # type: ignore[arg-type]
             catalog=catalog,
             sequences=None,  # type: ignore[arg-type]
+            captures=None,  # type: ignore[arg-type]
             profiles=dict,
             status=dict,
             clock=store.clock,

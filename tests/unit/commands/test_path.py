@@ -68,6 +68,7 @@ class House:
             discovery=None,  # type: ignore[arg-type]
             catalog=catalog,
             sequences=self.book,
+            captures=None,  # type: ignore[arg-type]
             profiles=dict,
             status=dict,
             clock=clock,
