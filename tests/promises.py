@@ -178,6 +178,15 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "7", "Never deleted by the daemon; over DATA_BUDGET_MB new recordings are refused."
         ),
         "runs.kill": Promise("13", "kill -9: recorded data are intact but for the last second."),
+        # 9: who may call
+        "auth.bad-tokens": Promise(
+            "9", "A token for which a row of the claims table fails is refused."
+        ),
+        "auth.jwks-flood": Promise("9", "A flood of bad tokens never hammers the JWKS endpoint."),
+        "auth.jwks-stale": Promise(
+            "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
+        ),
+        "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
     }
 )
 

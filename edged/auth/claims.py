@@ -1,0 +1,206 @@
+"""What a token must look like and say, judged without keys, sockets or a clock of its own.
+
+Two pure steps: ``read_token`` takes the text of a token apart, ``check_claims`` holds what it says
+to the table of SPEC.md section 9. Both are stricter than any JWT library: what they have not been
+told to accept they refuse. A reason is for the audit alone; whoever sent the token never sees it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.caller import Claims
+
+__all__ = ["ALGORITHM", "BadTokenError", "Token", "check_claims", "check_time", "read_token"]
+
+ALGORITHM: Final = "RS256"
+MAX_TOKEN_CHARS: Final = 16_384
+MAX_KID_CHARS: Final = 200
+MAX_ENTRIES: Final = 1_000
+MAX_LIFETIME_S: Final = 300
+MAX_AHEAD_S: Final = 30
+MAX_EPOCH_S: Final = 1 << 40
+
+# Python-jose would take the standard base64 alphabet and padding in a signature too.
+FORM: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+SUBJECT: Final = re.compile(r"user:[A-Za-z0-9._@+|=:/-]{1,200}")
+ENTRY: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}(?::[A-Za-z0-9_.-]{1,200})?")
+# Each of these would let the token bring its key, or change what the signature covers.
+FORBIDDEN_HEADERS: Final = frozenset({"b64", "crit", "enc", "jku", "jwk", "x5c", "x5u", "zip"})
+
+
+class BadTokenError(Exception):
+    """A token that is refused; the text says why, for the audit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token taken apart; nothing in it is verified.
+
+    Attributes:
+        signed: the bytes that the signature covers.
+    """
+
+    kid: str
+    payload: Mapping[str, Any]
+    signed: bytes
+    signature: bytes
+
+
+def read_token(text: str) -> Token:
+    """Take a token apart.
+
+    Raises:
+        BadTokenError: it has not exactly the form that an issuer of ours gives it.
+    """
+    if not text:
+        raise BadTokenError("The token is empty.")
+    if len(text) > MAX_TOKEN_CHARS:
+        raise BadTokenError(f"The token has {len(text)} characters; {MAX_TOKEN_CHARS} are allowed.")
+    if not FORM.fullmatch(text):
+        raise BadTokenError("The token has not the form of a signed JWT.")
+    head, body, signature = text.split(".")
+    header = _read_object(head, "header")
+    _check_header(header)
+    return Token(
+        kid=header["kid"],
+        payload=_read_object(body, "payload"),
+        signed=f"{head}.{body}".encode("ascii"),
+        signature=_decode(signature, "signature"),
+    )
+
+
+def check_claims(payload: Mapping[str, Any], *, issuer: str, edge_id: str, now_ms: int) -> Claims:
+    """What the token says, if every row of the claims table holds.
+
+    Args:
+        payload: as parsed from JSON without duplicate keys.
+        issuer: RELAY_ISSUER.
+        edge_id: this edge.
+        now_ms: Unix epoch milliseconds.
+
+    Raises:
+        BadTokenError: a row does not hold.
+    """
+    claims = Claims(
+        iss=_same_text(payload, "iss", issuer),
+        aud=_same_text(payload, "aud", f"edge:{edge_id}"),
+        sub=_subject(payload),
+        exp=_epoch(payload, "exp"),
+        iat=_epoch(payload, "iat"),
+        edge_id=_same_text(payload, "edge_id", edge_id),
+        tools_allow=_tools(payload),
+        danger_allow=_bool(payload, "danger_allow"),
+    )
+    if not 0 < claims.exp - claims.iat <= MAX_LIFETIME_S:
+        raise BadTokenError(f"The token lives for {claims.exp - claims.iat} s.")
+    if "nbf" in payload and _epoch(payload, "nbf") * 1000 > now_ms + MAX_AHEAD_S * 1000:
+        raise BadTokenError("The token is not valid yet (nbf).")
+    check_time(claims, now_ms)
+    return claims
+
+
+def check_time(claims: Claims, now_ms: int) -> None:
+    """Hold the two rows that depend on the moment; also for a token that was verified before.
+
+    Raises:
+        BadTokenError: it is over, or from the future.
+    """
+    if claims.exp * 1000 <= now_ms:
+        raise BadTokenError(f"The token of {claims.sub} has expired.")
+    if claims.iat * 1000 > now_ms + MAX_AHEAD_S * 1000:
+        raise BadTokenError(f"The token of {claims.sub} is from the future.")
+
+
+def _check_header(header: Mapping[str, Any]) -> None:
+    if header.get("alg") != ALGORITHM:
+        raise BadTokenError(f"The token's algorithm is not {ALGORITHM}.")
+    forbidden = FORBIDDEN_HEADERS & header.keys()
+    if forbidden:
+        raise BadTokenError(f"The token's header has {', '.join(sorted(forbidden))}.")
+    kid = header.get("kid")
+    if not isinstance(kid, str) or not 0 < len(kid) <= MAX_KID_CHARS:
+        raise BadTokenError("The token names no key (kid).")
+    kind = header.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.lower() not in {"jwt", "at+jwt"}:
+        raise BadTokenError("The token is of another type (typ).")
+
+
+def _read_object(segment: str, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(
+            _decode(segment, what).decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_refuse_constant,
+        )
+    except (ValueError, RecursionError) as error:
+        raise BadTokenError(f"The token's {what} is not JSON.") from error
+    if not isinstance(value, dict):
+        raise BadTokenError(f"The token's {what} is no JSON object.")
+    return value
+
+
+def _decode(segment: str, what: str) -> bytes:
+    """Strict base64url: one text for one value, so that no token has a second spelling."""
+    try:
+        data = base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4))
+    except (binascii.Error, ValueError) as error:
+        raise BadTokenError(f"The token's {what} is not base64url.") from error
+    if base64.urlsafe_b64encode(data).rstrip(b"=") != segment.encode("ascii"):
+        raise BadTokenError(f"The token's {what} is not canonical base64url.")
+    return data
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise BadTokenError("The token says something twice.")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _same_text(payload: Mapping[str, Any], name: str, wanted: str) -> str:
+    value = payload.get(name)
+    if not isinstance(value, str) or value != wanted:
+        raise BadTokenError(f"The token's {name} is missing or another one.")
+    return value
+
+
+def _subject(payload: Mapping[str, Any]) -> str:
+    value = payload.get("sub")
+    if not isinstance(value, str) or not SUBJECT.fullmatch(value):
+        raise BadTokenError("The token's sub is not user:<user_id>.")
+    return value
+
+
+def _epoch(payload: Mapping[str, Any], name: str) -> int:
+    value = payload.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_EPOCH_S:
+        raise BadTokenError(f"The token's {name} is no time in whole seconds.")
+    return value
+
+
+def _tools(payload: Mapping[str, Any]) -> frozenset[str]:
+    value = payload.get("tools_allow")
+    if not isinstance(value, list) or len(value) > MAX_ENTRIES:
+        raise BadTokenError("The token's tools_allow is no array of tools.")
+    for entry in value:
+        if not isinstance(entry, str) or not ENTRY.fullmatch(entry):
+            raise BadTokenError("The token's tools_allow has an entry that is no tool.")
+    return frozenset(value)
+
+
+def _bool(payload: Mapping[str, Any], name: str) -> bool:
+    value = payload.get(name)
+    if not isinstance(value, bool):
+        raise BadTokenError(f"The token's {name} is missing or no boolean.")
+    return value

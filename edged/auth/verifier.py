@@ -1,0 +1,89 @@
+"""Token → Claims, or a refusal that tells its sender nothing.
+
+The order is chosen by cost: form and claims first (pure, and most bad tokens end there without a
+key being touched), the signature last. What was verified is remembered by its hash until it expires
+or the issuer's keys change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from edged.actions.caller import Claims
+from edged.auth.claims import BadTokenError, Token, check_claims, check_time, read_token
+from edged.auth.keys import KeyBook, KeySet
+from edged.auth.signature import verify
+from edged.clock import Clock
+
+__all__ = ["Verifier"]
+
+MAX_REMEMBERED: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    claims: Claims
+    generation: int
+
+
+class Verifier:
+    """Verifies tokens for one edge.
+
+    Args:
+        keys: the issuer's.
+        issuer: RELAY_ISSUER.
+        clock: for exp and iat.
+    """
+
+    def __init__(self, keys: KeyBook, *, issuer: str, clock: Clock) -> None:
+        self._keys = keys
+        self._issuer = issuer
+        self._clock = clock
+        self._remembered: OrderedDict[bytes, _Verified] = OrderedDict()
+
+    async def verify(self, text: str, *, edge_id: str) -> Claims:
+        """What the token says, now that it is known to be the issuer's.
+
+        Raises:
+            BadTokenError: why it is refused; for the audit, not for its sender.
+        """
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        known = self._remembered.get(digest)
+        if known is not None and known.generation == (await self._keys.current()).generation:
+            if known.claims.edge_id != edge_id:
+                raise BadTokenError("The token is for another edge.")
+            check_time(known.claims, self._clock.wall_ms())
+            return known.claims
+        token = read_token(text)
+        claims = check_claims(
+            token.payload, issuer=self._issuer, edge_id=edge_id, now_ms=self._clock.wall_ms()
+        )
+        key_set = await self._keys.current()
+        key_set = await self._check_signature(token, key_set, claims.sub)
+        # Fetching keys took time.
+        check_time(claims, self._clock.wall_ms())
+        self._remember(digest, _Verified(claims, key_set.generation))
+        return claims
+
+    async def _check_signature(self, token: Token, key_set: KeySet, claimed: str) -> KeySet:
+        """The key set that verifies it, fetched anew if need be."""
+        if _is_signed(token, key_set):
+            return key_set
+        newer = await self._keys.after_miss(key_set)
+        if newer.generation != key_set.generation and _is_signed(token, newer):
+            return newer
+        why = "its signature does not verify" if token.kid in newer.keys else "its kid is unknown"
+        raise BadTokenError(f"The token claims to be of {claimed}, but {why}.")
+
+    def _remember(self, digest: bytes, verified: _Verified) -> None:
+        while len(self._remembered) >= MAX_REMEMBERED:
+            self._remembered.popitem(last=False)
+        self._remembered[digest] = verified
+
+
+def _is_signed(token: Token, key_set: KeySet) -> bool:
+    key = key_set.keys.get(token.kid)
+    return key is not None and verify(key, token.signed, token.signature)

@@ -1,0 +1,304 @@
+"""Tokens against the verifier with a fake issuer: no socket, a driven clock."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.auth.claims import BadTokenError, check_claims, read_token
+from edged.auth.keys import JwksError, KeyBook
+from edged.auth.signature import read_keys
+from edged.auth.verifier import Verifier
+from tests.bench.bad_tokens import bad_tokens, extra_jwks
+from tests.bench.driven_clock import START_WALL_MS, DrivenClock, settle
+from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
+from tests.promises import promise
+
+NOW_S = START_WALL_MS // 1000
+GOOD = TokenIssuer(now_s=NOW_S)
+DAY_S = 24 * 3600
+
+
+class FakeSource:
+    """Implements ``JwksSource``; counts."""
+
+    def __init__(self, *jwks: object) -> None:
+        self.body = key_set(*(jwks or (GOOD.jwk(), *extra_jwks(GOOD))))  # type: ignore[arg-type]
+        self.fetches = 0
+        self.is_down = False
+        self.gate: asyncio.Event | None = None
+
+    async def fetch(self) -> bytes:
+        self.fetches += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.is_down:
+            raise JwksError("It is down.")
+        return self.body
+
+
+def make(
+    clock: DrivenClock, source: FakeSource | None = None, state_dir: Path | None = None
+) -> tuple[Verifier, FakeSource]:
+    source = source or FakeSource()
+    book = KeyBook(source, url="https://issuer.example/jwks", state_dir=state_dir, clock=clock)
+    return Verifier(book, issuer=ISSUER, clock=clock), source
+
+
+async def refused(verifier: Verifier, token: str) -> bool:
+    try:
+        await verifier.verify(token, edge_id=EDGE)
+    except BadTokenError:
+        return True
+    return False
+
+
+def test_there_are_at_least_eighty_sorts_of_bad_tokens() -> None:
+    assert len(bad_tokens(GOOD)) >= 80
+
+
+@promise("auth.bad-tokens")
+async def test_every_sort_of_bad_token_is_refused_and_a_good_one_passes(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, _ = make(driven_clock)
+    passed = [
+        name for name, token in bad_tokens(GOOD).items() if not await refused(verifier, token)
+    ]
+    assert passed == []
+    claims = await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    assert (claims.sub, claims.tools_allow) == ("user:ada", frozenset({"get_status"}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iat": NOW_S + 30, "exp": NOW_S + 330},
+        {"iat": NOW_S - 299, "exp": NOW_S + 1},
+        {"nbf": NOW_S},
+        {"tools_allow": []},
+        {"tools_allow": ["execute_command:set_voltage", "rigol_dp832__set_voltage"]},
+        {"jti": "once", "name": "Ada"},
+    ],
+)
+async def test_what_lies_just_inside_of_the_table_passes(
+    changes: dict[str, object], driven_clock: DrivenClock
+) -> None:
+    verifier, _ = make(driven_clock)
+    await verifier.verify(GOOD.mint(**changes), edge_id=EDGE)
+
+
+async def test_a_token_that_was_good_is_refused_from_its_expiry_on(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, _ = make(driven_clock)
+    token = GOOD.mint(exp=NOW_S + 60)
+    assert not await refused(verifier, token)
+    driven_clock.move(59.9)
+    assert not await refused(verifier, token)
+    driven_clock.move(0.1)
+    assert await refused(verifier, token)
+
+
+async def test_a_remembered_token_is_still_for_its_own_edge_only(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, _ = make(driven_clock)
+    token = GOOD.mint()
+    assert not await refused(verifier, token)
+    with pytest.raises(BadTokenError):
+        await verifier.verify(token, edge_id="edge-2")
+
+
+@promise("auth.jwks-flood")
+async def test_a_flood_of_bad_tokens_costs_the_issuer_one_request_a_minute(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    assert source.fetches == 1
+    forged = TokenIssuer(kid="k1", key="foreign", now_s=NOW_S).mint()
+    unknown = GOOD.mint({"kid": "k9"})
+    for _ in range(5_000):
+        assert await refused(verifier, forged)
+        assert await refused(verifier, unknown)
+        driven_clock.move(0.012)  # 10,000 tokens in one minute
+    assert source.fetches <= 3
+    assert not await refused(verifier, GOOD.mint(jti="2"))
+
+
+async def test_the_first_failure_after_a_fetch_asks_at_once_and_finds_a_new_key(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    second = TokenIssuer(kid="k2", now_s=NOW_S)
+    source.body = key_set(GOOD.jwk(), second.jwk())
+    await verifier.verify(second.mint(), edge_id=EDGE)
+    assert source.fetches == 2
+    third = TokenIssuer(kid="k3", now_s=NOW_S)
+    source.body = key_set(third.jwk())
+    assert await refused(verifier, third.mint())
+    driven_clock.move(60)
+    assert not await refused(verifier, third.mint())
+    assert source.fetches == 3
+
+
+async def test_a_key_that_was_withdrawn_verifies_no_more_not_even_remembered_tokens(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    token = GOOD.mint()
+    await verifier.verify(token, edge_id=EDGE)
+    second = TokenIssuer(kid="k2", now_s=NOW_S)
+    source.body = key_set(second.jwk())
+    await verifier.verify(second.mint(), edge_id=EDGE)
+    assert await refused(verifier, token)
+
+
+async def test_all_who_wait_for_keys_share_one_request(driven_clock: DrivenClock) -> None:
+    verifier, source = make(driven_clock)
+    source.gate = asyncio.Event()
+    waiting = [asyncio.create_task(refused(verifier, GOOD.mint(jti=str(i)))) for i in range(50)]
+    await settle()
+    source.gate.set()
+    assert await asyncio.gather(*waiting) == [False] * 50
+    assert source.fetches == 1
+
+
+async def test_tokens_of_a_known_key_do_not_wait_for_a_fetch_that_hangs(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    source.gate = asyncio.Event()
+    stuck = asyncio.create_task(refused(verifier, GOOD.mint({"kid": "k9"})))
+    await settle()
+    assert not await refused(verifier, GOOD.mint(jti="2"))
+    source.gate.set()
+    assert await stuck
+
+
+@promise("auth.jwks-stale")
+async def test_cached_keys_serve_while_the_issuer_is_away_until_their_day_is_over(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    source.is_down = True
+    driven_clock.move(DAY_S - 1)
+    assert not await refused(verifier, TokenIssuer(now_s=NOW_S + DAY_S - 1).mint())
+    driven_clock.move(2)
+    late = TokenIssuer(now_s=NOW_S + DAY_S + 1)
+    assert await refused(verifier, late.mint())
+    source.is_down = False
+    driven_clock.move(5)
+    assert not await refused(verifier, late.mint())
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"keys": 1}', b"\xff", b'{"keys": [{}]}x'])
+async def test_nonsense_from_the_issuer_discards_no_key(
+    body: bytes, driven_clock: DrivenClock
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    source.body = body
+    assert await refused(verifier, GOOD.mint({"kid": "k9"}))
+    assert not await refused(verifier, GOOD.mint(jti="2"))
+
+
+@promise("auth.jwks-restart")
+async def test_keys_are_kept_over_a_restart_for_what_is_left_of_their_day(
+    driven_clock: DrivenClock, tmp_path: Path
+) -> None:
+    verifier, _ = make(driven_clock, state_dir=tmp_path)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    driven_clock.move(120)
+    again, source = make(driven_clock, state_dir=tmp_path)
+    source.is_down = True
+    assert not await refused(again, TokenIssuer(now_s=NOW_S + 120).mint())
+    assert source.fetches == 0
+    driven_clock.move(DAY_S)
+    too_late, source = make(driven_clock, state_dir=tmp_path)
+    source.is_down = True
+    assert await refused(too_late, TokenIssuer(now_s=NOW_S + DAY_S + 120).mint())
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["", "{}", "[" * 9_000, '{"url": "https://issuer.example/jwks", "fetched_ms": "x"}', "\0"],
+)
+async def test_a_spoilt_key_file_is_passed_over(
+    kept: str, driven_clock: DrivenClock, tmp_path: Path
+) -> None:
+    (tmp_path / "jwks.json").write_text(kept)
+    verifier, source = make(driven_clock, state_dir=tmp_path)
+    assert not await refused(verifier, GOOD.mint())
+    assert source.fetches == 1
+
+
+async def test_keys_kept_for_another_address_are_not_used(
+    driven_clock: DrivenClock, tmp_path: Path
+) -> None:
+    kept = {
+        "url": "https://evil.example/jwks",
+        "fetched_ms": START_WALL_MS,
+        "jwks": json.loads(key_set(GOOD.jwk())),
+    }
+    (tmp_path / "jwks.json").write_text(json.dumps(kept))
+    verifier, source = make(driven_clock, state_dir=tmp_path)
+    source.is_down = True
+    assert await refused(verifier, GOOD.mint())
+
+
+def test_two_keys_of_one_kid_make_a_key_set_unusable() -> None:
+    with pytest.raises(ValueError, match="two keys"):
+        read_keys(key_set(GOOD.jwk(), TokenIssuer(kid="k1", key="foreign", now_s=0).jwk()))
+
+
+def test_private_members_of_a_published_key_are_ignored() -> None:
+    assert list(read_keys(key_set(GOOD.jwk(d="AQAB", alg=..., use=...)))) == ["k1"]
+
+
+@settings(max_examples=100)
+@given(st.one_of(st.text(max_size=300), st.from_regex(r"[\w-]{1,40}\.[\w-]{1,40}\.[\w-]{1,40}")))
+def test_no_text_makes_the_reader_do_anything_but_refuse(text: str) -> None:
+    with pytest.raises(BadTokenError):
+        read_token(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100)
+@given(name=st.sampled_from(sorted(GOOD.claims())), value=JSON)
+def test_a_claim_of_any_other_value_is_refused_or_is_inside_of_the_table(
+    name: str, value: object
+) -> None:
+    try:
+        claims = check_claims(
+            GOOD.claims(**{name: value}), issuer=ISSUER, edge_id=EDGE, now_ms=START_WALL_MS
+        )
+    except BadTokenError:
+        return
+    assert name in {"tools_allow", "danger_allow", "sub", "exp", "iat"}
+    assert type(claims.danger_allow) is bool
+    assert 0 < claims.exp - claims.iat <= 300
+
+
+async def test_a_refusal_says_nothing_of_key_or_token(driven_clock: DrivenClock) -> None:
+    verifier, _ = make(driven_clock)
+    for name, token in bad_tokens(GOOD).items():
+        with pytest.raises(BadTokenError) as refusal:
+            await verifier.verify(token, edge_id=EDGE)
+        for part in token.split("."):
+            assert len(part) < 8 or part not in str(refusal.value), name
