@@ -45,6 +45,8 @@ from edged.instruments.pool import InstrumentPool
 from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
 from edged.processes.loop_watch import LoopWatch
+from edged.processes.peer_header import keep_peer_secret, peer_reader
+from edged.processes.relay_route import RelayRoute
 from edged.processes.sim_child import SimChild
 from edged.processes.state_lock import StateLock
 from edged.processes.status import StatusReport
@@ -52,6 +54,7 @@ from edged.processes.stop import stop_requested
 from edged.profiles.bench import load_bench
 from edged.profiles.loader import load_library
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
+from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
@@ -171,6 +174,12 @@ class Engine:
         )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._mcp_error = ""
+        self._relay = RelayRoute(
+            config,
+            edge_id=self._edge_id,
+            clock=clock,
+            refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
+        )
         self._mcp = self._make_mcp(new_id, is_supervised)
         self._status = StatusReport(
             edge_id=self._edge_id,
@@ -185,6 +194,7 @@ class Engine:
                 "recordings": self._runs.status,
                 "waveforms": self._waveforms.status,
             },
+            more={"relay": self._relay.status},
         )
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -210,6 +220,8 @@ class Engine:
         self._watch_simulated()
         await self._discovery.start()
         await self._discovery.first_look(FIRST_LOOK_S)
+        parts.push_async_callback(self._sequences.stop_all)
+        parts.push_async_callback(self._relay.stop)
         await self._start_mcp(parts)
         parts.push_async_callback(self._end_work)
         self._write_engine_file()
@@ -257,6 +269,10 @@ class Engine:
             clock=self._clock,
             new_action_id=new_id,
             settings=settings,
+            guard=self._relay.guard,
+            trusted_peer=peer_reader(keep_peer_secret(config.state_dir))
+            if is_supervised
+            else socket_peer,
             instrument_id_of=self._instrument_id_of,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
@@ -35,7 +37,9 @@ class ToolDesk:
             tool = self.registry.find(call.name)
         except NotFound as unknown:
             return self._refuse(call, unknown)
-        return await self._path.perform(tool.action(call))
+        # By its present name, so that a token's entry counts in whichever spelling it is called.
+        known = call if call.name == tool.name else replace(call, name=tool.name)
+        return await self._path.perform(tool.action(known))
 
     def _refuse(self, call: ToolCall, unknown: EdgedError) -> Outcome:
         error = unknown

@@ -70,7 +70,7 @@ def _command_tool(
         input_schema=check.schema,
         annotations=_annotations(command),
         check=_fits_json,
-        make=_make_command(instrument.id, command.name),
+        make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
         is_essential=command.is_essential,
     )
@@ -95,7 +95,9 @@ def _sequence_tool(
             open_world=True,
         ),
         check=_fits_json,
-        make=_make_sequence(instrument.id, sequence.name),
+        make=_make_sequence(
+            instrument.id, sequence.name, sequence_tool_name(key, "", sequence.name)
+        ),
         instrument_id=instrument.id,
         is_essential=sequence.is_essential,
         cancels_on_disconnect=True,
@@ -149,10 +151,11 @@ def _fits_json(arguments: Mapping[str, Any]) -> None:
         raise Invalid("The arguments of a tool are an object.")
 
 
-def _make_command(instrument_id: str, command_name: str) -> MakeAction:
+def _make_command(instrument_id: str, command_name: str, plain_tool: str) -> MakeAction:
     def make(call: ToolCall, check: Check) -> Action:
         return RunCommand(
             tool=call.name,
+            plain_tool=plain_tool,
             caller=call.caller,
             action_id=call.action_id,
             arguments=call.arguments,
@@ -165,10 +168,11 @@ def _make_command(instrument_id: str, command_name: str) -> MakeAction:
     return make
 
 
-def _make_sequence(instrument_id: str, sequence_name: str) -> MakeAction:
+def _make_sequence(instrument_id: str, sequence_name: str, plain_tool: str) -> MakeAction:
     def make(call: ToolCall, check: Check) -> Action:
         return RunSequence(
             tool=call.name,
+            plain_tool=plain_tool,
             caller=call.caller,
             action_id=call.action_id,
             arguments=call.arguments,

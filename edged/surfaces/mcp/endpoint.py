@@ -7,6 +7,7 @@ answer and, if it is our fault, an id that is in the log.
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -144,6 +145,8 @@ class Endpoint:
                 wire.connection.force_close()
             return
         message, bad = _parse(body)
+        if head.tokens:
+            head = replace(head, asked=_asked(message))
         caller = await self._caller(head, bad.request_id if bad else _id_of(message))
         if isinstance(caller, Rejected):
             self._refuse(request, wire, caller)
@@ -247,6 +250,14 @@ def _parse(body: bytes) -> tuple[Message | Batch | None, BadMessage | None]:
 
 def _id_of(message: Message | Batch | None) -> RequestId | None:
     return message.id if isinstance(message, Request) else None
+
+
+def _asked(message: Message | Batch | None) -> str:
+    """The tool or method of a message, for the audit."""
+    if not isinstance(message, Request):
+        return ""
+    name = message.params.get("name") if message.method == "tools/call" else None
+    return name if isinstance(name, str) else message.method
 
 
 def _choice(query: str, default: Choice, request_id: RequestId | None) -> Choice | Rejected:

@@ -76,10 +76,12 @@ class CallerHead:
     Attributes:
         tokens: every value of ``Edge-Caller-JWT``, empty ones included; none is the direct route.
         remote: the peer's address.
+        asked: the tool or method that was asked for, where that is known; for the audit.
     """
 
     tokens: tuple[str, ...]
     remote: str
+    asked: str = ""
 
 
 class CallerGuard(Protocol):

@@ -1,0 +1,68 @@
+"""How the supervisor tells the engine whose connection it forwards: a header with a secret.
+
+The secret lies in STATE_DIR, readable for this user alone, and both processes read it there:
+whichever starts first makes it. A header without it is somebody's invention and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+__all__ = ["PEER_HEADER", "keep_peer_secret", "peer_reader", "peer_value"]
+
+PEER_HEADER: Final = "Edged-Peer"
+SECRET_FILE: Final = "peer_secret"  # noqa: S105 - the name of a file
+SECRET_CHARS: Final = 43
+MAX_PEER_CHARS: Final = 100
+
+
+def keep_peer_secret(state_dir: Path) -> str:
+    """The secret of this state directory, made if there is none.
+
+    Raises:
+        OSError: the directory can be neither read nor written.
+    """
+    path = state_dir / SECRET_FILE
+    state_dir.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        kept = path.read_text(encoding="ascii", errors="replace").strip()
+        if len(kept) == SECRET_CHARS:
+            return kept
+        path.unlink()
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_urlsafe(32))
+    try:
+        # A link, not a rename: of two processes that start together one secret must win.
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+    return path.read_text(encoding="ascii").strip()
+
+
+def peer_value(secret: str, address: str) -> str:
+    """The value of the header."""
+    return f"{secret} {address}"
+
+
+def peer_reader(secret: str) -> Callable[[Mapping[str, str], str], str]:
+    """Header names (any case) and the socket's peer → the address that the audit shall name."""
+    wanted = secret.encode("ascii")
+
+    def read(headers: Mapping[str, str], peername: str) -> str:
+        value = headers.get(PEER_HEADER)
+        if value is None:
+            return peername
+        given, _, address = value.partition(" ")
+        is_ours = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted)
+        return address[:MAX_PEER_CHARS] if is_ours and address else peername
+
+    return read

@@ -1,0 +1,64 @@
+"""What the engine needs for the relay route: issuer's keys, verifier and guard, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edged.actions.caller import Caller
+from edged.auth.keys import HttpJwksSource, KeyBook
+from edged.auth.verifier import Verifier
+from edged.clock import Clock
+from edged.config import Config
+from edged.errors import EdgedError
+from edged.surfaces.mcp.relay_guard import RelayGuard
+
+__all__ = ["RelayRoute"]
+
+
+class RelayRoute:
+    """The relay route as configured.
+
+    Args:
+        config: RELAY_ISSUER and RELAY_JWKS_URL; without both no token is accepted.
+        edge_id: this edge.
+        clock: for tokens and keys.
+        refuse: writes a refused attempt into the audit.
+
+    Attributes:
+        guard: says who a request is from, on both routes.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        edge_id: str,
+        clock: Clock,
+        refuse: Callable[[Caller, str, EdgedError], None],
+    ) -> None:
+        self._config = config
+        self._keys: KeyBook | None = None
+        verifier = None
+        if config.relay_issuer and config.relay_jwks_url:
+            self._keys = KeyBook(
+                HttpJwksSource(config.relay_jwks_url),
+                url=config.relay_jwks_url,
+                state_dir=config.state_dir,
+                clock=clock,
+            )
+            verifier = Verifier(self._keys, issuer=config.relay_issuer, clock=clock)
+        self.guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=refuse)
+
+    def status(self) -> dict[str, Any]:
+        """For get_status."""
+        return {
+            "configured": self._config.relay_nats_url is not None and self._keys is not None,
+            "accepts_tokens": self._keys is not None,
+            "jwks": self._keys.status() if self._keys is not None else None,
+        }
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        if self._keys is not None:
+            await self._keys.close()

@@ -1,0 +1,81 @@
+"""Who a request is from: the mere presence of ``Edge-Caller-JWT`` puts it on the relay route.
+
+From there is no way back to the direct route, whatever is wrong with the token. Its sender learns
+only that it was not accepted; why stands in the audit.
+
+Source: SPEC.md section 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from edged.actions.caller import Caller, Claims, Route
+from edged.auth.claims import BadTokenError
+from edged.errors import EdgedError, ErrorCode, Refused
+from edged.surfaces.mcp.seams import CallerHead, DirectGuard
+
+__all__ = ["RelayGuard", "TokenVerifier"]
+
+MAX_ASKED_CHARS: Final = 128
+
+Refuse = Callable[[Caller, str, EdgedError], None]
+"""Writes a refused attempt into the audit: who, which tool or method, why."""
+
+
+class TokenVerifier(Protocol):
+    """Verifies tokens."""
+
+    async def verify(self, text: str, *, edge_id: str) -> Claims:
+        """What the token says.
+
+        Raises:
+            BadTokenError: why not.
+        """
+        ...
+
+
+class RelayGuard:
+    """Implements ``CallerGuard`` for both routes.
+
+    Args:
+        verifier: verifies tokens; ``None`` where no issuer is configured: no token is accepted.
+        edge_id: this edge.
+        refuse: takes note of what is refused.
+    """
+
+    def __init__(self, *, verifier: TokenVerifier | None, edge_id: str, refuse: Refuse) -> None:
+        self._verifier = verifier
+        self._edge_id = edge_id
+        self._refuse = refuse
+        self._direct = DirectGuard()
+
+    async def guard(self, head: CallerHead) -> Caller:
+        """See ``CallerGuard``."""
+        if not head.tokens:
+            return await self._direct.guard(head)
+        try:
+            claims = await self._claims(head.tokens)
+        except BadTokenError as bad:
+            caller = Caller(route=Route.RELAY, remote=head.remote)
+            reason = Refused(str(bad), code=ErrorCode.NOT_AUTHENTICATED)
+            self._refuse(caller, head.asked[:MAX_ASKED_CHARS], reason)
+            # Not `from bad`: nothing of it may travel with what the caller sees.
+            raise _refusal() from None
+        return Caller(route=Route.RELAY, remote=head.remote, subject=claims.sub, claims=claims)
+
+    async def _claims(self, tokens: tuple[str, ...]) -> Claims:
+        if len(tokens) != 1:
+            raise BadTokenError(f"There are {len(tokens)} tokens.")
+        if self._verifier is None:
+            raise BadTokenError("No issuer is configured (RELAY_ISSUER, RELAY_JWKS_URL).")
+        return await self._verifier.verify(tokens[0].strip(), edge_id=self._edge_id)
+
+
+def _refusal() -> Refused:
+    return Refused(
+        "This call came by the relay route and could not be authenticated.",
+        code=ErrorCode.NOT_AUTHENTICATED,
+        remedy="Sign in again, or ask whoever issued the access for a new one.",
+    )
