@@ -187,6 +187,19 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "auth.header-is-the-route": Promise(
+            "9", "A request that carries Edge-Caller-JWT never falls back to the direct route."
+        ),
+        "auth.bad-token-answer": Promise(
+            "9", "A bad token gets -33001, HTTP 401 and the request's id; never a hint why."
+        ),
+        "auth.session-owner": Promise("9", "A session opened by one sub is 404 to another."),
+        "auth.every-tool": Promise(
+            "9", "authorize runs on the command path for every tool, so that none can forget it."
+        ),
+        "auth.unknown-tool": Promise(
+            "9", "On the relay route an unknown tool is -33003 unless tools_allow names it."
+        ),
     }
 )
 

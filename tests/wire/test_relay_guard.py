@@ -1,0 +1,186 @@
+"""The relay route at the real endpoint: tokens in the header, sessions of their owner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.actions.caller import Caller, Route
+from edged.auth.keys import KeyBook
+from edged.auth.verifier import Verifier
+from edged.clock import SystemClock
+from edged.errors import EdgedError, ErrorCode
+from edged.surfaces.mcp.relay_guard import RelayGuard
+from tests.bench.bad_tokens import bad_tokens, extra_jwks
+from tests.bench.mcp_client import OMIT, Answer, McpClient
+from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
+from tests.promises import promise
+
+HEADER = "Edge-Caller-JWT"
+CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "echo"}}
+
+# What no header can carry (the parser refuses it: test_mcp_http), what HTTP takes off a value, and
+# what the machine's clock makes good within a second. test_verifier has these too.
+NOT_HERE = {"with a line end", "a NUL in it", "with a blank after it", "iat 31 s ahead"}
+
+
+class Keys:
+    """Implements ``JwksSource``."""
+
+    def __init__(self, issuer: TokenIssuer) -> None:
+        self.issuer = issuer
+        self.fetches = 0
+
+    async def fetch(self) -> bytes:
+        self.fetches += 1
+        return key_set(self.issuer.jwk(), *extra_jwks(self.issuer))
+
+
+class Relayed:
+    """An endpoint behind the guard, its issuer, and what the audit got."""
+
+    def __init__(self) -> None:
+        # The endpoint runs by the machine's clock, so its tokens do too.
+        self.issuer = TokenIssuer(now_s=int(time.time()))  # noqa: TID251
+        self.keys = Keys(self.issuer)
+        self.audit: list[tuple[Caller, str, EdgedError]] = []
+        clock = SystemClock()
+        book = KeyBook(self.keys, url="u", state_dir=None, clock=clock)
+        self.guard = RelayGuard(
+            verifier=Verifier(book, issuer=ISSUER, clock=clock),
+            edge_id=EDGE,
+            refuse=lambda caller, tool, error: self.audit.append((caller, tool, error)),
+        )
+        self.endpoint: Endpoint
+
+    def client(self, **claims: Any) -> McpClient:
+        client = self.endpoint.client()
+        client.headers[HEADER] = self.issuer.mint(**claims)
+        return client
+
+
+@pytest.fixture
+async def relayed() -> AsyncIterator[Relayed]:
+    made = Relayed()
+    async with running_endpoint(guard=made.guard) as made.endpoint:
+        yield made
+
+
+def assert_unauthenticated(answer: Answer, request_id: Any) -> None:
+    assert answer.status == 401, answer
+    reply = answer.json()
+    assert reply["error"]["code"] == -33001
+    assert reply["id"] == request_id
+    assert set(reply["error"]) == {"code", "message"}
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@promise("auth.header-is-the-route")
+async def test_a_good_token_makes_a_relay_caller_with_its_claims(relayed: Relayed) -> None:
+    answer = await relayed.client(tools_allow=["echo"]).post(CALL)
+    assert answer.status == 200
+    (call,) = relayed.endpoint.tools.calls
+    assert call.caller.route is Route.RELAY
+    assert call.caller.subject == "user:ada"
+    assert call.caller.claims is not None
+    assert call.caller.claims.tools_allow == {"echo"}
+
+
+@promise("auth.bad-token-answer")
+async def test_every_bad_token_gets_its_request_id_back_with_33001_and_reaches_no_tool(
+    relayed: Relayed,
+) -> None:
+    for name, token in bad_tokens(relayed.issuer).items():
+        if name in NOT_HERE:
+            continue
+        answer = await relayed.endpoint.client().post(CALL, {HEADER: token})
+        assert_unauthenticated(answer, 7)
+        assert len(token) < 12 or token[:12] not in answer.body.decode(), name
+    assert len(relayed.audit) >= 80
+    caller, tool, error = relayed.audit[0]
+    assert (caller.route, tool) == (Route.RELAY, "echo")
+    assert error.code is ErrorCode.NOT_AUTHENTICATED
+    assert all(call.caller.claims for call in relayed.endpoint.tools.calls)
+
+
+async def test_an_empty_token_is_the_relay_route_on_every_verb_and_method(
+    relayed: Relayed,
+) -> None:
+    client = relayed.endpoint.client()
+    bare = {HEADER: ""}
+    methods = ["initialize", "ping", "tools/list", "tools/call", "no/such"]
+    for method in methods:
+        answer = await client.post(client.message(method, request_id=method), bare)
+        assert_unauthenticated(answer, method)
+    notice = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert_unauthenticated(await client.post(notice, bare), None)
+    assert_unauthenticated(await client.send("GET", headers=bare), None)
+    assert_unauthenticated(await client.send("DELETE", headers=bare), None)
+    assert_unauthenticated(await client.send("PUT", headers=bare), None)
+    assert_unauthenticated(await client.post(b"{", bare), None)
+    assert_unauthenticated(await client.post([CALL], bare), None)
+
+
+async def test_two_tokens_are_refused_though_one_is_good(relayed: Relayed) -> None:
+    client = relayed.client()
+    for other in (client.headers[HEADER], "", "bad"):
+        request = client.bytes_of("POST", b"", {"Connection": "close"})
+        doubled = request.replace(b"Connection:", f"{HEADER}: {other}\r\nConnection:".encode())
+        answer = await relayed.endpoint.exchange(doubled)
+        assert answer.startswith((b"HTTP/1.1 401", b"HTTP/1.1 400")), answer
+    assert relayed.endpoint.tools.calls == []
+
+
+@promise("auth.session-owner")
+async def test_a_session_is_404_to_every_other_caller(relayed: Relayed) -> None:
+    ada = relayed.client()
+    await ada.initialize()
+    assert (await ada.request("ping")).status == 200
+    # the same person with a newer token goes on
+    ada.headers[HEADER] = relayed.issuer.mint(jti="newer")
+    assert (await ada.request("ping")).status == 200
+    bob = relayed.client(sub="user:bob")
+    nobody = relayed.endpoint.client()
+    for other in (bob, nobody):
+        other.session_id = ada.session_id
+        assert (await other.request("ping")).status == 404
+        get = await other.send("GET", headers={"Accept": "text/event-stream"})
+        assert get.status == 404
+        assert (await other.send("DELETE")).status == 404
+    assert (await ada.request("ping")).status == 200
+    direct = relayed.endpoint.client()
+    await direct.initialize()
+    ada.session_id = direct.session_id
+    assert (await ada.request("ping")).status == 404
+
+
+async def test_without_the_header_a_request_is_direct(relayed: Relayed) -> None:
+    answer = await relayed.endpoint.client().post(CALL, {HEADER: OMIT})
+    assert answer.status == 200
+    assert relayed.endpoint.tools.calls[0].caller.route is Route.DIRECT
+
+
+async def test_without_an_issuer_no_token_is_accepted() -> None:
+    audit: list[str] = []
+    guard = RelayGuard(
+        verifier=None, edge_id=EDGE, refuse=lambda _caller, _tool, error: audit.append(str(error))
+    )
+    issuer = TokenIssuer(now_s=1)
+    async with running_endpoint(guard=guard) as endpoint:
+        answer = await endpoint.client().post(CALL, {HEADER: issuer.mint()})
+        assert_unauthenticated(answer, 7)
+        assert (await endpoint.client().post(CALL)).status == 200
+    assert audit == ["No issuer is configured (RELAY_ISSUER, RELAY_JWKS_URL)."]
+
+
+async def test_a_flood_at_the_door_asks_the_issuer_twice(relayed: Relayed, tmp_path: Path) -> None:
+    forged = TokenIssuer(kid="k1", key="foreign", now_s=relayed.issuer.now_s).mint()
+    for _ in range(100):
+        await relayed.endpoint.client().post(CALL, {HEADER: forged})
+    assert relayed.keys.fetches == 2
+    assert (await relayed.client().post(CALL)).status == 200
