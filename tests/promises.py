@@ -187,6 +187,13 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "proxy.each-request-named": Promise(
+            "9", "A proxied connection carries the peer's address to the audit."
+        ),
+        "proxy.no-forged-peer": Promise(
+            "9", "The header with the peer's address is one that only the supervisor can set."
+        ),
+        "proxy.token-untouched": Promise("9", "The proxy never invents an Edge-Caller-JWT."),
         "auth.header-is-the-route": Promise(
             "9", "A request that carries Edge-Caller-JWT never falls back to the direct route."
         ),

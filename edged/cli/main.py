@@ -34,6 +34,9 @@ class Verb:
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
         "engine": Verb("edged.cli.engine", "run the engine: instruments, MCP endpoint, RPC"),
+        "supervisor": Verb(
+            "edged.cli.supervisor", "keep an engine running, and its port open to the network"
+        ),
         "sim": Verb("edged.cli.sim", "run a simulated bench on loopback sockets"),
         "status": Verb("edged.cli.status", "say how the running engine is"),
         "instruments": Verb("edged.cli.instruments", "list the instruments it knows"),

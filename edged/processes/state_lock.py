@@ -18,7 +18,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["StateLock"]
+__all__ = ["StateLock", "lock_holder"]
 
 LOCK_FILE: Final = "engine.lock"
 
@@ -28,10 +28,13 @@ class StateLock:
 
     Args:
         state_dir: STATE_DIR; made if it is missing.
+        name: the file; each program that may run once has its own.
+        what: that program, for the sentence.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        self._path = state_dir / LOCK_FILE
+    def __init__(self, state_dir: Path, *, name: str = LOCK_FILE, what: str = "engine") -> None:
+        self._path = state_dir / name
+        self._what = what
         self._file: IO[str] | None = None
 
     def take(self) -> None:
@@ -54,7 +57,7 @@ class StateLock:
             holder = _read_pid(self._path)
             file.close()
             raise Conflict(
-                f"Another edged engine (PID {holder}) works with {self._path.parent}.",
+                f"Another edged {self._what} (PID {holder}) works with {self._path.parent}.",
                 data={"pid": holder},
                 remedy="Use that one, stop it first, or give this one another STATE_DIR.",
             )
@@ -69,6 +72,19 @@ class StateLock:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def lock_holder(state_dir: Path) -> str:
+    """The PID of the engine that works with a state directory, "unknown", or empty: there is none.
+
+    A PID in a file alone proves nothing: after a restart of the machine it is somebody else's.
+    """
+    path = state_dir / LOCK_FILE
+    try:
+        with path.open("r+", encoding="ascii") as file:
+            return "" if _try_lock(file) else _read_pid(path)
+    except OSError:
+        return ""
 
 
 def _try_lock(file: IO[str]) -> bool:

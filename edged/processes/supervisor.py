@@ -1,0 +1,233 @@
+"""The supervisor: keeps an engine running, carries its MCP port to the network, says how it is.
+
+It loads no instrument code, so what can go wrong in the engine cannot go wrong here. It restarts an
+engine that ended or hung, at once the first time and then ever more slowly; an engine that ended
+because its configuration is wrong (exit status 78) is not started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import structlog
+
+from edged.clock import Clock, SystemClock
+from edged.config import Config
+from edged.errors import EdgedError, Invalid
+from edged.host import ExitStatus, write_atomically
+from edged.processes.engine_child import EngineChild
+from edged.processes.notify import Notifier
+from edged.processes.peer_header import keep_peer_secret
+from edged.processes.port_proxy import PortProxy, ProxySettings
+from edged.processes.state_lock import StateLock
+from edged.processes.stop import stop_requested
+from edged.processes.watchdog import Health, Watchdog
+
+__all__ = ["Supervisor", "backoff_s", "run"]
+
+SUPERVISOR_FILE: Final = "supervisor.json"
+READY_WITHIN_S: Final = 60.0
+STEADY_S: Final = 60.0
+LONGEST_BACKOFF_S: Final = 30.0
+TAKEN_BACKOFF_S: Final = 2.0
+
+
+def backoff_s(failures: int) -> float:
+    """How long to wait before the next start after so many ends in a row."""
+    return 0.0 if failures <= 1 else min(LONGEST_BACKOFF_S, 0.5 * 2.0 ** min(failures - 2, 10))
+
+
+def run(config: Config, *, engine_arguments: Sequence[str], is_port_shared: bool) -> int:
+    """Supervise until asked to stop; returns the exit status."""
+    lock = StateLock(config.state_dir, name="supervisor.lock", what="supervisor")
+    try:
+        lock.take()
+        return asyncio.run(_main(config, engine_arguments, is_port_shared))
+    except Invalid as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.CONFIG
+    except EdgedError as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.UNAVAILABLE
+    finally:
+        lock.release()
+
+
+async def _main(config: Config, engine_arguments: Sequence[str], is_port_shared: bool) -> int:
+    supervisor = Supervisor(
+        config,
+        engine_arguments=engine_arguments,
+        is_port_shared=is_port_shared,
+        notifier=Notifier(os.environ),
+        clock=SystemClock(),
+    )
+    with stop_requested() as asked:
+        return await supervisor.run(asked)
+
+
+class Supervisor:
+    """Keeps one engine running.
+
+    Args:
+        config: the whole configuration.
+        engine_arguments: what the engine is started with.
+        is_port_shared: see ``ProxySettings``.
+        notifier: the service manager.
+        clock: for backoff and watching.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        engine_arguments: Sequence[str],
+        is_port_shared: bool,
+        notifier: Notifier,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._engine_arguments = list(engine_arguments)
+        self._notifier = notifier
+        self._clock = clock
+        self._log = structlog.get_logger("edged.supervisor")
+        self._secret = keep_peer_secret(config.state_dir)
+        self._health: Health | None = None
+        self._proxy = PortProxy(
+            ProxySettings(
+                expose=config.expose,
+                allowed_networks=config.allowed_networks,
+                peer_secret=self._secret,
+                is_port_shared=is_port_shared,
+            ),
+            engine_port=self.engine_port,
+            changed=self._tell_addresses,
+            clock=clock,
+        )
+        self._proxying: asyncio.Task[None] | None = None
+        self.restarts = 0
+
+    def engine_port(self) -> int | None:
+        """The engine's MCP port on loopback while it is known to listen."""
+        return self._health.mcp_port if self._health is not None else None
+
+    async def run(self, asked: asyncio.Event) -> int:
+        """Supervise until ``asked`` is set."""
+        tasks: list[asyncio.Task[Any]] = [
+            asyncio.create_task(self._say_alive(), name="supervisor watchdog")
+        ]
+        if self._config.mcp_enabled and self._config.mcp_port:
+            self._open(self._config.mcp_port)
+        keeping = asyncio.create_task(self._keep_running(), name="keep the engine running")
+        stopping = asyncio.create_task(asked.wait(), name="stop request")
+        try:
+            await asyncio.wait({keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            self._notifier.stopping()
+            return keeping.result() if keeping.done() else ExitStatus.OK
+        finally:
+            tasks += [keeping, stopping]
+            if self._proxying is not None:
+                tasks.append(self._proxying)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._proxy.stop()
+            (self._config.state_dir / SUPERVISOR_FILE).unlink(missing_ok=True)
+
+    async def _keep_running(self) -> int:
+        """One life of the engine after the other; returns only if there is no use in another."""
+        failures = 0
+        while True:
+            began_s = self._clock.monotonic()
+            status = await self._one_life()
+            if status == ExitStatus.CONFIG:
+                self._log.error("engine_refuses_configuration", exit_status=status)
+                return status
+            is_steady = self._clock.monotonic() - began_s >= STEADY_S
+            failures = 1 if is_steady else failures + 1
+            pause_s = backoff_s(failures)
+            if status == ExitStatus.UNAVAILABLE:
+                pause_s = max(pause_s, TAKEN_BACKOFF_S)
+            self.restarts += 1
+            self._log.warning("engine_restarts", exit_status=status, in_s=pause_s)
+            self._notifier.status(f"engine ended ({status}), starts again in {pause_s:g} s")
+            await self._clock.sleep(pause_s)
+
+    async def _one_life(self) -> int:
+        """Start the engine and watch it until it is gone; returns its exit status."""
+        child = EngineChild(
+            self._engine_arguments,
+            state_dir=self._config.state_dir,
+            out=sys.stderr.buffer,
+            clock=self._clock,
+        )
+        ended: asyncio.Task[int] | None = None
+        try:
+            await child.start()
+            self._log.info("engine_started", pid=child.pid)
+            ended = asyncio.create_task(child.ended(), name="engine end")
+            await self._watch(child, ended)
+            return await ended
+        except asyncio.CancelledError:
+            await child.stop()
+            raise
+        finally:
+            self._health = None
+            if ended is not None:
+                ended.cancel()
+                await asyncio.gather(ended, return_exceptions=True)
+
+    async def _watch(self, child: EngineChild, ended: asyncio.Task[int]) -> None:
+        """Return when the engine has ended, by itself or because it hung and was killed."""
+        ready = asyncio.create_task(child.ready(), name="engine ready")
+        hung: asyncio.Task[str] | None = None
+        try:
+            await asyncio.wait(
+                {ended, ready}, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if ended.done():
+                return
+            why = "it did not get ready"
+            if ready.done():
+                self._engine_is_ready(ready.result())
+                watchdog = Watchdog(ready.result(), clock=self._clock)
+                hung = asyncio.create_task(watchdog.until_hung(), name="engine watchdog")
+                await asyncio.wait({ended, hung}, return_when=asyncio.FIRST_COMPLETED)
+                if ended.done():
+                    return
+                why = f"its {hung.result()} listener does not answer"
+            self._health = None
+            self._log.error("engine_hung", pid=child.pid, reason=why, last_words=child.last_words)
+            await child.kill()
+        finally:
+            for task in (ready, hung):
+                if task is not None:
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+
+    def _engine_is_ready(self, health: Health) -> None:
+        self._health = health
+        if health.mcp_port and self._proxying is None:
+            self._open(health.mcp_port)
+            # A port that the system chose is kept over restarts, so that clients find it again.
+            self._engine_arguments += ["--set", f"MCP_PORT={health.mcp_port}"]
+        self._notifier.ready(f"engine is running, MCP port {health.mcp_port}")
+        self._log.info("engine_ready", mcp_port=health.mcp_port, rpc_port=health.rpc_port)
+
+    def _open(self, port: int) -> None:
+        self._proxying = asyncio.create_task(self._proxy.run(port), name="port proxy")
+
+    def _tell_addresses(self, addresses: tuple[str, ...]) -> None:
+        """Leave in STATE_DIR where the proxy listens, for `edged expose` and doctor."""
+        facts = {"pid": os.getpid(), "port": self._proxy.port, "addresses": addresses}
+        write_atomically(self._config.state_dir / SUPERVISOR_FILE, json.dumps(facts) + "\n")
+
+    async def _say_alive(self) -> None:
+        every_s = self._notifier.alive_every_s
+        while every_s is not None:
+            self._notifier.alive()
+            await self._clock.sleep(every_s)
