@@ -29,6 +29,10 @@ STOP_WITHIN_S: Final = 6.0
 LOOK_S: Final = 0.02
 LOOK_FOREIGN_S: Final = 0.25
 KEPT_OUTPUT: Final = 16
+if sys.platform == "win32":
+    KILL: Final = signal.SIGTERM
+else:
+    KILL: Final = signal.SIGKILL
 READ_BYTES: Final = 64 * 1024
 
 
@@ -131,7 +135,7 @@ class EngineChild:
 
     async def kill(self) -> None:
         """End it now."""
-        self._signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+        self._signal(KILL)
         await self.ended()
 
     def _signal(self, number: int) -> None:

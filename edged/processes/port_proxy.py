@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-import psutil
 import structlog
 
 from edged.clock import Clock
@@ -77,6 +76,8 @@ def is_private(address: str) -> bool:
 
 def machine_addresses() -> tuple[str, ...]:
     """The addresses that this machine has now; link-local ones of IPv6 with their zone."""
+    import psutil  # here, because `edged expose` and tests load this module without it
+
     return tuple(
         address.address
         for addresses in psutil.net_if_addrs().values()
