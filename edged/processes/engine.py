@@ -190,11 +190,10 @@ class Engine:
             mcp=self._mcp_status,
             clock=clock,
             more={
-                "relay": lambda: {"configured": config.relay_url is not None},
+                "relay": self._relay.status,
                 "recordings": self._runs.status,
                 "waveforms": self._waveforms.status,
             },
-            more={"relay": self._relay.status},
         )
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -220,7 +219,6 @@ class Engine:
         self._watch_simulated()
         await self._discovery.start()
         await self._discovery.first_look(FIRST_LOOK_S)
-        parts.push_async_callback(self._sequences.stop_all)
         parts.push_async_callback(self._relay.stop)
         await self._start_mcp(parts)
         parts.push_async_callback(self._end_work)
