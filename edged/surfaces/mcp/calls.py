@@ -38,14 +38,18 @@ class CallEndedError(Exception):
 class RunningCall:
     """One call that can be ended.
 
+    Args:
+        loop: where it runs; asking asyncio for it costs a system call each time (Python 3.11).
+
     Attributes:
         is_cut_by_disconnect: the client's going ends it.
         ended: why it was ended from outside, if it was.
     """
 
-    __slots__ = ("_task", "ended", "is_cut_by_disconnect")
+    __slots__ = ("_loop", "_task", "ended", "is_cut_by_disconnect")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._task: asyncio.Task[Any] | None = None
         self.is_cut_by_disconnect = False
         self.ended: CallEnd | None = None
@@ -58,7 +62,7 @@ class RunningCall:
         if self.ended is None:
             self.ended = why
             # Its own task is told by an exception instead: see ``Post.tie``.
-            if self._task is not None and self._task is not asyncio.current_task():
+            if self._task is not None and self._task is not asyncio.current_task(self._loop):
                 self._task.cancel()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -70,7 +74,7 @@ class RunningCall:
         if self.ended is not None:
             work.close()
             raise CallEndedError(self.ended)
-        self._task = task = asyncio.current_task()
+        self._task = task = asyncio.current_task(self._loop)
         try:
             result = await work
         except asyncio.CancelledError:

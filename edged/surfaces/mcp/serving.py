@@ -60,7 +60,7 @@ class Served:
 
 
 class Serving:
-    """Serves POSTs.
+    """Serves POSTs; made on the loop that it serves on.
 
     Args:
         parts: what methods work with.
@@ -73,6 +73,7 @@ class Serving:
         self._keep_alives = keep_alives
         self._clock = clock
         self._log = structlog.get_logger("edged.mcp")
+        self._loop = asyncio.get_running_loop()
         self._running: set[RunningCall] = set()
         self._settled = asyncio.Event()
 
@@ -137,7 +138,7 @@ class Serving:
             post.finish()
 
     def _register(self, call: Call, session: Session | None) -> RunningCall | Conflict:
-        running = RunningCall()
+        running = RunningCall(self._loop)
         if session is not None and call.request.method in ENDABLE:
             try:
                 session.calls.add(call.request.id, running)

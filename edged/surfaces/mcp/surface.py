@@ -65,7 +65,7 @@ class McpSettings:
 
 
 class McpSurface:
-    """The MCP endpoint of the daemon.
+    """The MCP endpoint of the daemon; made on the loop that it serves on.
 
     Args:
         desk: takes tool calls.

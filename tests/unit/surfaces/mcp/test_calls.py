@@ -8,6 +8,10 @@ from edged.errors import Conflict
 from edged.surfaces.mcp.calls import CallBook, CallEnd, CallEndedError, RunningCall
 
 
+def new_call() -> RunningCall:
+    return RunningCall(asyncio.get_running_loop())
+
+
 async def forever(log: list[str]) -> str:
     try:
         await asyncio.Event().wait()
@@ -21,13 +25,13 @@ async def test_a_call_gives_its_result() -> None:
     async def work() -> int:
         return 7
 
-    assert await RunningCall().run(work()) == 7
+    assert await new_call().run(work()) == 7
 
 
 @pytest.mark.parametrize("why", list(CallEnd))
 async def test_ending_a_call_cancels_its_work_and_says_why(why: CallEnd) -> None:
     log: list[str] = []
-    call = RunningCall()
+    call = new_call()
     asyncio.get_running_loop().call_soon(call.end, why)
     with pytest.raises(CallEndedError) as ended:
         await call.run(forever(log))
@@ -41,7 +45,7 @@ async def test_ending_a_call_cancels_its_work_and_says_why(why: CallEnd) -> None
 
 async def test_a_call_ended_before_its_turn_never_begins() -> None:
     log: list[str] = []
-    call = RunningCall()
+    call = new_call()
     call.end(CallEnd.CANCELLED)
     with pytest.raises(CallEndedError):
         await call.run(forever(log))
@@ -50,7 +54,7 @@ async def test_a_call_ended_before_its_turn_never_begins() -> None:
 
 async def test_only_the_first_end_counts_so_that_cleaning_up_is_not_torn() -> None:
     finished: list[str] = []
-    call = RunningCall()
+    call = new_call()
 
     async def makes_safe() -> None:
         try:
@@ -68,7 +72,7 @@ async def test_only_the_first_end_counts_so_that_cleaning_up_is_not_torn() -> No
 
 
 async def test_work_that_answers_its_cancellation_with_a_result_is_ended_all_the_same() -> None:
-    call = RunningCall()
+    call = new_call()
 
     async def stubborn() -> str:
         try:
@@ -84,7 +88,7 @@ async def test_work_that_answers_its_cancellation_with_a_result_is_ended_all_the
 
 
 async def test_cancelling_the_task_itself_is_not_swallowed() -> None:
-    call = RunningCall()
+    call = new_call()
     task = asyncio.create_task(call.run(forever([])))
     await asyncio.sleep(0)
     task.cancel()
@@ -93,7 +97,7 @@ async def test_cancelling_the_task_itself_is_not_swallowed() -> None:
 
 
 async def test_an_end_from_inside_of_the_call_leaves_no_cancellation_behind() -> None:
-    call = RunningCall()
+    call = new_call()
 
     async def ends_itself() -> None:
         call.end(CallEnd.CLIENT_GONE)
@@ -104,20 +108,20 @@ async def test_an_end_from_inside_of_the_call_leaves_no_cancellation_behind() ->
     await asyncio.sleep(0)
 
 
-def test_two_calls_of_one_id_are_a_conflict_and_1_is_not_the_text_1() -> None:
+async def test_two_calls_of_one_id_are_a_conflict_and_1_is_not_the_text_1() -> None:
     book = CallBook()
-    book.add(1, RunningCall())
-    book.add("1", RunningCall())
+    book.add(1, new_call())
+    book.add("1", new_call())
     with pytest.raises(Conflict):
-        book.add(1, RunningCall())
+        book.add(1, new_call())
     book.discard(1)
-    book.add(1, RunningCall())
+    book.add(1, new_call())
     assert len(book) == 2
 
 
-def test_ending_an_id_that_is_not_in_flight_is_ignored() -> None:
+async def test_ending_an_id_that_is_not_in_flight_is_ignored() -> None:
     book = CallBook()
-    call = RunningCall()
+    call = new_call()
     book.add("a", call)
     book.end("b", CallEnd.CANCELLED)
     assert call.ended is None

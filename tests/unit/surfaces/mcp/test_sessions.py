@@ -56,10 +56,10 @@ def test_use_keeps_a_session_alive_and_idleness_ends_it(driven_clock: DrivenCloc
     assert len(board) == 0
 
 
-def test_a_session_never_expires_under_a_call(driven_clock: DrivenClock) -> None:
+async def test_a_session_never_expires_under_a_call(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     session = board.open(LEGACY, DIRECT)
-    session.calls.add(1, RunningCall())
+    session.calls.add(1, RunningCall(asyncio.get_running_loop()))
     driven_clock.move(1_000)
     board.expire()
     session.calls.discard(1)
@@ -82,33 +82,33 @@ async def test_the_board_looks_for_expired_sessions_by_itself(driven_clock: Driv
     watch.cancel()
 
 
-def test_a_busy_session_in_front_does_not_shield_idle_ones(driven_clock: DrivenClock) -> None:
+async def test_a_busy_session_in_front_does_not_shield_idle_ones(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     busy, idle = board.open(LEGACY, DIRECT), board.open(LEGACY, DIRECT)
-    busy.calls.add(1, RunningCall())
+    busy.calls.add(1, RunningCall(asyncio.get_running_loop()))
     driven_clock.move(100)
     board.expire()
     assert busy.state is SessionState.OPENED
     assert idle.state is SessionState.ENDED
 
 
-def test_eviction_spares_calls_first_then_streams(driven_clock: DrivenClock) -> None:
+async def test_eviction_spares_calls_first_then_streams(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     at_work, listening, idle = (board.open(LEGACY, DIRECT) for _ in range(3))
-    at_work.calls.add(1, RunningCall())
+    at_work.calls.add(1, RunningCall(asyncio.get_running_loop()))
     board.attach(listening, stream_of(driven_clock)[0])
     for gone in (idle, listening):
         newer = board.open(LEGACY, DIRECT)
         assert gone.state is SessionState.ENDED
-        newer.calls.add(1, RunningCall())
+        newer.calls.add(1, RunningCall(asyncio.get_running_loop()))
     with pytest.raises(Conflict):
         board.open(LEGACY, DIRECT)
 
 
-def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: DrivenClock) -> None:
+async def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     session = board.open(LEGACY, DIRECT)
-    call = RunningCall()
+    call = RunningCall(asyncio.get_running_loop())
     session.calls.add(1, call)
     stream = board.attach(session, stream_of(driven_clock)[0])
     board.end(session, SessionEvent.DELETED)
