@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from edged.commands.catalog import Catalog, ProfileChecks
@@ -17,16 +18,20 @@ from edged.profiles.model import (
     Setting,
     WaveformAnswer,
 )
+from edged.store.capability import Knowledge
 
 __all__ = ["capabilities_of"]
 
 Entry = dict[str, Any]
 
 
-def capabilities_of(instrument: Instrument, catalog: Catalog) -> Entry:
+def capabilities_of(
+    instrument: Instrument, catalog: Catalog, experience: Mapping[str, Knowledge]
+) -> Entry:
     """One instrument's entry: {instrument_id, instrument_class, profile_name, commands, …}.
 
     Commands that the owner denies are left out; those marked requires_sweep say what to call.
+    A command that has been tried on this unit has ``experience``: calls, failures, latency…
     """
     profile = instrument.profile
     entry: Entry = {
@@ -43,7 +48,9 @@ def capabilities_of(instrument: Instrument, catalog: Catalog) -> Entry:
         return entry
     checks = catalog.of(instrument)
     entry["commands"] = [
-        _command(checks, name) for name in profile.commands if name not in instrument.rules.deny
+        {**_command(checks, name), **_experience(experience.get(name))}
+        for name in profile.commands
+        if name not in instrument.rules.deny
     ]
     entry["sequences"] = [_sequence(checks, name) for name in profile.sequences]
     entry["settings"] = [_setting(setting) for setting in profile.settings.values()]
@@ -71,6 +78,10 @@ def _command(checks: ProfileChecks, name: str) -> Entry:
             "readback": command.sweep.readback,
         }
     return entry
+
+
+def _experience(known: Knowledge | None) -> Entry:
+    return {} if known is None else {"experience": known.to_json()}
 
 
 def _sequence(checks: ProfileChecks, name: str) -> Entry:

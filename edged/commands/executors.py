@@ -31,8 +31,11 @@ from edged.commands.stream_executors import failed_stream
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed
 from edged.instruments.discovery import Discovery
+from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import ImageAnswer, Profile, WaveformAnswer
+from edged.store.capability import Knowledge
+from edged.store.lockouts import Lockout
 from edged.work.sequences import SequenceBook
 
 __all__ = ["Executors", "failure_shape"]
@@ -46,6 +49,8 @@ class Executors:
         captures: runs commands that answer with a block.
         profiles: gives the library as it is now.
         status: gives get_status's result; the composition root knows all that it tells of.
+        experience: gives what is known of an instrument's commands, by their names.
+        lockout: gives the lockout of an instrument, or none.
         more: the executors of other modules, which are part of the table.
     """
 
@@ -56,6 +61,8 @@ class Executors:
     captures: Captures
     profiles: Callable[[], Mapping[str, Profile]]
     status: Callable[[], dict[str, Any]]
+    experience: Callable[[Instrument], Mapping[str, Knowledge]]
+    lockout: Callable[[Instrument], Lockout | None]
     clock: Clock
     more: Mapping[type[Action], Executor] = field(default_factory=dict)
 
@@ -105,7 +112,7 @@ class Executors:
         return Done(data=data, scpi=reply.sent)
 
     async def _scan(self, _action: Scan, _target: Target, _began: float) -> Done:
-        return Done(data=[found.summary() for found in await self.discovery.scan()])
+        return Done(data=[self._summary(found) for found in await self.discovery.scan()])
 
     async def _read_state(self, action: ReadState, _target: Target, _began: float) -> Done:
         match action.state:
@@ -121,15 +128,19 @@ class Executors:
 
     def _instruments(self, wanted: str) -> list[dict[str, Any]]:
         """Entries in which some field holds the text, whatever its case."""
-        entries = [instrument.summary() for instrument in self.pool.all()]
+        entries = [self._summary(instrument) for instrument in self.pool.all()]
         text = wanted.casefold()
         return [e for e in entries if not text or _holds(e, text)]
+
+    def _summary(self, instrument: Instrument) -> dict[str, Any]:
+        lockout = self.lockout(instrument)
+        return {**instrument.summary(), "lockout": lockout.to_json() if lockout else None}
 
     def _capabilities(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
         instruments = [self.pool.get(wanted_id)] if wanted_id else self.pool.all()
         return [
-            capabilities_of(instrument, self.catalog)
+            capabilities_of(instrument, self.catalog, self.experience(instrument))
             for instrument in instruments
             if not wanted_class or instrument.instrument_class == wanted_class
         ]

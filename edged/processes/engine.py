@@ -26,9 +26,8 @@ from edged.clock import SystemClock
 from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
-from edged.commands.holds import hold_denied, hold_unswept
+from edged.commands.holds import hold_denied, hold_unswept, locked_out
 from edged.commands.path import CommandPath
-from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
 from edged.commands.stream_executors import StreamExecutors
 from edged.config import Config, InstrumentEntry, ToolNames
@@ -51,6 +50,7 @@ from edged.processes.sim_child import SimChild
 from edged.processes.state_lock import StateLock
 from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
+from edged.processes.stores import Stores
 from edged.profiles.bench import load_bench
 from edged.profiles.loader import load_library
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
@@ -133,7 +133,11 @@ class Engine:
         self._library = load_library(config.profile_dirs)
         self._watch = LoopWatch(clock)
         self._visa = VisaLibrary(library=config.visa_library, clock=clock)
+        self._stores = Stores(
+            state_dir=config.state_dir, retention_days=config.audit_retention_days, clock=clock
+        )
         self._pool = InstrumentPool(clock=clock)
+        self._stores.watch(self._pool)
         self._catalog = Catalog()
         self._discovery = self._make_discovery()
         new_id = _action_ids()
@@ -193,6 +197,8 @@ class Engine:
                 "relay": self._relay.status,
                 "recordings": self._runs.status,
                 "waveforms": self._waveforms.status,
+                "store": self._stores.status,
+                "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
             },
         )
 
@@ -203,6 +209,7 @@ class Engine:
             Failed: the RPC port is taken, or the simulated bench did not start.
         """
         self._report_complaints()
+        await self._stores.start(parts)
         self._watch.start()
         parts.callback(self._watch.stop)
         if self._sim is not None:
@@ -332,6 +339,8 @@ class Engine:
             captures=Captures(self._waveforms),
             profiles=lambda: self._library.profiles,
             status=lambda: self._status(),
+            experience=self._stores.experience_of,
+            lockout=self._stores.lockout_of,
             clock=self._clock,
             more=StreamExecutors(streams=self._streams, waveforms=self._waveforms).table(),
         )
@@ -340,8 +349,8 @@ class Engine:
             resolver=Resolver(
                 pool=self._pool, catalog=self._catalog, raw_scpi=self._config.raw_scpi
             ),
-            holds=(hold_denied, hold_unswept),
-            record=LogRecord(),
+            holds=(hold_denied, hold_unswept, locked_out(self._stores.lockout_of)),
+            record=self._stores.record,
             executors=executors.table(),
             failure_shape=failure_shape,
             clock=self._clock,

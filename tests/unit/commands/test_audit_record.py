@@ -45,6 +45,8 @@ class House:
             captures=None,  # type: ignore[arg-type]
             profiles=dict,
             status=dict,
+            experience=lambda _: {},
+            lockout=lambda _: None,
             clock=store.clock,
         )
         self.path = CommandPath(

@@ -71,6 +71,8 @@ class House:
             captures=None,  # type: ignore[arg-type]
             profiles=dict,
             status=dict,
+            experience=lambda _: {},
+            lockout=lambda _: None,
             clock=clock,
         )
         self.path = CommandPath(

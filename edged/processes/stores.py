@@ -1,0 +1,92 @@
+"""What is kept in SQLite, put together: one database, its four books, and the record over them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from edged import __version__
+from edged.clock import Clock
+from edged.commands.audit_record import AuditRecord, unit_of_instrument
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
+from edged.store.audit import Audit
+from edged.store.capability import CapabilityBook, Knowledge
+from edged.store.database import Database
+from edged.store.journal import Journal
+from edged.store.lockouts import Lockout, Lockouts
+from edged.store.retention import keep_retiring
+
+__all__ = ["DATABASE_FILE", "Stores"]
+
+DATABASE_FILE: Final = "edged.db"
+
+
+class Stores:
+    """The database of one engine and everything that is kept in it.
+
+    Args:
+        state_dir: STATE_DIR.
+        retention_days: AUDIT_RETENTION_DAYS.
+        clock: for the times of rows.
+    """
+
+    def __init__(self, *, state_dir: Path, retention_days: int, clock: Clock) -> None:
+        self._clock = clock
+        self._retention_days = retention_days
+        self.database = Database(path=state_dir / DATABASE_FILE, clock=clock)
+        self.audit = Audit(database=self.database, clock=clock)
+        self.capability = CapabilityBook(database=self.database, clock=clock)
+        self.journal = Journal(database=self.database, clock=clock)
+        self.lockouts = Lockouts(database=self.database, clock=clock)
+        self.record = AuditRecord(audit=self.audit, capability=self.capability, clock=clock)
+
+    async def start(self, parts: contextlib.AsyncExitStack) -> None:
+        """Open the database; ``parts`` gets what closes it.
+
+        Raises:
+            Failed: STORE_FAILED, the database was written by a newer edged. One that is full,
+                read-only or damaged stops nothing: see ``status``.
+        """
+        await self.database.start()
+        parts.push_async_callback(self.database.stop)
+        self.audit.event("engine.started", f"edged {__version__}")
+        parts.callback(self.audit.event, "engine.stopped", f"edged {__version__}")
+        retiring = asyncio.create_task(
+            keep_retiring(self.audit, clock=self._clock, retention_days=self._retention_days),
+            name="audit-retention",
+        )
+        parts.callback(retiring.cancel)
+
+    def watch(self, pool: InstrumentPool) -> None:
+        """Remember the firmware of whoever arrives: what was learnt of another no longer holds."""
+        pool.subscribe(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Arrived | Changed):
+            self.capability.seen(unit_of_instrument(event.instrument))
+
+    def lockout_of(self, instrument: Instrument) -> Lockout | None:
+        """The lockout of an instrument, under whatever address it answers."""
+        if not self.lockouts.all():
+            return None
+        return self.lockouts.find(instrument.id, unit_of_instrument(instrument).key)
+
+    def experience_of(self, instrument: Instrument) -> Mapping[str, Knowledge]:
+        """What has been learnt of an instrument's commands, by their names."""
+        return self.capability.of(unit_of_instrument(instrument))
+
+    def status(self) -> dict[str, Any]:
+        """Health of the database and how far the audit is behind, for get_status."""
+        health = self.database.health
+        return {
+            "state": health.state.value,
+            "reason": health.reason,
+            "remedy": health.remedy,
+            "since_ms": health.since_ms,
+            "rows_waiting": self.audit.waiting,
+            "rows_lost": self.audit.lost,
+        }
