@@ -56,6 +56,7 @@ from edged.profiles.loader import load_library
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
+from edged.surfaces.rpc.run_methods import run_methods
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import static_tools
@@ -175,6 +176,7 @@ class Engine:
             port=config.rpc_port,
             token=config.inbound_auth_token,
             new_action_id=new_id,
+            own=run_methods(self._runs, self._streams),
         )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._mcp_error = ""

@@ -9,9 +9,10 @@ Source: numpy.lib.format (version 1.0 of the format); PKWARE APPNOTE 6.3.
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,6 +21,7 @@ __all__ = [
     "MAX_ARCHIVE",
     "MAX_MEMBERS",
     "Member",
+    "archive_bytes",
     "finish_archive",
     "member_bytes",
     "npy_bytes",
@@ -88,14 +90,27 @@ def finish_archive(path: Path) -> int:
         OSError: the file cannot be read or written.
     """
     with path.open("r+b") as file:
-        members = list(_members(file))
-        end = members[-1].offset + _LOCAL.size + len(members[-1].name) if members else 0
-        end += members[-1].size if members else 0
-        directory = b"".join(map(_central, members))
-        closing = _END.pack(b"PK\x05\x06", 0, 0, len(members), len(members), len(directory), end, 0)
-        file.seek(end)
-        file.truncate()
-        file.write(directory + closing)
+        return _finish(file)
+
+
+def archive_bytes(members: Iterable[bytes]) -> bytes:
+    """A whole archive of ``member_bytes``."""
+    file = io.BytesIO(b"".join(members))
+    _finish(file)
+    return file.getvalue()
+
+
+def _finish(file: BinaryIO) -> int:
+    members = list(_members(file))
+    end = 0
+    if members:
+        last = members[-1]
+        end = last.offset + _LOCAL.size + len(last.name) + last.size
+    directory = b"".join(map(_central, members))
+    closing = _END.pack(b"PK\x05\x06", 0, 0, len(members), len(members), len(directory), end, 0)
+    file.seek(end)
+    file.truncate()
+    file.write(directory + closing)
     return len(members)
 
 

@@ -10,18 +10,18 @@ import asyncio
 import errno
 import hmac
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
 from aiohttp import web
 
 from edged.actions.caller import Caller, Route
-from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.errors import EdgedError, ErrorCode, Failed
 from edged.host import port_holder
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
-from edged.surfaces.rpc.methods import RpcContext, dispatch, told
+from edged.surfaces.rpc.methods import OwnMethod, RpcContext, dispatch, told
 from edged.tools.call import ToolDesk
 
 __all__ = ["RpcListener"]
@@ -39,15 +39,23 @@ class RpcListener:
         port: RPC_PORT; 0 takes any free one.
         token: INBOUND_AUTH_TOKEN, or none.
         new_action_id: makes the id under which a call is recorded.
+        own: further methods of the daemon's own.
     """
 
     def __init__(
-        self, *, desk: ToolDesk, port: int, token: str | None, new_action_id: Callable[[], str]
+        self,
+        *,
+        desk: ToolDesk,
+        port: int,
+        token: str | None,
+        new_action_id: Callable[[], str],
+        own: Mapping[str, OwnMethod] | None = None,
     ) -> None:
         self._desk = desk
         self._wanted_port = port
         self._token = token
         self._new_action_id = new_action_id
+        self._own = dict(own or {})
         self._runner: web.AppRunner | None = None
         self._log = structlog.get_logger("edged.rpc")
         self.port = 0
@@ -128,13 +136,18 @@ class RpcListener:
 
     async def _answer(self, http: web.Request, request: Request) -> web.Response:
         caller = Caller(route=Route.RPC, remote=http.remote or "")
-        context = RpcContext(desk=self._desk, caller=caller, new_action_id=self._new_action_id)
+        context = RpcContext(
+            desk=self._desk,
+            caller=caller,
+            new_action_id=self._new_action_id,
+            own=self._own,
+        )
         try:
             result: Any = await dispatch(context, request.method, request.params)
-        except NotFound as missing:
-            return _error(200, request.id, RpcCode.METHOD_NOT_FOUND, missing.message, missing)
         except EdgedError as error:
-            return _error(200, request.id, RpcCode.INVALID_PARAMS, error.message, error)
+            is_method = error.code in (ErrorCode.UNKNOWN_METHOD, ErrorCode.RENAMED_TOOL)
+            code = RpcCode.METHOD_NOT_FOUND if is_method else RpcCode.INVALID_PARAMS
+            return _error(200, request.id, code, error.message, error)
         return _reply(200, jsonrpc.result_bytes(request.id, result))
 
 

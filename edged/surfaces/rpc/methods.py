@@ -7,7 +7,7 @@ the methods of the daemon itself only tell.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,9 +18,11 @@ from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.tools.call import ToolDesk
 from edged.tools.tool import Tool, ToolCall
 
-__all__ = ["METHODS", "RpcContext", "dispatch"]
+__all__ = ["METHODS", "OwnMethod", "RpcContext", "dispatch"]
 
 Params = Mapping[str, Any]
+OwnMethod = Callable[[Params], Awaitable[Any]]
+"""A method that only tells: params in, result out; raises ``EdgedError``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +31,13 @@ class RpcContext:
 
     Attributes:
         new_action_id: makes the id under which a call is recorded.
+        own: further methods of the daemon's own, from the rooms that know.
     """
 
     desk: ToolDesk
     caller: Caller
     new_action_id: Callable[[], str]
+    own: Mapping[str, OwnMethod] = field(default_factory=dict)
 
 
 Handler = Callable[[RpcContext, Params], Awaitable[Any]]
@@ -49,15 +53,19 @@ async def dispatch(context: RpcContext, method: str, params: Params) -> Any:
     handler = METHODS.get(method)
     if handler is not None:
         return await handler(context, params)
+    own = context.own.get(method)
+    if own is not None:
+        return await own(params)
     try:
         context.desk.registry.find(method)
     except NotFound as unknown:
         if unknown.code is ErrorCode.RENAMED_TOOL:
             raise
+        names = sorted({*METHODS, *context.own})
         raise NotFound(
             f"There is no method {method[:128]!r}.",
             code=ErrorCode.UNKNOWN_METHOD,
-            remedy=f"Methods: {', '.join(sorted(METHODS))}, and every tool by its name.",
+            remedy=f"Methods: {', '.join(names)}, and every tool by its name.",
         ) from unknown
     return await _call(context, method, params)
 

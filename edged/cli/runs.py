@@ -1,0 +1,159 @@
+"""``edged runs list | show | export``: what sweeps, streams and tables have recorded."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import importlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from edged.cli.options import add_engine_options, connect
+from edged.cli.tables import print_fields, print_json, print_table
+from edged.errors import ErrorCode, Failed
+from edged.host import ExitStatus
+from edged.surfaces.rpc.client import RpcClient
+
+__all__ = ["run"]
+
+COLUMNS: Final = {
+    "run_id": "run",
+    "kind": "kind",
+    "status": "status",
+    "started": "started",
+    "command_name": "command",
+    "instrument_id": "instrument",
+    "rows": "rows",
+}
+FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
+READ_TIMEOUT_S: Final = 120.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged runs", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    listing = verbs.add_parser("list", help="the newest recordings first")
+    listing.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    listing.add_argument("--kind", choices=("sweep", "stream", "sequence"), default="")
+    listing.add_argument("--instrument", default="", help="a part of its id or alias")
+    showing = verbs.add_parser("show", help="what one recording is, and its last rows")
+    showing.add_argument("run_id")
+    showing.add_argument("--rows", type=int, default=10, help="at most so many rows (10)")
+    export = verbs.add_parser("export", help="its data as a file")
+    export.add_argument("run_id")
+    export.add_argument("--format", choices=FORMATS, default="csv")
+    export.add_argument("--output", type=Path, metavar="FILE", help="- or nothing: standard output")
+    for verb in (listing, showing, export):
+        add_engine_options(verb)
+    options = parser.parse_args(arguments)
+    client = connect(options)
+    match options.verb:
+        case "list":
+            return _list(client, options)
+        case "show":
+            return _show(client, options)
+        case _:
+            return _export(client, options)
+
+
+def _list(client: RpcClient, options: argparse.Namespace) -> int:
+    wanted = {"limit": options.limit, "kind": options.kind, "instrument": options.instrument}
+    found = client.call("runs.list", wanted)["runs"]
+    if options.json:
+        print_json(found)
+    elif found:
+        print_table(found, COLUMNS)
+    else:
+        print("nothing recorded yet")
+    return ExitStatus.OK
+
+
+def _show(client: RpcClient, options: argparse.Namespace) -> int:
+    shown = client.call("runs.show", {"run_id": options.run_id, "rows": options.rows})
+    if options.json:
+        print_json(shown)
+        return ExitStatus.OK
+    meta = {key: value for key, value in shown["meta"].items() if key != "instruments"}
+    print_fields({**meta, "path": shown["path"]})
+    if shown["rows"]:
+        print()
+        columns = shown["columns"]
+        rows = [dict(zip(columns, row, strict=False)) for row in shown["rows"]]
+        print_table(rows, {name: name for name in columns})
+    return ExitStatus.OK
+
+
+def _export(client: RpcClient, options: argparse.Namespace) -> int:
+    path = options.output if options.output and str(options.output) != "-" else None
+    if options.format == "parquet":
+        return _parquet(client, options.run_id, path)
+    if path is None:
+        for _, piece in _pieces(client, options.run_id, options.format):
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return ExitStatus.OK
+    files: dict[str, BinaryIO] = {}
+    try:
+        for name, piece in _pieces(client, options.run_id, options.format):
+            if name not in files:
+                files[name] = _place(path, options.run_id, name).open("wb")
+            files[name].write(piece)
+    except OSError as refused:
+        raise _unwritable(path, refused) from refused
+    finally:
+        for file in files.values():
+            file.close()
+    print(f"{options.run_id} → {', '.join(file.name for file in files.values())}", file=sys.stderr)
+    return ExitStatus.OK
+
+
+def _place(path: Path, run_id: str, name: str) -> Path:
+    """Where a piece goes: a long recording of waveforms has several archives."""
+    return path.with_name(path.stem + Path(name).stem.removeprefix(run_id) + path.suffix)
+
+
+def _pieces(client: RpcClient, run_id: str, form: str) -> Iterator[tuple[str, bytes]]:
+    offset: int | None = 0
+    while offset is not None:
+        wanted = {"run_id": run_id, "format": form, "offset": offset}
+        piece = client.call("runs.export", wanted, timeout_s=READ_TIMEOUT_S)
+        content: str = piece["content"]
+        is_text = piece["encoding"] != "base64"
+        data = content.encode() if is_text else base64.b64decode(content)
+        offset = piece["next_offset"]
+        if data or offset is None:
+            yield piece["name"], data
+
+
+def _parquet(client: RpcClient, run_id: str, path: Path | None) -> int:
+    try:
+        pyarrow = importlib.import_module("pyarrow")
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError as missing:
+        raise Failed(
+            "Parquet is written by pyarrow, which is not installed here.",
+            code=ErrorCode.RECORDING_FAILED,
+            remedy="Install it (pip install pyarrow), or export csv, jsonl or npz.",
+        ) from missing
+    if path is None:
+        raise Failed(
+            "A Parquet file does not go to a terminal.",
+            code=ErrorCode.RECORDING_FAILED,
+            remedy="Name a file with --output.",
+        )
+    text = b"".join(piece for _, piece in _pieces(client, run_id, "jsonl"))
+    rows: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+    try:
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    except OSError as refused:
+        raise _unwritable(path, refused) from refused
+    print(f"{run_id} → {path}", file=sys.stderr)
+    return ExitStatus.OK
+
+
+def _unwritable(path: Path, refused: OSError) -> Failed:
+    return Failed(f"{path} cannot be written: {refused.strerror}.", code=ErrorCode.RECORDING_FAILED)

@@ -1,0 +1,206 @@
+"""``edged stream start | list | stop``: measure one command on a grid, and watch it.
+
+The stream lives in the daemon; this program watches it and stops it when it is interrupted. With
+``--detach`` it goes on alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from edged.cli.answers import show
+from edged.cli.arguments import parse_arguments
+from edged.cli.options import add_engine_options, connect
+from edged.cli.tables import cell, print_fields, print_json, print_table
+from edged.errors import Invalid
+from edged.host import ExitStatus
+from edged.surfaces.rpc.client import RpcClient
+
+__all__ = ["run", "sparkline"]
+
+COLUMNS: Final = {
+    "stream_id": "stream",
+    "instrument_id": "instrument",
+    "command_name": "command",
+    "interval_ms": "interval ms",
+    "count": "points",
+    "skipped": "skipped",
+    "status": "status",
+}
+LOOK_EVERY_S: Final = 0.2
+BARS: Final = "▁▂▃▄▅▆▇█"
+SHOWN_VALUES: Final = 60
+STOP_TIMEOUT_S: Final = 15.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged stream", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    start = verbs.add_parser("start", help="measure: edged stream start INSTRUMENT COMMAND …")
+    start.add_argument("instrument", help="its id or alias")
+    start.add_argument("command", help="a query command of its profile")
+    start.add_argument("words", nargs="*", metavar="key=value", help="the command's parameters")
+    start.add_argument("--interval", type=int, default=500, metavar="MS", help="(500)")
+    start.add_argument("--duration", type=int, default=10_000, metavar="MS", help="(10000)")
+    start.add_argument("--detach", action="store_true", help="let it go on in the daemon")
+    listing = verbs.add_parser("list", help="the streams that run")
+    stop = verbs.add_parser("stop", help="end a stream: edged stream stop ID")
+    stop.add_argument("stream_id")
+    for verb in (start, listing, stop):
+        add_engine_options(verb)
+    options = parser.parse_args(arguments)
+    client = connect(options)
+    match options.verb:
+        case "start":
+            return _start(client, options)
+        case "list":
+            return _list(client, options)
+        case _:
+            return _stop(client, options)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The values as a row of bars, the lowest and the highest of them at its ends."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in values)
+
+
+def _list(client: RpcClient, options: argparse.Namespace) -> int:
+    def draw(status: Mapping[str, Any]) -> None:
+        if status["streams"]:
+            print_table(status["streams"], COLUMNS)
+        else:
+            print("no stream runs")
+
+    answer = client.call_tool("status")
+    if options.json and answer.error is None:
+        print_json(answer.result["streams"])
+        return ExitStatus.OK
+    return show(answer, options, draw)
+
+
+def _stop(client: RpcClient, options: argparse.Namespace) -> int:
+    wanted = {"stream_id": options.stream_id}
+    answer = client.call_tool("stop_stream", wanted, timeout_s=STOP_TIMEOUT_S)
+    return show(answer, options, print_fields)
+
+
+def _start(client: RpcClient, options: argparse.Namespace) -> int:
+    try:
+        parameters = parse_arguments(options.words, None)
+    except Invalid as error:
+        print(f"edged: {error}", file=sys.stderr)
+        return ExitStatus.USAGE
+    wishes = {
+        "instrument_id": options.instrument,
+        "command_name": options.command,
+        "parameters": parameters,
+        "interval_ms": options.interval,
+        "duration_ms": options.duration,
+        "detach": True,
+    }
+    answer = client.call_tool("start_stream", wishes)
+    if options.detach or answer.error is not None:
+        return show(answer, options, print_fields)
+    end = _watch(client, answer.result["stream_id"], is_quiet=options.json)
+    if options.json:
+        print_json(end)
+    else:
+        _print_end(end)
+    return ExitStatus.FAILED if end["status"] == "failed" else ExitStatus.OK
+
+
+def _watch(client: RpcClient, stream_id: str, *, is_quiet: bool) -> dict[str, Any]:
+    """Show points as they come until the stream is over; an interrupt stops it."""
+    with _screen(is_quiet=is_quiet) as draw:
+        try:
+            return _follow(client, stream_id, draw)
+        except KeyboardInterrupt:
+            client.call_tool("stop_stream", {"stream_id": stream_id}, timeout_s=STOP_TIMEOUT_S)
+            return _told(client.call("streams.show", {"stream_id": stream_id}))
+
+
+def _follow(
+    client: RpcClient, stream_id: str, draw: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    seen = 0
+    pause = threading.Event()
+    while True:
+        shown = client.call("streams.show", {"stream_id": stream_id, "after": seen})
+        seen = shown["count"]
+        draw(shown)
+        if shown["status"] != "running":
+            return _told(shown)
+        pause.wait(LOOK_EVERY_S)
+
+
+def _told(shown: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in shown.items() if name != "points"}
+
+
+@contextlib.contextmanager
+def _screen(*, is_quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """What draws: a live line on a terminal, a line for each point in a pipe, nothing for JSON."""
+    if is_quiet:
+        yield lambda _shown: None
+        return
+    if not sys.stdout.isatty():
+        yield _print_points
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    values: deque[float] = deque(maxlen=SHOWN_VALUES)
+
+    with Live(Text(""), refresh_per_second=10, transient=True) as live:
+
+        def draw(shown: dict[str, Any]) -> None:
+            for point in shown["points"]:
+                value = point.get("value")
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    values.append(float(value))
+            live.update(Text(_line(shown, values)))
+
+        yield draw
+
+
+def _line(shown: Mapping[str, Any], values: Sequence[float]) -> str:
+    last = shown["last"] or {}
+    if "y_length" in last:
+        now = f"{last['y_length']} samples"
+    else:
+        now = f"{cell(last.get('value'))} {cell(last.get('unit'))}"
+    return f"{shown['stream_id']}  {shown['count']:>6}  {sparkline(values)}  {now}"
+
+
+def _print_points(shown: Mapping[str, Any]) -> None:
+    for point in shown["points"]:
+        value = point["value"] if "value" in point else f"{point['y_length']} samples"
+        print(f"{point.get('timestamp_ms', '')}\t{cell(value)}\t{cell(point.get('unit'))}")
+    sys.stdout.flush()
+
+
+def _print_end(end: Mapping[str, Any]) -> None:
+    stats = end["stats"]
+    recording = end.get("recording") or {}
+    print_fields(
+        {
+            "stream_id": end["stream_id"],
+            "status": end["status"],
+            "points": end["count"],
+            "skipped": stats["skipped"],
+            **{name: stats[name] for name in ("mean", "std", "min", "max")},
+            "recorded": recording.get("path") or recording.get("error"),
+            **({"error": end["error"]} if end.get("error") else {}),
+        }
+    )
