@@ -33,7 +33,7 @@ run: $(VENV)/.run ## set up, then run the engine on a simulated bench, ready for
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
 test: $(VENV)/.ok clients ## set up, then run the test suite, with branch coverage
-	$(PY) -m pytest -q --cov --cov-report= $(ARGS)
+	$(PY) -m pytest -q -n 2 --dist loadfile --cov --cov-report= $(ARGS)
 
 coverage: $(VENV)/.ok ## what the last test run did not reach
 	$(VENV)/bin/coverage report
