@@ -187,6 +187,16 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "proxy.own-listener-wins": Promise(
+            "2", "Every connection to 127.0.0.1 reaches the engine's own listener while it is up."
+        ),
+        "proxy.away": Promise(
+            "9", "While the engine is away clients get 503 with an error body within a second."
+        ),
+        "proxy.backpressure": Promise("9", "A slow reader of a proxied stream fills no memory."),
+        "proxy.networks": Promise("9", "Sources outside of ALLOWED_NETWORKS are refused."),
+        "proxy.thousand": Promise("9", "A thousand proxied connections work side by side."),
+        "proxy.new-addresses": Promise("9", "Addresses that come later are listened on too."),
         "proxy.each-request-named": Promise(
             "9", "A proxied connection carries the peer's address to the audit."
         ),

@@ -86,14 +86,23 @@ def machine_addresses() -> tuple[str, ...]:
     )
 
 
+def is_loopback(address: str) -> bool:
+    """Whether an address never leaves this machine."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
 def wanted_addresses(
-    addresses: Iterable[str], expose: tuple[Exposure, ...], *, is_port_shared: bool
+    addresses: Iterable[str],
+    expose: tuple[Exposure, ...],
+    *,
+    is_port_shared: bool,
+    is_loopback: Callable[[str], bool] = is_loopback,
 ) -> frozenset[str]:
     """Where to listen on a machine with those addresses.
 
     The wildcard stands for every IPv4 address where a port can be shared; elsewhere each is bound.
     """
-    others = [a for a in addresses if not ipaddress.ip_address(a.partition("%")[0]).is_loopback]
+    others = [address for address in addresses if not is_loopback(address)]
     wanted = {address for address in others if is_private(address)}
     if Exposure.PRIVATE not in expose:
         wanted.clear()
@@ -111,6 +120,7 @@ class PortProxy:
         changed: is told the addresses that are bound, after each change.
         clock: for limits.
         addresses: lists this machine's addresses.
+        is_loopback: tells which of them are not to be bound.
     """
 
     def __init__(
@@ -121,12 +131,14 @@ class PortProxy:
         changed: Callable[[tuple[str, ...]], None],
         clock: Clock,
         addresses: Callable[[], Iterable[str]] = machine_addresses,
+        is_loopback: Callable[[str], bool] = is_loopback,
     ) -> None:
         self._settings = settings
         self._engine_port = engine_port
         self._changed = changed
         self._clock = clock
         self._addresses = addresses
+        self._is_loopback = is_loopback
         self._log = structlog.get_logger("edged.proxy")
         self._servers: dict[str, asyncio.Server] = {}
         self._clients: set[ClientSide] = set()
@@ -158,7 +170,10 @@ class PortProxy:
         """Listen where it is wanted now, and nowhere else."""
         before = self.listening
         wanted = wanted_addresses(
-            self._addresses(), self._settings.expose, is_port_shared=self._settings.is_port_shared
+            self._addresses(),
+            self._settings.expose,
+            is_port_shared=self._settings.is_port_shared,
+            is_loopback=self._is_loopback,
         )
         for address in self._servers.keys() - wanted:
             self._servers.pop(address).close()
