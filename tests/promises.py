@@ -187,6 +187,11 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "network.no-configuration": Promise(
+            "3", "A client on the private network that uses address or name needs no configuration."
+        ),
+        "supervisor.away-at-once": Promise("9", "No hang while the engine is away."),
+        "supervisor.restarts": Promise("9", "The supervisor restarts a dead or hung engine."),
         "proxy.own-listener-wins": Promise(
             "2", "Every connection to 127.0.0.1 reaches the engine's own listener while it is up."
         ),
