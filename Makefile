@@ -38,6 +38,9 @@ test: $(VENV)/.ok clients ## set up, then run the test suite, with branch covera
 coverage: $(VENV)/.ok ## what the last test run did not reach
 	$(VENV)/bin/coverage report
 
+faults: $(VENV)/.ok ## the long tests: networks, kills, floods (Linux with iproute2 and nats-server)
+	$(PY) -m pytest -q tests/faults $(ARGS)
+
 check: lint test ## lint, then test: what CI runs
 
 lint: $(VENV)/.ok ## ruff, mypy for linux and win32, import contracts; changes nothing
