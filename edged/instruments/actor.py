@@ -67,6 +67,7 @@ class Actor:
             clock=clock,
             trace=self._trace,
             cleaning=cleaning_for(address.transport),
+            keeps_old_answers=address.transport.keeps_old_answers,
             is_same_unit=is_same_unit,
             report=self._hand_up,
         )

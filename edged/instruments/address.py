@@ -37,6 +37,19 @@ class Transport(enum.StrEnum):
         """True where the bus itself tells that a device has left (USB, serial)."""
         return self in {Transport.USBTMC, Transport.SERIAL}
 
+    @property
+    def keeps_old_answers(self) -> bool:
+        """True where an answer that was not read outlives the connection.
+
+        It waits in the instrument's own output, or is on its way down a serial line.
+        """
+        return self in {
+            Transport.USBTMC,
+            Transport.SERIAL,
+            Transport.GPIB,
+            Transport.PROLOGIX,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:

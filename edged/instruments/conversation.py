@@ -7,7 +7,7 @@ limits, terminators, gaps and broken wires are the line's business.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -31,6 +31,7 @@ __all__ = [
     "Ask",
     "AskBlock",
     "Conversation",
+    "Listen",
     "Pause",
     "Reply",
     "Send",
@@ -40,6 +41,7 @@ __all__ = [
     "drain_errors",
     "greet",
     "identify",
+    "identify_again",
     "lines_conversation",
     "raw_conversation",
 ]
@@ -51,6 +53,8 @@ QUERY_ERRORS: Final = range(-499, -399)
 ESR_OTHER_ERRORS: Final = 0x38
 """IEEE 488.2 11.5.1: command, execution and device errors; the fourth, 0x04, is a query error."""
 IDENTITY_QUESTION: Final = "*IDN?"
+MAX_OLD_ANSWERS: Final = 64
+"""Lines that are passed over while a unit is asked for its name; more is no instrument."""
 
 T = TypeVar("T")
 
@@ -84,13 +88,20 @@ class AskBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Listen:
+    """Read one more line; answered by its text, or by nothing when none comes in time."""
+
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Let time pass; answered by ``None``."""
 
     seconds: float
 
 
-Step = Send | Ask | AskBlock | Pause
+Step = Send | Ask | AskBlock | Listen | Pause
 Answer = str | bytes | None
 Conversation = Generator[Step, Answer, T]
 
@@ -199,6 +210,32 @@ def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversa
 def identify() -> Conversation[str]:
     """Ask who is there; no setting of any instrument changes by it."""
     return (yield from _ask(IDENTITY_QUESTION, None))
+
+
+def identify_again(
+    is_known: Callable[[str], bool], *, owed: int, most: int = MAX_OLD_ANSWERS
+) -> Conversation[str]:
+    """``identify`` where answers to earlier questions may come first: they are passed over.
+
+    Args:
+        is_known: whether a line is the name of the unit that is expected.
+        owed: how many earlier ``*IDN?`` may still be answered, which no reader can tell apart.
+
+    Returns:
+        The expected name, or the last line where it did not come.
+    """
+    answer = yield from _ask(IDENTITY_QUESTION, None)
+    for _ in range(most):
+        if is_known(answer):
+            break
+        following = yield Listen()
+        if not isinstance(following, str) or not following:
+            return answer
+        answer = following
+    for _ in range(owed):
+        if not (yield Listen()):
+            break
+    return answer
 
 
 def greet(connection: Connection) -> Conversation[tuple[InstrumentError, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +19,13 @@ log = structlog.get_logger(__name__)
 
 
 def failure(
-    error: LinkError, job: Job, *, name: str, state: LineState, is_stopping: bool
+    error: LinkError,
+    job: Job,
+    *,
+    name: str,
+    state: LineState,
+    is_stopping: bool,
+    trace: Sequence[Mapping[str, object]] = (),
 ) -> Failed:
     """A link's error as a failure of a job; ``name`` is the line's."""
     match error:
@@ -39,7 +45,7 @@ def failure(
     return Failed(
         f"{text}{after} ({error}).",
         code=code,
-        data={"address": name, "line_state": state.value},
+        data={"address": name, "line_state": state.value, "trace": list(trace)},
         remedy=REMEDIES.get(code, ""),
         sent=job.sent,
     )

@@ -19,7 +19,7 @@ import structlog
 
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.conversation import Conversation, greet, identify
+from edged.instruments.conversation import Conversation, greet, identify, identify_again
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.link import (
     Link,
@@ -107,6 +107,7 @@ class Line:
         clock: Clock,
         trace: Trace,
         cleaning: Cleaning,
+        keeps_old_answers: bool = False,
         is_same_unit: Callable[[str, str], bool],
         report: Callable[[LineReport], None],
     ) -> None:
@@ -124,6 +125,10 @@ class Line:
         self._clock = clock
         self._trace = trace
         self._cleaning = cleaning
+        # Reopening is no new beginning here: answers to earlier questions may still come.
+        self._keeps_old_answers = keeps_old_answers
+        # *IDN? that were asked in vain on such a line, and may still be answered.
+        self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
         self._speech = Speech(link=link, clock=clock, trace=trace)
@@ -161,6 +166,7 @@ class Line:
             self._settle(error)
             if isinstance(error, Failed):
                 error.sent = error.sent or job.sent
+                error.data.setdefault("trace", self._trace.tail())
             job.fail(error)
         except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the thread
             self._spoil(LinkGarbled(str(error)))
@@ -238,6 +244,7 @@ class Line:
             LinkError: it cannot be had now.
             Failed: DISCONNECTED, another unit answers.
         """
+        self._link.tune(tenant.connection)
         if self.state is LineState.READY:
             self._look()
         if self.state is LineState.RECOVERING:
@@ -294,7 +301,7 @@ class Line:
         if is_safe:
             deadline = min(deadline, self._clock.monotonic() + SAFE_IDENTITY_S)
         try:
-            idn = self._speech.hold(identify(), tenant.connection, deadline, None)
+            idn = self._speech.hold(self._identify(tenant), tenant.connection, deadline, None)
             if self._speech.is_suspect:
                 raise LinkGarbled("*IDN? was answered by garbage")
             is_known = self._is_same_unit(tenant.idn, idn)
@@ -307,8 +314,15 @@ class Line:
         if not is_known:
             self._refuse(tenant, idn)
         self._is_trusted = True
+        self._owed_names = 0
         if not is_safe:
             self._accept(tenant)
+
+    def _identify(self, tenant: Tenant) -> Conversation[str]:
+        if not self._keeps_old_answers:
+            return identify()
+        owed, self._owed_names = self._owed_names, self._owed_names + 1
+        return identify_again(lambda idn: self._is_same_unit(tenant.idn, idn), owed=owed)
 
     def _accept(self, tenant: Tenant) -> None:
         """The tenant has proved who it is on this very connection, and has been greeted."""
@@ -384,4 +398,11 @@ class Line:
         return max(0.001, deadline - self._clock.monotonic())
 
     def _told(self, error: LinkError, job: Job) -> Failed:
-        return failure(error, job, name=self._name, state=self.state, is_stopping=self.is_stopping)
+        return failure(
+            error,
+            job,
+            name=self._name,
+            state=self.state,
+            is_stopping=self.is_stopping,
+            trace=self._trace.tail(),
+        )

@@ -9,8 +9,10 @@ raised has been translated by the link, because each of them raises differently.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from edged.profiles.model import Connection
 
 __all__ = [
     "Link",
@@ -19,8 +21,13 @@ __all__ = [
     "LinkLost",
     "LinkPreempted",
     "LinkTimeout",
+    "OpenResource",
     "translated",
 ]
+
+
+OpenResource = Callable[[str, float], Any]
+"""Gives a PyVISA resource for an address within seconds, or raises a ``LinkError``."""
 
 
 class LinkError(Exception):
@@ -76,6 +83,13 @@ class Link(Protocol):
 
     def open(self, timeout_s: float) -> None:
         """Connect; returns connected or raises. On a raw socket success proves nothing yet."""
+        ...
+
+    def tune(self, connection: Connection) -> None:
+        """How the wire is to be from here on (baud rate, parity); an open one is changed at once.
+
+        Called before each piece of work; cheap when nothing is new.
+        """
         ...
 
     def begin(self, ticket: int) -> None:

@@ -82,8 +82,11 @@ CLEANINGS: Final[Mapping[Transport, Cleaning]] = MappingProxyType(
         # pyvisa-py's clear() of a socket spins for ever once the peer has closed.
         Transport.SOCKET: Cleaning.REOPEN,
         Transport.VXI11: Cleaning.CLEAR_OR_REOPEN,
-        # HiSLIP drops stale answers by message id, and reopening is cheaper than its clear.
-        Transport.HISLIP: Cleaning.REOPEN,
+        Transport.HISLIP: Cleaning.CLEAR_OR_REOPEN,
+        Transport.USBTMC: Cleaning.CLEAR_OR_REOPEN,
+        Transport.GPIB: Cleaning.CLEAR_OR_REOPEN,
+        # The bus's own clear; a new connection to the adapter would clear no instrument.
+        Transport.PROLOGIX: Cleaning.CLEAR_OR_REOPEN,
     }
 )
 

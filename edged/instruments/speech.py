@@ -16,6 +16,7 @@ from edged.instruments.conversation import (
     Ask,
     AskBlock,
     Conversation,
+    Listen,
     Pause,
     Send,
     Step,
@@ -91,6 +92,12 @@ class Speech:
             case AskBlock():
                 self._write(step, connection, deadline, job)
                 return self._read_block(step, connection, deadline)
+            case Listen():
+                limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
+                try:
+                    return self._read_line(connection, limit)
+                except LinkTimeout:
+                    return ""
             case Pause():
                 if self._clock.monotonic() + step.seconds > deadline:
                     raise LinkTimeout(f"there is no time left for a pause of {step.seconds:g} s")
@@ -183,7 +190,7 @@ class Speech:
         return b"".join(parts)
 
     @staticmethod
-    def _allowed_s(step: Send | Ask | AskBlock, connection: Connection) -> float:
+    def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
 
 

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from edged.clock import Clock
+from edged.profiles.answers import clean_text
 
 __all__ = ["Direction", "Exchange", "Trace"]
 
 RING_LENGTH: Final = 1_000
 KEPT_BYTES: Final = 4 * 1024
 """What is kept of one exchange: a screenful of SCPI, and the head of a waveform."""
+
+TAIL_LENGTH: Final = 6
+TAIL_BYTES: Final = 120
+"""What a failure carries along: the last exchanges, a line of each."""
 
 
 class Direction(enum.StrEnum):
@@ -70,6 +75,19 @@ class Trace:
     def note(self, text: str) -> None:
         """Note what befell the line."""
         self.add(Direction.NOTE, text.encode("utf-8", errors="replace"))
+
+    def tail(self) -> list[dict[str, object]]:
+        """The last few exchanges, shortened and cleaned: for the data of a failure."""
+        last = list(self._ring)[-TAIL_LENGTH:]
+        return [
+            {
+                "timestamp_ms": at_ms,
+                "direction": direction.value,
+                "text": clean_text(data[:TAIL_BYTES].decode("ascii", errors="replace")),
+                "bytes": size,
+            }
+            for at_ms, _, direction, data, size in last
+        ]
 
     def exchanges(self) -> list[Exchange]:
         """A copy, oldest first."""

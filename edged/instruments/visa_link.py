@@ -17,8 +17,14 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.instruments.address import Transport, parse_address
-from edged.instruments.link import Link, LinkError, translated
+from edged.instruments.hislip_link import HislipLink
+from edged.instruments.link import Link, LinkError, OpenResource, translated
+from edged.instruments.message_link import MessageLink
+from edged.instruments.prologix_link import PrologixAdapter, PrologixLink, adapter_place
 from edged.instruments.raw_socket_link import RawSocketLink
+from edged.instruments.serial_link import SerialLink
+from edged.instruments.usbtmc_link import UsbtmcLink
+from edged.instruments.vxi11_link import Vxi11Link
 
 __all__ = ["VisaLibrary"]
 
@@ -36,6 +42,8 @@ class VisaLibrary:
         # Made by whichever line opens first; guarded, because two would be one and its ghost.
         self._manager: Any = None
         self._making = threading.Lock()
+        # By the address of their socket; made and kept on the loop.
+        self._adapters: dict[str, PrologixAdapter] = {}
 
     def open_link(self, address: str) -> Link:
         """A link for this address, not yet opened; called on the loop, touches nothing.
@@ -44,14 +52,19 @@ class VisaLibrary:
             Invalid: BAD_CONFIG, for what is no address or a transport without a link.
         """
         transport = parse_address(address).transport
-        link_class = LINK_CLASSES.get(transport)
-        if link_class is None:
+        if transport is Transport.PROLOGIX:
+            return self._behind_adapter(address)
+        if transport is Transport.OTHER:
             raise Invalid(
-                f"{address} is a {transport.value} address, which this version cannot open.",
+                f"{address} is of a kind that edged cannot open.",
                 code=ErrorCode.BAD_CONFIG,
                 data={"address": address, "transport": transport.value},
-                remedy="Use the instrument's raw socket (TCPIP::<host>::<port>::SOCKET).",
+                remedy="docs/instruments.md lists the kinds of addresses.",
             )
+        link_class = LINK_CLASSES.get(transport, MessageLink)
+        if self._library != PURE_PYTHON:
+            # Its sessions are a vendor's: there is no socket in them to be read by ourselves.
+            link_class = MessageLink
         return link_class(address, self.open_resource, self._clock)
 
     def open_resource(self, address: str, timeout_s: float) -> Any:
@@ -69,9 +82,19 @@ class VisaLibrary:
         """Close everything that is still open; at exit only."""
         with self._making:
             manager, self._manager = self._manager, None
+        for adapter in self._adapters.values():
+            adapter.drop()
         if manager is not None:
             with contextlib.suppress(LinkError), translated("closing VISA"):
                 manager.close()
+
+    def _behind_adapter(self, address: str) -> Link:
+        place = adapter_place(address)
+        adapter = self._adapters.get(place.adapter)
+        if adapter is None:
+            adapter = PrologixAdapter(place.adapter, self.open_resource, self._clock)
+            self._adapters[place.adapter] = adapter
+        return PrologixLink(adapter, place.gpib, self._clock)
 
     def _resource_manager(self) -> Any:
         with self._making:
@@ -84,10 +107,17 @@ class VisaLibrary:
             return self._manager
 
 
-LinkClass = Callable[[str, Callable[[str, float], Any], Clock], Link]
+LinkClass = Callable[[str, OpenResource, Clock], Link]
+
+PURE_PYTHON: Final = "@py"
 
 LINK_CLASSES: Final[Mapping[Transport, LinkClass]] = MappingProxyType(
     {
         Transport.SOCKET: RawSocketLink,
+        Transport.VXI11: Vxi11Link,
+        Transport.HISLIP: HislipLink,
+        Transport.USBTMC: UsbtmcLink,
+        Transport.SERIAL: SerialLink,
+        Transport.GPIB: MessageLink,
     }
 )

@@ -10,6 +10,7 @@ import selectors
 import socket
 import sys
 
+from edged.clock import Clock
 from edged.instruments.link import LinkPreempted
 
 __all__ = ["SELECTOR_CLASS", "Wake", "wait_readable"]
@@ -50,8 +51,25 @@ class Wake:
         if self._is_released:
             return
         self._preempted = max(self._preempted, ticket)
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):
             self._theirs.send(b"!")
+
+    def stir(self) -> None:
+        """Make the wait look up without pre-empting anything; any thread."""
+        with contextlib.suppress(OSError):
+            self._theirs.send(b".")
+
+    def pause(self, seconds: float, clock: Clock) -> None:
+        """Let time pass, unless the work in hand is pre-empted."""
+        deadline = clock.monotonic() + seconds
+        self.check()
+        while (left_s := deadline - clock.monotonic()) > 0:
+            self.listen(left_s)
+
+    def listen(self, seconds: float) -> None:
+        """Wait at most so long for a call; raises ``LinkPreempted`` when it was for this work."""
+        if wait_readable(self.fileno(), seconds):
+            self.heard()
 
     def check(self) -> None:
         """Raise ``LinkPreempted`` if the work in hand has been pre-empted."""

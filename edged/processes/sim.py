@@ -29,6 +29,7 @@ from edged.sim.bytelog import ByteLog
 from edged.sim.control import ControlPort
 from edged.sim.faults import Fault, FaultKind, parse_fault
 from edged.sim.models import model_names
+from edged.sim.wire import WireKind
 
 __all__ = ["DEFAULT_INSTRUMENTS", "SimOptions", "add_arguments", "main", "options_from", "run"]
 
@@ -96,6 +97,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,…",
         help="NAME takes one connection at a time",
     )
+    parser.add_argument(
+        "--transport",
+        action="append",
+        default=[],
+        metavar="NAME=KIND",
+        help=f"what leads to NAME: {', '.join(WireKind)}; default socket",
+    )
     parser.add_argument("--byte-log", type=Path, metavar="FILE", help="every byte as JSON lines")
 
 
@@ -110,6 +118,7 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
         name: _number("latency-ms", text)
         for name, text in _pairs("latency-ms", arguments.latency_ms)
     }
+    transports = {name: _transport(kind) for name, kind in _pairs("transport", arguments.transport)}
     single = {name for entry in arguments.single_session for name in entry.split(",") if name}
     orders = tuple(
         replace(
@@ -117,11 +126,12 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
             port=ports.get(order.name, 0),
             latency_ms=latencies.get(order.name),
             is_single_session=order.name in single,
+            transport=transports.get(order.name, WireKind.SOCKET),
         )
         for order in parse_orders(arguments.instruments)
     )
     known = {order.name for order in orders}
-    for name in (*(ports.keys() - {"control"}), *latencies, *single):
+    for name in (*(ports.keys() - {"control"}), *latencies, *transports, *single):
         if name not in known:
             raise Invalid(f"A flag speaks of {name}, which --instruments does not name.")
     return SimOptions(
@@ -264,6 +274,12 @@ def _number(flag: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise Invalid(f"--{flag}: {text!r} is not a number.") from None
+
+
+def _transport(text: str) -> WireKind:
+    if text not in {kind.value for kind in WireKind}:
+        raise Invalid(f"--transport: {text!r} is none of {', '.join(WireKind)}.")
+    return WireKind(text)
 
 
 def _usual_model(name: str) -> str:

@@ -13,10 +13,15 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.sim.bytelog import ByteLog
 from edged.sim.faults import Fault, FaultKind
+from edged.sim.hislip_wire import HislipWire
 from edged.sim.models import load_model
 from edged.sim.physics import World
+from edged.sim.prologix_wire import PrologixAdapter, PrologixWire
 from edged.sim.scpi import PretendedInstrument
+from edged.sim.serial_wire import SerialWire
 from edged.sim.station import Station
+from edged.sim.vxi11_wire import Vxi11Wire
+from edged.sim.wire import Host, SocketWire, Wire, WireKind
 
 __all__ = ["Bench", "Order", "introduce"]
 
@@ -39,6 +44,7 @@ class Order:
     port: int = 0
     latency_ms: float | None = None
     is_single_session: bool = False
+    transport: WireKind = WireKind.SOCKET
 
 
 class Bench:
@@ -50,6 +56,8 @@ class Bench:
         self._seed = seed
         self._world = World()
         self._stations: dict[str, Station] = {}
+        # Whatever is put behind a Prologix adapter is put behind this one.
+        self._adapter = PrologixAdapter()
         self._made: dict[str, int] = {}  # units so far of each model, for serial numbers
 
     async def add(self, order: Order) -> Station:
@@ -155,8 +163,22 @@ class Bench:
             model=order.model,
             clock=self._clock,
             log=self.log,
+            make_wire=lambda host: self._wire(order.transport, host),
             is_single_session=order.is_single_session,
         )
+
+    def _wire(self, kind: WireKind, host: Host) -> Wire:
+        match kind:
+            case WireKind.SOCKET:
+                return SocketWire(host)
+            case WireKind.VXI11:
+                return Vxi11Wire(host)
+            case WireKind.HISLIP:
+                return HislipWire(host)
+            case WireKind.SERIAL:
+                return SerialWire(host)
+            case WireKind.PROLOGIX:
+                return PrologixWire(host, self._adapter)
 
     def _forget(self, name: str) -> None:
         del self._stations[name]

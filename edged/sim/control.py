@@ -13,7 +13,8 @@ from edged.errors import EdgedError, Invalid
 from edged.sim.bench import Bench, Order, introduce
 from edged.sim.bytelog import SHOWN_BYTES
 from edged.sim.faults import make_fault
-from edged.sim.station import LOOPBACK
+from edged.sim.listener import LOOPBACK
+from edged.sim.wire import WireKind
 
 __all__ = ["METHODS", "ControlPort"]
 
@@ -123,6 +124,13 @@ def _whole(params: Params, key: str, default: int) -> int:
     return value
 
 
+def _transport(params: Params) -> WireKind:
+    text = _text(params, "transport", WireKind.SOCKET.value)
+    if text not in {kind.value for kind in WireKind}:
+        raise Invalid(f"{text!r} is no transport; there are {', '.join(WireKind)}.")
+    return WireKind(text)
+
+
 async def _fault(bench: Bench, params: Params) -> object:
     count = _number(params, "count")
     fault = make_fault(
@@ -161,6 +169,7 @@ async def _add(bench: Bench, params: Params) -> object:
         port=_whole(params, "port", 0),
         latency_ms=_number(params, "latency_ms"),
         is_single_session=params.get("single_session") is True,
+        transport=_transport(params),
     )
     return introduce(await bench.add(order))
 
@@ -171,7 +180,7 @@ async def _remove(bench: Bench, params: Params) -> object:
 
 
 async def _say(bench: Bench, params: Params) -> object:
-    bench.station(_text(params, "instrument")).say(
+    await bench.station(_text(params, "instrument")).say(
         _text(params, "text").encode("latin-1", "replace")
     )
     return {}
@@ -197,7 +206,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "clear": _clear,  # {instrument?}
         "state": _state,  # {}
         "log": _log,  # {instrument?, since?, limit?}
-        "add": _add,  # {name, model, serial?, port?, latency_ms?, single_session?}
+        "add": _add,  # {name, model, serial?, port?, latency_ms?, single_session?, transport?}
         "remove": _remove,  # {name}
         "say": _say,  # {instrument, text}: bytes that nobody asked for
         "push_error": _push_error,  # {instrument, code?, text?}: as if from the front panel

@@ -70,9 +70,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Write these bytes."""
+    """Write these bytes; ``is_end``: the message is whole with them, where a wire tells that."""
 
     data: bytes
+    is_end: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def deliver(answer: bytes, fault: Fault | None, random: Random) -> tuple[Deliver
             body = bytes(random.choices(GARBAGE, k=max(1, len(answer) - 1)))
             return (Send(body + answer[-1:]),)
         case FaultKind.DROP:
-            return (Send(answer[: len(answer) // 2]), Close())
+            return (Send(answer[: len(answer) // 2], is_end=False), Close())
         case FaultKind.DOUBLE:
             return (Send(answer), Send(answer))
         case FaultKind.SPLIT:
@@ -163,7 +164,7 @@ def _in_pieces(answer: bytes, gap_s: float) -> tuple[Delivery, ...]:
     for start in range(0, len(answer), size):
         if steps:
             steps.append(Wait(gap_s))
-        steps.append(Send(answer[start : start + size]))
+        steps.append(Send(answer[start : start + size], is_end=start + size >= len(answer)))
     return tuple(steps)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edged.instruments.link import LinkError, LinkLost, LinkPreempted, LinkTimeout
+from edged.profiles.model import Connection
 
 Part = bytes | LinkError | Callable[[], bytes]
 
@@ -31,6 +32,7 @@ class ScriptedLink:
         self.paused: list[float] = []
         self.ticket = 0
         self.preempted = 0
+        self.tuned_to: Connection | None = None
         self.while_waiting: Callable[[], None] | None = None
 
     def open(self, timeout_s: float) -> None:
@@ -39,6 +41,9 @@ class ScriptedLink:
         if self.open_errors:
             raise self.open_errors.pop(0)
         self.is_open, self.is_peer_gone, self.arrived = True, False, b""
+
+    def tune(self, connection: Connection) -> None:
+        self.tuned_to = connection
 
     def begin(self, ticket: int) -> None:
         assert ticket > self.ticket

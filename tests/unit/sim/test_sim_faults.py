@@ -32,7 +32,7 @@ def test_without_a_fault_the_answer_comes_as_it_is() -> None:
 def test_each_kind_spoils_the_answer_in_its_way() -> None:
     assert delivered(FaultKind.TIMEOUT) == ()
     assert delivered(FaultKind.LATE, seconds=0.6) == (Wait(0.6), Send(ANSWER))
-    assert delivered(FaultKind.DROP) == (Send(ANSWER[:8]), Close())
+    assert delivered(FaultKind.DROP) == (Send(ANSWER[:8], is_end=False), Close())
     assert delivered(FaultKind.DOUBLE) == (Send(ANSWER), Send(ANSWER))
     assert delivered(FaultKind.STRAY) == (Send(b"\n" + ANSWER),)
     assert delivered(FaultKind.RESET) == (Reset(),)

@@ -1,0 +1,268 @@
+"""``TCPIP::host::hislip0[,port]::INSTR``: HiSLIP 1.0 (IVI-6.1), synchronized mode.
+
+PyVISA opens the two channels and closes them; messages are moved here, over that session's sockets.
+pyvisa-py's own receive cannot be woken, and loses its place in the stream at a time limit in the
+middle of a message. Answers are told apart by message id, so a late or doubled one is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.instruments.link import (
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkTimeout,
+    OpenResource,
+    translated,
+)
+from edged.instruments.opening import Opener
+from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.wake import Wake
+from edged.profiles.model import Connection
+
+__all__ = ["HislipLink"]
+
+HEADER: Final = struct.Struct("!2sBBIQ")
+FATAL_ERROR: Final = 2
+ERROR: Final = 3
+DATA: Final = 6
+DATA_END: Final = 7
+CLEAR_COMPLETE: Final = 8
+CLEAR_ACKNOWLEDGE: Final = 9
+MAX_SIZE: Final = 15
+MAX_SIZE_RESPONSE: Final = 16
+ASYNC_CLEAR: Final = 19
+ASYNC_CLEAR_ACKNOWLEDGE: Final = 23
+
+FIRST_MESSAGE_ID: Final = 0xFFFF_FF00
+ANY_MESSAGE_ID: Final = 0xFFFF_FFFF
+OUR_LARGEST_BYTES: Final = 1024 * 1024
+SMALLEST_LARGEST_BYTES: Final = 256
+"""What a server says it takes at most is believed down to here."""
+MAX_CONTROL_BYTES: Final = 64 * 1024
+"""Payload of a message that carries no answer: an error text."""
+CLEAR_WITHIN_S: Final = 0.3
+"""A device that does not acknowledge a clear by then is quicker reopened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The 16 bytes in front of every message; ``parameter`` is the message id of data."""
+
+    kind: int
+    control: int
+    parameter: int
+    length: int
+
+
+class HislipLink:
+    """See ``Link``."""
+
+    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        self._clock = clock
+        self._wake = Wake()
+        self._opener = Opener(address, open_resource, self._wake, clock)
+        self._address = address
+        self._resource: Any = None
+        # The channels; None while closed.
+        self._sync: SocketStream | None = None
+        self._async: SocketStream | None = None
+        self._server_takes = OUR_LARGEST_BYTES
+        self._next_id = FIRST_MESSAGE_ID
+        self._last_id = ANY_MESSAGE_ID
+        # The header that has been read and whose payload has not, all of it.
+        self._header: Header | None = None
+        # What has come of the present answer, and whether that was its end.
+        self._answer = bytearray()
+        self._has_end = False
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``: nothing of it can be tuned."""
+
+    def open(self, timeout_s: float) -> None:
+        """See ``Link``."""
+        self.close()
+        deadline = self._clock.monotonic() + timeout_s
+        self._resource = self._opener.open(timeout_s)
+        try:
+            with translated(f"connecting to {self._address}"):
+                channels = self._resource.visalib.sessions[self._resource.session].interface
+                self._sync = SocketStream(
+                    channels._sync,  # noqa: SLF001 - it has no other
+                    self._wake,
+                    self._clock,
+                )
+                self._async = SocketStream(
+                    channels._async,  # noqa: SLF001 - it has no other
+                    self._wake,
+                    self._clock,
+                )
+                self._agree_on_size(deadline)
+        except LinkError:
+            self.close()
+            raise
+        self._next_id = FIRST_MESSAGE_ID
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        has_read_all = int(self._has_end)
+        self._forget_answer()
+        largest = self._server_takes - HEADER.size
+        pieces = [data[start : start + largest] for start in range(0, len(data), largest)] or [b""]
+        for number, piece in enumerate(pieces, 1):
+            kind = DATA_END if number == len(pieces) else DATA
+            header = HEADER.pack(b"HS", kind, has_read_all, self._next_id, len(piece))
+            self._last_id = self._next_id
+            self._next_id = (self._next_id + 2) & 0xFFFF_FFFF
+            self._connected(self._sync).send(header + piece, deadline)
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while not self._has_end:
+            self._more(deadline)
+            if len(self._answer) > MAX_MESSAGE_BYTES:
+                raise LinkGarbled(f"{len(self._answer)} bytes came without an end")
+        message = bytes(self._answer)
+        self._answer.clear()
+        return message.removesuffix(terminator)
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while len(self._answer) < count:
+            if self._has_end:
+                raise LinkGarbled("the answer ended before it was whole")
+            self._more(deadline)
+        data = bytes(self._answer[:count])
+        del self._answer[:count]
+        return data
+
+    def pending(self) -> bytes:
+        """See ``Link``. What belongs to an earlier question is dropped by its message id."""
+        self._connected(self._sync).fill()
+        # Service requests and notices of interruption; nobody waits for them.
+        self._connected(self._async).drain()
+        rest = bytes(self._answer)
+        self._answer.clear()
+        return rest
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, timeout_s: float) -> bool:
+        """See ``Link``: the device clear of both channels."""
+        deadline = self._clock.monotonic() + min(timeout_s, CLEAR_WITHIN_S)
+        try:
+            asynchronous = self._connected(self._async)
+            asynchronous.drain()
+            asynchronous.send(HEADER.pack(b"HS", ASYNC_CLEAR, 0, 0, 0), deadline)
+            answer = self._skip_to(asynchronous, ASYNC_CLEAR_ACKNOWLEDGE, deadline)
+            synchronous = self._connected(self._sync)
+            synchronous.send(HEADER.pack(b"HS", CLEAR_COMPLETE, answer.control, 0, 0), deadline)
+            self._skip_to(synchronous, CLEAR_ACKNOWLEDGE, deadline)
+        except (LinkLost, LinkTimeout, LinkGarbled):
+            return False
+        self._next_id = FIRST_MESSAGE_ID
+        self._forget_answer()
+        return True
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    def close(self) -> None:
+        """See ``Link``."""
+        resource, self._resource = self._resource, None
+        for stream in (self._sync, self._async):
+            if stream is not None:
+                stream.close()
+        self._sync = self._async = self._header = None
+        self._forget_answer()
+        if resource is not None:
+            with contextlib.suppress(LinkError), translated("closing"):
+                resource.close()
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()
+
+    def _agree_on_size(self, deadline: float) -> None:
+        channel = self._connected(self._async)
+        payload = struct.pack("!Q", OUR_LARGEST_BYTES)
+        channel.send(HEADER.pack(b"HS", MAX_SIZE, 0, 0, len(payload)) + payload, deadline)
+        answer = self._skip_to(channel, MAX_SIZE_RESPONSE, deadline)
+        if answer.length != len(payload):
+            raise LinkGarbled("the server names no message size")
+        (takes,) = struct.unpack("!Q", channel.take(answer.length, deadline))
+        self._server_takes = max(SMALLEST_LARGEST_BYTES, min(takes, OUR_LARGEST_BYTES))
+
+    def _more(self, deadline: float) -> None:
+        """Add the next message of this answer to it; others are dropped."""
+        stream = self._connected(self._sync)
+        header = self._header or _header(stream.take(HEADER.size, deadline))
+        self._header = header
+        if header.kind not in {DATA, DATA_END}:
+            text = self._control_text(stream, header, deadline)
+            if header.kind == FATAL_ERROR:
+                raise LinkLost(f"the instrument ended the session: {text}")
+            if header.kind == ERROR:
+                raise LinkGarbled(f"the instrument reports a HiSLIP error: {text}")
+            return
+        if header.length > MAX_MESSAGE_BYTES * 32:
+            raise LinkGarbled(f"a message announces {header.length} bytes")
+        payload = stream.take(header.length, deadline)
+        self._header = None
+        if header.parameter in {ANY_MESSAGE_ID, self._last_id}:
+            self._answer += payload
+            self._has_end = header.kind == DATA_END
+
+    def _control_text(self, stream: SocketStream, header: Header, deadline: float) -> str:
+        if header.length > MAX_CONTROL_BYTES:
+            raise LinkGarbled("the instrument is out of step")
+        payload = stream.take(header.length, deadline)
+        self._header = None
+        return payload[:200].decode("ascii", errors="replace")
+
+    def _skip_to(self, stream: SocketStream, kind: int, deadline: float) -> Header:
+        """The next message of this kind; those before it, and a half-read one, are dropped."""
+        while True:
+            is_half_read = self._header is not None and stream is self._sync
+            header = self._header if is_half_read else None
+            header = header or _header(stream.take(HEADER.size, deadline))
+            self._header = None
+            if header.kind == kind:
+                return header
+            if header.length > MAX_MESSAGE_BYTES * 32:
+                raise LinkGarbled("the instrument is out of step")
+            stream.take(header.length, deadline)
+
+    def _forget_answer(self) -> None:
+        self._answer.clear()
+        self._has_end = False
+
+    @staticmethod
+    def _connected(stream: SocketStream | None) -> SocketStream:
+        if stream is None:
+            raise LinkLost("not connected")
+        return stream
+
+
+def _header(data: bytes) -> Header:
+    prologue, kind, control, parameter, length = HEADER.unpack(data)
+    if prologue != b"HS":
+        raise LinkGarbled("what came is no HiSLIP")
+    return Header(kind, control, parameter, length)

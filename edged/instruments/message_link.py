@@ -1,0 +1,167 @@
+"""Any other resource, and all of them under a vendor's VISA: whole messages through PyVISA itself.
+
+Nothing here knows what carries them (GPIB by a driver, a vendor's USBTMC or LAN). VISA's read is
+one call that cannot be woken: it is made in slices, and where one that ended at a time limit has
+left the answer half-way, the line is cleared by ``viClear`` or opened anew. Not tried on hardware.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.instruments.link import (
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkTimeout,
+    OpenResource,
+    translated,
+)
+from edged.instruments.opening import Opener
+from edged.instruments.socket_stream import MAX_MESSAGE_BYTES
+from edged.instruments.wake import Wake
+from edged.profiles.model import Connection
+
+__all__ = ["MessageLink"]
+
+SLICE_S: Final = 0.25
+"""How long one call waits before a pre-emption is heard."""
+READ_BYTES: Final = 64 * 1024
+MORE_TO_COME: Final = 0x3FFF0006
+"""VI_SUCCESS_MAX_CNT: the message goes on."""
+
+
+class MessageLink:
+    """See ``Link``."""
+
+    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        self._address = address
+        self._clock = clock
+        self._wake = Wake()
+        self._opener = Opener(address, open_resource, self._wake, clock)
+        self._resource: Any = None
+        self._answer = bytearray()
+        self._has_end = False
+        self._connection = Connection()
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``: serial settings by VISA's attributes."""
+        if connection is not self._connection:
+            self._connection = connection
+            self._set_up()
+
+    def open(self, timeout_s: float) -> None:
+        """See ``Link``."""
+        self.close()
+        self._resource = self._opener.open(timeout_s)
+        self._set_up()
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See ``Link``."""
+        self._wake.check()
+        self._answer.clear()
+        self._has_end = False
+        with translated("writing"):
+            resource = self._opened()
+            resource.timeout = max(1, int(timeout_s * 1000))
+            resource.visalib.write(resource.session, data)
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while not self._has_end and terminator not in self._answer:
+            self._more(deadline)
+            if len(self._answer) > MAX_MESSAGE_BYTES:
+                raise LinkGarbled(f"{len(self._answer)} bytes came without an end")
+        end = self._answer.find(terminator) if not self._has_end else -1
+        message = bytes(self._answer if end < 0 else self._answer[:end])
+        del self._answer[: len(message) + len(terminator)]
+        return message.removesuffix(terminator)
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while len(self._answer) < count:
+            if self._has_end:
+                raise LinkGarbled("the answer ended before it was whole")
+            self._more(deadline)
+        data = bytes(self._answer[:count])
+        del self._answer[:count]
+        return data
+
+    def pending(self) -> bytes:
+        """See ``Link``: what VISA may hold cannot be asked for without waiting."""
+        self._opened()
+        rest = bytes(self._answer)
+        self._answer.clear()
+        return rest
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, timeout_s: float) -> bool:
+        """See ``Link``: viClear."""
+        try:
+            with translated("clearing"):
+                resource = self._opened()
+                resource.timeout = max(1, int(timeout_s * 1000))
+                resource.clear()
+        except (LinkTimeout, LinkLost):
+            return False
+        self._answer.clear()
+        self._has_end = False
+        return True
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    def close(self) -> None:
+        """See ``Link``."""
+        resource, self._resource = self._resource, None
+        self._answer.clear()
+        self._has_end = False
+        if resource is not None:
+            with contextlib.suppress(LinkError), translated("closing"):
+                resource.close()
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()
+
+    def _more(self, deadline: float) -> None:
+        resource = self._opened()
+        while True:
+            self._wake.check()
+            left_s = deadline - self._clock.monotonic()
+            if left_s <= 0:
+                raise LinkTimeout("nothing came before the time limit")
+            with contextlib.suppress(LinkTimeout), translated("reading"):
+                resource.timeout = max(1, int(min(left_s, SLICE_S) * 1000))
+                data, status = resource.visalib.read(resource.session, READ_BYTES)
+                self._answer += data
+                self._has_end = int(status) != MORE_TO_COME
+                return
+
+    def _set_up(self) -> None:
+        resource, wanted = self._resource, self._connection
+        if resource is None or not hasattr(type(resource), "baud_rate"):
+            return
+        with translated("setting the serial port"):
+            if wanted.baud_rate is not None:
+                resource.baud_rate = wanted.baud_rate
+            if wanted.data_bits is not None:
+                resource.data_bits = wanted.data_bits
+
+    def _opened(self) -> Any:
+        if self._resource is None:
+            raise LinkLost("not connected")
+        return self._resource

@@ -1,0 +1,274 @@
+"""``PRLGX-TCPIP::host::port::<GPIB address>::INSTR``: an instrument behind a Prologix adapter.
+
+Several instruments share the adapter's one connection, each with an actor of its own; they take
+turns at it. The adapter works strictly in order, so every read is followed by a question to the
+adapter itself (``++ver``): when that is answered, nothing of this read can come any more, and the
+turn can pass to another instrument without a moment's doubt whose bytes come next. An instrument
+that is slow to answer gives up its turn every ``READ_SLICE_MS``.
+
+The form of the address is ours: PyVISA spells an adapter and its instruments as two resources.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.errors import ErrorCode, Invalid
+from edged.instruments.link import (
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkTimeout,
+    OpenResource,
+    translated,
+)
+from edged.instruments.raw_socket_link import connect_in_slices
+from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.wake import Wake
+from edged.profiles.model import Connection
+
+__all__ = ["PrologixAdapter", "PrologixLink", "adapter_place"]
+
+READ_SLICE_MS: Final = 100
+"""How long the adapter waits for an instrument to talk before it takes the next order."""
+ADAPTER_ANSWERS_S: Final = 1.0
+"""The adapter itself answers in milliseconds, after its read has ended."""
+SETUP: Final = (
+    "++savecfg 0",
+    "++mode 1",
+    "++auto 0",
+    "++eos 3",
+    "++eoi 1",
+    "++eot_enable 0",
+    f"++read_tmo_ms {READ_SLICE_MS}",
+)
+ESCAPED: Final = re.compile(rb"[\r\n\x1b+]")
+
+_ADDRESS: Final = re.compile(
+    r"PRLGX-TCPIP\d*::(?P<host>[^:]+)::(?P<port>\d+)::(?P<pad>\d+)(?::(?P<sad>\d+))?::INSTR", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterPlace:
+    """Where an instrument is: its adapter's socket, and its GPIB address (``5`` or ``5 96``)."""
+
+    adapter: str
+    gpib: str
+
+
+def adapter_place(address: str) -> AdapterPlace:
+    """Take an address apart.
+
+    Raises:
+        Invalid: BAD_CONFIG.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 <= int(found["pad"]) <= 30:
+        raise Invalid(
+            f"{address} is not the address of an instrument behind a Prologix adapter.",
+            code=ErrorCode.BAD_CONFIG,
+            remedy="Write it like PRLGX-TCPIP::192.168.1.30::1234::5::INSTR.",
+        )
+    gpib = found["pad"] + (f" {found['sad']}" if found["sad"] else "")
+    return AdapterPlace(f"TCPIP::{found['host']}::{found['port']}::SOCKET", gpib)
+
+
+@dataclass(slots=True)
+class PrologixAdapter:
+    """The connection that the instruments behind one adapter share.
+
+    ``turn`` is held by whoever talks to the adapter. Nobody holds it longer than one exchange.
+    """
+
+    address: str
+    open_resource: OpenResource
+    clock: Clock
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    resource: Any = None
+    # Belongs to the link whose turn it is; None while not connected.
+    stream: SocketStream | None = None
+    # Of nobody: exchanges are short, and one that is cut short would leave bytes behind.
+    deaf: Wake = field(default_factory=Wake)
+    version: bytes = b""
+    # Grows with every connection, so that each link notices that its own is over.
+    openings: int = 0
+
+    def drop(self) -> None:
+        """End the connection: what it still brings belongs to nobody. In one's turn only."""
+        resource, self.resource = self.resource, None
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.close()
+        if resource is not None:
+            with contextlib.suppress(LinkError), translated("closing"):
+                resource.close()
+
+
+class PrologixLink:
+    """See ``Link``."""
+
+    def __init__(self, adapter: PrologixAdapter, gpib: str, clock: Clock) -> None:
+        self._adapter = adapter
+        self._gpib = gpib
+        self._clock = clock
+        self._wake = Wake()
+        # The adapter's connection on which this instrument was opened; 0 while closed.
+        self._opening = 0
+        self._buffer = bytearray()
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``: nothing of it can be tuned."""
+
+    def open(self, timeout_s: float) -> None:
+        """See ``Link``. The adapter is connected by whoever needs it first."""
+        self.close()
+        deadline = self._clock.monotonic() + timeout_s
+        with self._turn(deadline):
+            if self._adapter.stream is None:
+                self._connect(deadline)
+            self._opening = self._adapter.openings
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        escaped = ESCAPED.sub(lambda found: b"\x1b" + found[0], data)
+        with self._exchange(deadline) as stream:
+            self._order(stream, escaped)
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while terminator not in self._buffer:
+            self._listen(deadline)
+        end = self._buffer.index(terminator)
+        message = bytes(self._buffer[:end])
+        del self._buffer[: end + len(terminator)]
+        return message
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while len(self._buffer) < count:
+            self._listen(deadline)
+        data = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return data
+
+    def pending(self) -> bytes:
+        """See ``Link``: an instrument on this bus talks only when it is asked to."""
+        if self._opening == 0 or self._opening != self._adapter.openings:
+            raise LinkLost("the connection to the adapter was lost")
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, timeout_s: float) -> bool:
+        """See ``Link``: the bus's selected device clear, for this instrument alone."""
+        deadline = self._clock.monotonic() + timeout_s
+        try:
+            with self._exchange(deadline) as stream:
+                self._order(stream, b"++clr")
+                self._settle(stream)
+        except (LinkLost, LinkTimeout, LinkGarbled):
+            return False
+        self._buffer.clear()
+        return True
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    def close(self) -> None:
+        """See ``Link``. The adapter's connection stays for the others."""
+        self._opening = 0
+        self._buffer.clear()
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()
+
+    def _listen(self, deadline: float) -> None:
+        """Have the instrument talk for one slice at most, and keep what it says."""
+        if len(self._buffer) > MAX_MESSAGE_BYTES * 32:
+            raise LinkGarbled(f"{len(self._buffer)} bytes came without an end")
+        if self._clock.monotonic() >= deadline:
+            raise LinkTimeout("nothing came before the time limit")
+        with self._exchange(deadline) as stream:
+            self._order(stream, b"++read eoi")
+            self._buffer += self._settle(stream)
+
+    def _order(self, stream: SocketStream, line: bytes) -> None:
+        """Address the instrument, and one line after it."""
+        data = b"++addr " + self._gpib.encode() + b"\n" + line + b"\n"
+        stream.send(data, self._clock.monotonic() + ADAPTER_ANSWERS_S)
+
+    def _settle(self, stream: SocketStream) -> bytes:
+        """What came before the adapter's answer to ``++ver``, which ends every exchange."""
+        stream.send(b"++ver\n", self._clock.monotonic() + ADAPTER_ANSWERS_S)
+        version = self._adapter.version
+        # As long as bytes come, they may; the adapter's own silence is what is limited.
+        while not stream.buffer.endswith(version):
+            stream.receive(self._clock.monotonic() + ADAPTER_ANSWERS_S)
+        data = bytes(stream.buffer[: -len(version)])
+        stream.buffer.clear()
+        return data
+
+    @contextlib.contextmanager
+    def _exchange(self, deadline: float) -> Iterator[SocketStream]:
+        """One turn at the adapter. What goes wrong in it ends the connection, for all."""
+        self._wake.check()
+        with self._turn(deadline):
+            stream = self._adapter.stream
+            if stream is None or self._opening != self._adapter.openings:
+                raise LinkLost("the connection to the adapter was lost")
+            try:
+                yield stream
+            except LinkError as error:
+                self._adapter.openings += 1
+                self._adapter.drop()
+                raise LinkLost(f"the adapter: {error}") from error
+
+    @contextlib.contextmanager
+    def _turn(self, deadline: float) -> Iterator[None]:
+        left_s = max(0.001, deadline - self._clock.monotonic())
+        if not self._adapter.turn.acquire(timeout=left_s):
+            raise LinkTimeout("the adapter was taken by other instruments")
+        try:
+            yield
+        finally:
+            self._adapter.turn.release()
+
+    def _connect(self, deadline: float) -> None:
+        adapter = self._adapter
+        left_s = deadline - self._clock.monotonic()
+        adapter.resource = connect_in_slices(
+            adapter.address, adapter.open_resource, self._wake, self._clock, left_s
+        )
+        try:
+            with translated(f"connecting to {adapter.address}"):
+                session = adapter.resource.visalib.sessions[adapter.resource.session]
+                stream = SocketStream(session.interface, adapter.deaf, self._clock)
+                adapter.stream = stream
+                limit = min(deadline, self._clock.monotonic() + ADAPTER_ANSWERS_S)
+                stream.send("".join(f"{line}\n" for line in (*SETUP, "++ver")).encode(), limit)
+                adapter.version = stream.take_until(b"\n", limit) + b"\n"
+                adapter.openings += 1
+        except LinkError:
+            adapter.drop()
+            raise

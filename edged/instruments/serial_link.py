@@ -1,0 +1,205 @@
+"""``ASRL…::INSTR``: a serial port, through the pyserial port inside of PyVISA's session.
+
+A reopened serial port is no new connection: what the instrument still had to say comes after it.
+Lines are therefore taken for answers only after the unit has said who it is (``line.py`` skips what
+is not that). Waits go in slices short enough for a stop, on Windows as on Linux.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.instruments.link import (
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkTimeout,
+    OpenResource,
+    translated,
+)
+from edged.instruments.opening import Opener
+from edged.instruments.socket_stream import MAX_MESSAGE_BYTES
+from edged.instruments.wake import Wake
+from edged.profiles.model import Connection
+
+__all__ = ["SerialLink"]
+
+SLICE_S: Final = 0.05
+"""How long a wait lasts before a pre-emption is heard."""
+PARITIES: Final[Mapping[str, str]] = MappingProxyType(
+    {"none": "N", "even": "E", "odd": "O", "mark": "M", "space": "S"}
+)
+FLOWS: Final = ("xonxoff", "rtscts", "dsrdtr")
+FLOW_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"xon_xoff": "xonxoff", "rts_cts": "rtscts", "dtr_dsr": "dsrdtr"}
+)
+WRITE_BYTES: Final = 256
+
+
+class SerialLink:
+    """See ``Link``."""
+
+    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        self._address = address
+        self._clock = clock
+        self._wake = Wake()
+        self._opener = Opener(address, open_resource, self._wake, clock)
+        self._resource: Any = None
+        # pyserial's port; None while closed.
+        self._port: Any = None
+        self._buffer = bytearray()
+        self._connection = Connection()
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``."""
+        if connection is self._connection:
+            return
+        self._connection = connection
+        if self._port is not None:
+            with translated("setting the serial port"):
+                self._set_up()
+
+    def open(self, timeout_s: float) -> None:
+        """See ``Link``."""
+        self.close()
+        self._resource = self._opener.open(timeout_s)
+        try:
+            with translated(f"opening {self._address}"):
+                self._port = self._resource.visalib.sessions[self._resource.session].interface
+                self._port.timeout = SLICE_S
+                self._port.write_timeout = SLICE_S
+                self._set_up()
+        except LinkError:
+            self.close()
+            raise
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See ``Link``. In pieces, between which a pre-emption is heard."""
+        deadline = self._clock.monotonic() + timeout_s
+        port = self._opened()
+        for start in range(0, len(data), WRITE_BYTES):
+            self._wake.check()
+            left_s = deadline - self._clock.monotonic()
+            if left_s <= 0:
+                raise LinkTimeout("the instrument takes nothing")
+            piece = data[start : start + WRITE_BYTES]
+            with _serial("writing"):
+                port.write_timeout = max(SLICE_S, min(left_s, self._time_of(len(piece))))
+                port.write(piece)
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while terminator not in self._buffer:
+            if len(self._buffer) > MAX_MESSAGE_BYTES:
+                raise LinkGarbled(f"{len(self._buffer)} bytes came without a line end")
+            self._receive(deadline)
+        end = self._buffer.index(terminator)
+        message = bytes(self._buffer[:end])
+        del self._buffer[: end + len(terminator)]
+        return message
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while len(self._buffer) < count:
+            self._receive(deadline)
+        data = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return data
+
+    def pending(self) -> bytes:
+        """See ``Link``."""
+        port = self._opened()
+        with _serial("reading"):
+            waiting = port.in_waiting
+            self._buffer += port.read(waiting) if waiting else b""
+        unasked = bytes(self._buffer)
+        self._buffer.clear()
+        return unasked
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, timeout_s: float) -> bool:
+        """See ``Link``: a serial line has none."""
+        del timeout_s
+        return False
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    def close(self) -> None:
+        """See ``Link``."""
+        resource, self._resource = self._resource, None
+        self._port = None
+        self._buffer.clear()
+        if resource is not None:
+            with contextlib.suppress(LinkError), translated("closing"):
+                resource.close()
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()
+
+    def _set_up(self) -> None:
+        """Give the port what the profile or INSTRUMENTS says; the rest stays as it is."""
+        port, wanted = self._port, self._connection
+        settings = {
+            "baudrate": wanted.baud_rate,
+            "bytesize": wanted.data_bits,
+            "parity": PARITIES.get(wanted.parity or ""),
+            "stopbits": wanted.stop_bits,
+        }
+        for name, value in settings.items():
+            if value is not None and getattr(port, name) != value:
+                setattr(port, name, value)
+        if wanted.flow is not None:
+            chosen = FLOW_NAMES.get(wanted.flow, wanted.flow)
+            for name in FLOWS:
+                setattr(port, name, name == chosen)
+
+    def _receive(self, deadline: float) -> None:
+        """Wait for bytes and add them to the buffer."""
+        port = self._opened()
+        while True:
+            self._wake.check()
+            if self._clock.monotonic() >= deadline:
+                raise LinkTimeout("nothing came before the time limit")
+            with _serial("reading"):
+                data = port.read(1)
+                if data:
+                    self._buffer += data + port.read(port.in_waiting)
+                    return
+
+    def _time_of(self, count: int) -> float:
+        """Seconds that so many bytes may take at this baud rate, four times over."""
+        return float(40 * count / max(50, self._port.baudrate) + SLICE_S)
+
+    def _opened(self) -> Any:
+        if self._port is None:
+            raise LinkLost("not connected")
+        return self._port
+
+
+@contextlib.contextmanager
+def _serial(doing: str) -> Any:
+    """Pyserial's time limit on writing is an ``OSError`` without a number."""
+    with translated(doing):
+        try:
+            yield
+        except OSError as error:
+            if type(error).__name__ == "SerialTimeoutException":
+                raise LinkTimeout(f"{doing} took too long") from error
+            raise

@@ -1,0 +1,257 @@
+"""``TCPIP::host[,port]::inst0::INSTR``: VXI-11 over ONC RPC.
+
+PyVISA finds the port, connects and creates the link; the calls after that are made here, over that
+session's socket. pyvisa-py's own calls cannot be woken, and wait a second longer than the time
+limit after the peer has closed. A read that is pre-empted leaves its call open, so such a
+connection is closed and a new link is created; otherwise ``device_clear`` makes the line clean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.instruments.link import (
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkTimeout,
+    OpenResource,
+    translated,
+)
+from edged.instruments.opening import Opener
+from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.wake import Wake
+from edged.profiles.model import Connection
+
+__all__ = ["Vxi11Link"]
+
+CORE_PROGRAM: Final = 0x0607AF
+DEVICE_WRITE: Final = 11
+DEVICE_READ: Final = 12
+DEVICE_CLEAR: Final = 15
+DESTROY_LINK: Final = 23
+
+FLAG_END: Final = 8
+REASON_END: Final = 4
+IO_TIMEOUT: Final = 15
+LINK_LOST: Final = frozenset({3, 4, 6})
+"""Device not accessible, invalid link identifier, channel not established."""
+LAST_FRAGMENT: Final = 0x8000_0000
+READ_BYTES: Final = 1024 * 1024
+MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
+MARGIN_S: Final = 0.1
+"""So much before our own limit the device is asked to give up, and says so in step."""
+CLEAR_WITHIN_S: Final = 0.3
+FAREWELL_S: Final = 0.1
+
+
+class Vxi11Link:
+    """See ``Link``."""
+
+    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        self._address = address
+        self._clock = clock
+        self._wake = Wake()
+        self._opener = Opener(address, open_resource, self._wake, clock)
+        self._resource: Any = None
+        self._stream: SocketStream | None = None
+        self._link_id = 0
+        self._takes_bytes = 1024
+        self._call_id = 0
+        # A call has been sent whose reply has not come: this connection can only be closed.
+        self._is_waiting = False
+        self._answer = bytearray()
+        self._has_end = False
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``: nothing of it can be tuned."""
+
+    def open(self, timeout_s: float) -> None:
+        """See ``Link``."""
+        self.close()
+        self._resource = self._opener.open(timeout_s)
+        try:
+            with translated(f"connecting to {self._address}"):
+                session = self._resource.visalib.sessions[self._resource.session]
+                self._stream = SocketStream(session.interface.sock, self._wake, self._clock)
+                self._link_id = session.link
+                self._takes_bytes = max(64, int(session.max_recv_size))
+                self._call_id = int(session.interface.lastxid)
+        except LinkError:
+            self.close()
+            raise
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        self._forget_answer()
+        for start in range(0, len(data), self._takes_bytes):
+            piece = data[start : start + self._takes_bytes]
+            is_last = start + self._takes_bytes >= len(data)
+            head = struct.pack(
+                ">iIIii",
+                self._link_id,
+                self._patience_ms(deadline),
+                0,
+                FLAG_END * is_last,
+                len(piece),
+            )
+            reply = self._call(DEVICE_WRITE, head + piece + bytes(-len(piece) % 4), deadline)
+            _judge(_integer(reply, 0), "writing")
+            if _integer(reply, 4) < len(piece):
+                raise LinkGarbled("the instrument took a part of what was written")
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while not self._has_end:
+            self._more(deadline)
+            if len(self._answer) > MAX_MESSAGE_BYTES:
+                raise LinkGarbled(f"{len(self._answer)} bytes came without an end")
+        message = bytes(self._answer)
+        self._answer.clear()
+        return message.removesuffix(terminator)
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        while len(self._answer) < count:
+            if self._has_end:
+                raise LinkGarbled("the answer ended before it was whole")
+            self._more(deadline)
+        data = bytes(self._answer[:count])
+        del self._answer[:count]
+        return data
+
+    def pending(self) -> bytes:
+        """See ``Link``. A reply to no call means that the connection is out of step."""
+        if self._connected().drain():
+            raise LinkLost("the instrument is out of step")
+        rest = bytes(self._answer)
+        self._answer.clear()
+        return rest
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, timeout_s: float) -> bool:
+        """See ``Link``: ``device_clear``, unless a call is still open on this connection."""
+        if self._is_waiting or self._stream is None:
+            return False
+        deadline = self._clock.monotonic() + min(timeout_s, CLEAR_WITHIN_S)
+        arguments = struct.pack(">iiII", self._link_id, 0, 0, self._patience_ms(deadline))
+        try:
+            reply = self._call(DEVICE_CLEAR, arguments, deadline)
+            _judge(_integer(reply, 0), "clearing")
+        except (LinkTimeout, LinkLost, LinkGarbled):
+            return False
+        self._forget_answer()
+        return True
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    def close(self) -> None:
+        """See ``Link``. Says farewell where nobody has to be waited for."""
+        resource, self._resource = self._resource, None
+        stream = self._stream
+        if stream is not None:
+            if not self._is_waiting:
+                with contextlib.suppress(LinkError):
+                    deadline = self._clock.monotonic() + FAREWELL_S
+                    self._call(DESTROY_LINK, struct.pack(">i", self._link_id), deadline)
+            stream.hang_up()
+            stream.close()
+        self._stream = None
+        self._is_waiting = False
+        self._forget_answer()
+        if resource is not None:
+            with contextlib.suppress(LinkError), translated("closing"):
+                resource.close()
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()
+
+    def _more(self, deadline: float) -> None:
+        """Add what the device has of its answer to it."""
+        arguments = struct.pack(
+            ">iIIIii", self._link_id, READ_BYTES, self._patience_ms(deadline), 0, 0, 0
+        )
+        reply = self._call(DEVICE_READ, arguments, deadline)
+        _judge(_integer(reply, 0), "reading")
+        length = _integer(reply, 8)
+        self._answer += reply[12 : 12 + length]
+        self._has_end = bool(_integer(reply, 4) & REASON_END)
+
+    def _call(self, procedure: int, arguments: bytes, deadline: float) -> bytes:
+        """One remote procedure; gives what follows the head of its reply."""
+        stream = self._connected()
+        self._call_id = (self._call_id + 1) & 0xFFFF_FFFF
+        head = struct.pack(">IIIIII", self._call_id, 0, 2, CORE_PROGRAM, 1, procedure)
+        record = head + bytes(16) + arguments
+        self._is_waiting = True
+        stream.send(struct.pack(">I", LAST_FRAGMENT | len(record)) + record, deadline)
+        while True:
+            reply = self._record(stream, deadline)
+            if _integer(reply, 0) == self._call_id:
+                break
+        self._is_waiting = False
+        if _integer(reply, 4) != 1 or _integer(reply, 8) != 0:
+            raise LinkGarbled("the instrument denied the call")
+        after_verifier = 20 + (_integer(reply, 16) + 3 & ~3)
+        if _integer(reply, after_verifier) != 0:
+            raise LinkGarbled("the instrument did not accept the call")
+        return reply[after_verifier + 4 :]
+
+    @staticmethod
+    def _record(stream: SocketStream, deadline: float) -> bytes:
+        """One reply, put together from its fragments."""
+        record = b""
+        while True:
+            mark = _integer(stream.take(4, deadline), 0)
+            length = mark & ~LAST_FRAGMENT
+            if len(record) + length > MAX_RECORD_BYTES:
+                raise LinkLost("what came is no VXI-11")
+            record += stream.take(length, deadline)
+            if mark & LAST_FRAGMENT:
+                return record
+
+    def _patience_ms(self, deadline: float) -> int:
+        left_s = max(0.0, deadline - self._clock.monotonic())
+        return max(1, int(1000 * (left_s - min(MARGIN_S, left_s / 4))))
+
+    def _forget_answer(self) -> None:
+        self._answer.clear()
+        self._has_end = False
+
+    def _connected(self) -> SocketStream:
+        if self._stream is None:
+            raise LinkLost("not connected")
+        return self._stream
+
+
+def _integer(data: bytes, place: int) -> int:
+    if len(data) < place + 4:
+        raise LinkGarbled("a reply is too short")
+    return int.from_bytes(data[place : place + 4], "big")
+
+
+def _judge(error: int, doing: str) -> None:
+    """Raise what a device error number means."""
+    if error == IO_TIMEOUT:
+        raise LinkTimeout(f"{doing} took too long")
+    if error in LINK_LOST:
+        raise LinkLost(f"{doing} failed: VXI-11 error {error}")
+    if error:
+        raise LinkGarbled(f"{doing} failed: VXI-11 error {error}")
