@@ -199,6 +199,7 @@ class Engine:
                 "relay": self._relay.status,
                 "recordings": self._runs.status,
                 "waveforms": self._waveforms.status,
+                "loop": self._watch.status,
                 "store": self._stores.status,
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
             },

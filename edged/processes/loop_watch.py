@@ -53,6 +53,13 @@ class LoopWatch:
         if self._thread is not None:
             self._thread.join()
 
+    def status(self) -> dict[str, float]:
+        """{last_lag_ms, worst_lag_ms}: for get_status."""
+        return {
+            "last_lag_ms": round(self.last_lag_s * 1000, 3),
+            "worst_lag_ms": round(self.worst_lag_s * 1000, 3),
+        }
+
     def _watch(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
         while not self._stopping.wait(EVERY_S):
             answered = threading.Event()

@@ -30,6 +30,16 @@ class Talk:
             case "call":
                 result = await self.session.call_tool(order["name"], order["arguments"])
                 return {"is_error": result.isError, "text": result.content[0].text}
+            case "watch":
+                heard: list[tuple[float, str | None]] = []
+
+                async def note(progress: float, _total: float | None, text: str | None) -> None:
+                    heard.append((progress, text))
+
+                result = await self.session.call_tool(
+                    order["name"], order["arguments"], progress_callback=note
+                )
+                return {"text": result.content[0].text, "heard": heard}
             case "wait_list_changed":
                 async with asyncio.timeout(order["within_s"]):
                     await self.changed.wait()

@@ -113,3 +113,25 @@ def test_the_sdk_client_lists_calls_and_hears_of_instruments_that_come_and_go(
             mark = bench.mark()
             assert client.call(left[0], channel=1, voltage=2.5)["success"] is True
             assert any("VOLT 2.5" in text for text in bench.received("psu1", since=mark))
+
+
+def test_the_sdk_client_hears_every_point_of_a_stream_and_its_result(tmp_path: Path) -> None:
+    with (
+        running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine,
+        sdk_session(engine.mcp_url) as session,
+    ):
+        answer = session.do(
+            "watch",
+            name="start_stream",
+            arguments={
+                "instrument_id": "psu1",
+                "command_name": "measure_voltage",
+                "parameters": {"channel": 1},
+                "interval_ms": 50,
+                "duration_ms": 500,
+            },
+        )
+    result = json.loads(answer["text"])
+    assert result["status"] == "ended"
+    assert [number for number, _ in answer["heard"]] == list(range(1, result["count"] + 1))
+    assert json.loads(answer["heard"][-1][1]) == result["last"]
