@@ -1,6 +1,7 @@
 """A server of the official Python SDK 1.x with the same tool.
 
-Run in a virtual environment of its own. Stateless, which is the lightest it can be; prints its port, ends with standard input.
+Run in a virtual environment of its own. Stateless, which is the lightest it can be; prints its
+port, ends with standard input.
 """
 
 from __future__ import annotations
