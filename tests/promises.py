@@ -174,6 +174,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "stream.client-gone": Promise(
             "7", "A client that disconnects cancels its stream within one interval."
         ),
+        "stream.slow-reader": Promise(
+            "7", "Points are dropped for a slow reader, never the measurement or the final result."
+        ),
         "runs.budget": Promise(
             "7", "Never deleted by the daemon; over DATA_BUDGET_MB new recordings are refused."
         ),

@@ -100,6 +100,8 @@ class Executors:
             "steps_executed": done.steps_executed,
             "execution_time_ms": self._since_ms(began),
         }
+        if done.recording is not None:
+            data["recording"] = done.recording
         return Done(data=data, scpi=done.sent)
 
     async def _send_scpi(self, action: SendScpi, target: Target, began: float) -> Done:

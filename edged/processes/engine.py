@@ -143,17 +143,18 @@ class Engine:
         self._discovery = self._make_discovery()
         new_id = _action_ids()
         permissions = Permissions(_direct_grant(config))
-        self._sequences = SequenceBook(
-            perform=self._perform,
-            precheck=self._precheck,
-            new_id=new_id,
-            clock=clock,
-        )
         self._runs = RunBook(
             data_dir=config.data_dir,
             budget_mb=config.data_budget_mb,
             pool=self._pool,
             clock=clock,
+        )
+        self._sequences = SequenceBook(
+            perform=self._perform,
+            precheck=self._precheck,
+            new_id=new_id,
+            clock=clock,
+            recorder=self._runs,
         )
         self._waveforms = WaveformBook(config.waveform_memory_mb)
         self._streams = StreamBook(

@@ -31,7 +31,8 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.render import placeholders, render
-from edged.work.ports import NewId, Perform, Precheck
+from edged.work.ports import NewId, Perform, Precheck, Recorder, RowSink
+from edged.work.run_head import RunHead
 from edged.work.sequence_values import (
     UNKNOWN,
     NotKnownYet,
@@ -42,6 +43,7 @@ from edged.work.sequence_values import (
     saved,
 )
 from edged.work.states import SequenceEvent, SequenceState, next_sequence_state
+from edged.work.table_run import row_cells, table_head
 
 __all__ = ["SequenceBook", "SequenceResult"]
 
@@ -52,11 +54,15 @@ CHECKS_A_TURN: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceResult:
-    """What a completed sequence returns: named values (and ``rows``), and how many steps ran."""
+    """What a completed sequence returns: named values (and ``rows``), and how many steps ran.
+
+    ``recording`` is where its table was recorded, ``None`` without one.
+    """
 
     result: Mapping[str, Any]
     steps_executed: int
     sent: tuple[str, ...]
+    recording: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +82,8 @@ class _Run:
     is_stopped: bool = False
     is_client_gone: bool = False
     step_count: int = 0
+    table: RunHead | None = None
+    recording: RowSink | None = None
 
 
 class SequenceBook:
@@ -86,15 +94,23 @@ class SequenceBook:
         precheck: the command path's judgement without its effect.
         new_id: makes action ids.
         clock: for waits and polls.
+        recorder: records tables; ``None`` records none.
     """
 
     def __init__(
-        self, *, perform: Perform, precheck: Precheck, new_id: NewId, clock: Clock
+        self,
+        *,
+        perform: Perform,
+        precheck: Precheck,
+        new_id: NewId,
+        clock: Clock,
+        recorder: Recorder | None = None,
     ) -> None:
         self._perform = perform
         self._precheck = precheck
         self._new_id = new_id
         self._clock = clock
+        self._recorder = recorder
         self._running: dict[str, _Run] = {}
 
     def running(self) -> tuple[dict[str, Any], ...]:
@@ -134,12 +150,15 @@ class SequenceBook:
         try:
             await self._run_to_end(run)
         finally:
+            if run.recording is not None:
+                await run.recording.close(run.state.value)
             del self._running[run.run_id]
         result = {name: fill(text, run.values) for name, text in sequence.result.items()}
         return SequenceResult(
             result={**result, "rows": run.rows} if run.rows else result,
             steps_executed=run.steps_executed,
             sent=tuple(run.sent),
+            recording=run.recording.told() if run.recording else None,
         )
 
     async def stop_all(self) -> None:
@@ -254,12 +273,22 @@ class SequenceBook:
             case RowStep():
                 if len(run.rows) >= MAX_ROWS:
                     raise Invalid(f"A sequence returns at most {MAX_ROWS} rows.")
-                run.rows.append(
-                    {k: fill(v, run.values, is_bare=True) for k, v in step.columns.items()}
-                )
+                row = {k: fill(v, run.values, is_bare=True) for k, v in step.columns.items()}
+                run.rows.append(row)
+                await self._record(run, row)
             case _:
                 assert_never(step)
         run.steps_executed += 1
+
+    async def _record(self, run: _Run, row: Mapping[str, Any]) -> None:
+        """Record a row; the first one begins the recording."""
+        if self._recorder is None:
+            return
+        if run.table is None:
+            run.table = table_head(run.run_id, run.action, run.sequence, run.caller)
+        if run.recording is None:
+            run.recording = await self._recorder.open(run.table)
+        run.recording.append(row_cells(run.table, row))
 
     async def _poll(self, run: _Run, step: PollStep, purpose: Purpose) -> None:
         until = compile_expression(step.until)

@@ -433,3 +433,21 @@ async def test_a_daemon_that_stops_ends_its_streams_and_still_answers_them(
                 last = event.json()
         assert result_of(last)["status"] == "terminated"
         assert await asyncio.to_thread(engine.process.wait, 5) == 0
+
+
+def test_the_table_of_a_sequence_is_recorded(engine: EngineProcess) -> None:
+    done = engine.tool(
+        "execute_sequence",
+        instrument_id=METER,
+        sequence_name="dc_voltage_series",
+        parameters={"count": 3, "interval_ms": 0, "nplc": "0.02"},
+    )
+    assert not done["is_error"], done
+    recording = done["result"]["recording"]
+    assert (recording["rows"], recording["error"]) == (3, "")
+    shown = engine.rpc("runs.show", run_id=recording["run_id"])
+    assert shown["columns"] == ["number", "voltage_V"]
+    assert [row[1] for row in shown["rows"]] == [
+        row["voltage_V"] for row in done["result"]["result"]["rows"]
+    ]
+    assert (shown["meta"]["kind"], shown["meta"]["status"]) == ("sequence", "completed")

@@ -19,6 +19,7 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
+from edged.work.run_head import RunHead
 from edged.work.sequences import SequenceBook
 from tests.bench.driven_clock import DrivenClock
 
@@ -287,3 +288,45 @@ async def test_nested_actions_carry_the_outer_tool_and_name_their_parent(lab: La
     assert seen[0].caller.outer_tool == "execute_sequence"
     assert seen[0].caller.outer_scope == "s"
     assert seen[0].caller.on_behalf_of == "seq-outer"
+
+
+async def test_the_table_of_a_sequence_is_recorded_row_by_row(lab: Lab) -> None:
+    heads: list[RunHead] = []
+    rows: list[tuple[Any, ...]] = []
+    ends: list[str] = []
+
+    class Sink:
+        async def open(self, head: RunHead) -> "Sink":
+            heads.append(head)
+            return self
+
+        def append(self, row: Any) -> None:
+            rows.append(tuple(row))
+
+        def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+            raise AssertionError("no samples here")
+
+        def told(self) -> dict[str, Any]:
+            return {"run_id": heads[0].run_id, "path": "/x", "rows": len(rows), "error": ""}
+
+        async def close(self, status: str, summary: Any = None) -> None:
+            ends.append(status)
+
+    lab.book._recorder = Sink()
+    sequence = Sequence(
+        name="table",
+        steps=(
+            ForStep(
+                name="v",
+                kind="list",
+                values=(1, 2),
+                steps=(RowStep(columns={"v": "{v}", "twice": "v * 2"}),),
+            ),
+        ),
+    )
+    done = await lab.run(sequence)
+    assert [column.name for column in heads[0].columns] == ["v", "twice"]
+    assert rows == [(1, 2), (2, 4)]
+    assert ends == ["completed"]
+    assert done.recording is not None
+    assert done.recording["run_id"] == heads[0].run_id
