@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
 	done; true)
 MCP_URL ?= http://127.0.0.1:8767/mcp
-CLIENTS := mcp1
+CLIENTS := mcp1 mcp2 fastmcp
 PATHS := edged tests benchmarks $(wildcard sdk_wrappers)
 
 .PHONY: help run test coverage check lint format types smoke clients docs lock clean

@@ -126,7 +126,10 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "names.never-retarget": Promise(
             "5", "Within one life of the daemon a name never comes to drive another instrument."
         ),
-        "clients.python-sdk-1": Promise("3", "The official Python SDK's client 1.x works."),
+        "clients.official": Promise("3", "Official SDK clients, old and new, work side by side."),
+        "revisions.all-at-one-endpoint": Promise(
+            "3", "Four revisions are served at one endpoint, chosen per request."
+        ),
         "tools.annotations": Promise("5", "Annotations: always all four, by danger and query."),
         "requires-sweep.every-road": Promise(
             "12", "requires_sweep is refused by any road but start_sweep."

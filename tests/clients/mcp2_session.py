@@ -1,0 +1,70 @@
+"""A session of the official Python SDK's client 2.x, stateless or legacy; see ``orders.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from typing import Any
+
+import mcp_types as types
+from mcp.client import Client
+from orders import Changes, given_up, obey, say
+
+
+async def main(url: str, mode: str) -> None:
+    changes = Changes()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification) or isinstance(
+            getattr(message, "root", None), types.ToolListChangedNotification
+        ):
+            changes.note()
+
+    async with (
+        Client(url, mode=mode, message_handler=on_message, cache=None) as client,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        if mode != "legacy":
+            subscription = await stack.enter_async_context(client.listen(tools_list_changed=True))
+            watching = asyncio.ensure_future(watch(subscription, changes))
+            stack.callback(watching.cancel)
+        say({"protocol": client.protocol_version, "server": client.server_info.name})
+        await obey(
+            {
+                "list": lambda _order: tool_list(client),
+                "call": lambda order: call(client, order),
+                "progress": lambda order: progress(client, order),
+                "cancel": lambda order: given_up(
+                    client.call_tool(order["name"], order["arguments"]), order["after_s"]
+                ),
+                "wait_list_changed": changes.wait,
+            }
+        )
+
+
+async def watch(subscription: Any, changes: Changes) -> None:
+    async for _event in subscription:
+        changes.note()
+
+
+async def tool_list(client: Client) -> Any:
+    return [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+
+
+async def call(client: Client, order: dict[str, Any]) -> Any:
+    result = await client.call_tool(order["name"], order["arguments"])
+    return {"is_error": bool(result.is_error), "text": result.content[0].text}
+
+
+async def progress(client: Client, order: dict[str, Any]) -> Any:
+    seen: list[Any] = []
+
+    async def note(done: float, _total: float | None, message: str | None) -> None:
+        seen.append([done, message])
+
+    result = await client.call_tool(order["name"], order["arguments"], progress_callback=note)
+    return {"progress": seen, "text": result.content[0].text}
+
+
+asyncio.run(main(sys.argv[1], sys.argv[2]))
