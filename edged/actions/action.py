@@ -29,6 +29,7 @@ __all__ = [
     "RunCommand",
     "RunSequence",
     "Scan",
+    "SendLines",
     "SendScpi",
     "StartStream",
     "StartSweep",
@@ -135,6 +136,19 @@ class SendScpi(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SendLines(_Asked):
+    """Send a profile's own rendered lines: a set-point query, an abort. No tool makes this.
+
+    With purpose ABORT the lines pre-empt whatever is on the wire, wait for no disk, and count as
+    taken only when the instrument has answered its error query; else the last line asks.
+    """
+
+    instrument_id: str
+    lines: tuple[str, ...]
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartSweep(_Asked):
     """Ramp a parameter from its present set-point; the rest of the wishes are in ``arguments``."""
 
@@ -222,6 +236,7 @@ Action = (
     RunCommand
     | RunSequence
     | SendScpi
+    | SendLines
     | StartSweep
     | ReadSweep
     | StopSweep

@@ -28,6 +28,7 @@ class Outcome:
             where the shape of the tool has one (execute_command: success false…).
         scpi: the SCPI lines that were sent, in order.
         execution_time_ms: monotonic time from the path's first step to its last.
+        written_at: monotonic seconds by which a sweep's step had gone out; 0 elsewhere.
         error: why, when the status is not OK.
         is_tool_error: the result is shown to a model as an error (``isError``).
     """
@@ -36,5 +37,6 @@ class Outcome:
     data: Any = None
     scpi: tuple[str, ...] = ()
     execution_time_ms: float = 0.0
+    written_at: float = 0.0
     error: EdgedError | None = None
     is_tool_error: bool = False

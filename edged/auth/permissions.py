@@ -8,6 +8,7 @@ Source: SPEC.md section 9.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -76,6 +77,30 @@ class Permissions:
             code=ErrorCode.NOT_ALLOWED,
             data={"tool": tool, "scope": scope or None},
             remedy="Ask whoever issued the access for it.",
+        )
+
+    def authorize_measure(self, caller: Caller, command_name: str, tools: Sequence[str]) -> None:
+        """Let a command that a caller put into a sweep's ``measure`` pass only by itself.
+
+        Unlike the steps of a sequence it was chosen by the caller and not by the profile's author,
+        so being allowed to sweep is not enough.
+
+        Args:
+            tools: the names of the command's own tool, the present one and the unsuffixed one.
+
+        Raises:
+            Refused: NOT_ALLOWED.
+        """
+        grant = self._grant_of(caller)
+        if grant.allows_tool("execute_command", command_name):
+            return
+        if any(grant.allows_tool(tool, None) for tool in tools if tool):
+            return
+        raise Refused(
+            f"measure asks for {command_name}, which is not among what this caller may use.",
+            code=ErrorCode.NOT_ALLOWED,
+            data={"tool": "execute_command", "scope": command_name},
+            remedy="Leave it out of measure, or ask whoever issued the access for it.",
         )
 
     def authorize_danger(self, caller: Caller, what: str, *, is_dangerous: bool) -> None:

@@ -18,6 +18,7 @@ from edged.actions.action import (
     Purpose,
     RunCommand,
     RunSequence,
+    SendLines,
     SendScpi,
     StartStream,
     StartSweep,
@@ -207,6 +208,8 @@ def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
             return str(action.instrument_id), str(action.sequence_name), _mapping(action.parameters)
         case SendScpi():
             return str(action.instrument_id), "", {"scpi_command": action.scpi}
+        case SendLines():
+            return str(action.instrument_id), action.purpose.value, {}
         case CallWrapper():
             return action.wrapper, action.spec_name, _mapping(action.parameters)
         case _:

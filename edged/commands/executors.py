@@ -13,12 +13,14 @@ from typing import Any, assert_never
 
 from edged.actions.action import (
     Action,
+    Purpose,
     ReadState,
     RunCommand,
     RunSequence,
     Scan,
     SendScpi,
     StartStream,
+    StartSweep,
     State,
 )
 from edged.clock import Clock
@@ -28,6 +30,7 @@ from edged.commands.catalog import Catalog
 from edged.commands.path import Done, Executor
 from edged.commands.run_command import run_command, send_raw
 from edged.commands.stream_executors import failed_stream
+from edged.commands.sweep_executors import failed_sweep
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed
 from edged.instruments.discovery import Discovery
@@ -41,6 +44,13 @@ from edged.work.sequences import SequenceBook
 __all__ = ["Executors", "failure_shape"]
 
 
+OnSafe = Callable[[str, Mapping[str, object], str], None]
+
+
+def _nobody_minds(_instrument_id: str, _values: Mapping[str, object], _on_behalf_of: str) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executors:
     """The rooms that executors work with.
@@ -51,6 +61,7 @@ class Executors:
         status: gives get_status's result; the composition root knows all that it tells of.
         experience: gives what is known of an instrument's commands, by their names.
         lockout: gives the lockout of an instrument, or none.
+        on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
         more: the executors of other modules, which are part of the table.
     """
 
@@ -64,6 +75,7 @@ class Executors:
     experience: Callable[[Instrument], Mapping[str, Knowledge]]
     lockout: Callable[[Instrument], Lockout | None]
     clock: Clock
+    on_safe: OnSafe = _nobody_minds
     more: Mapping[type[Action], Executor] = field(default_factory=dict)
 
     def table(self) -> dict[type[Action], Executor]:
@@ -79,6 +91,10 @@ class Executors:
 
     async def _run_command(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
+        if command.is_safe:
+            self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
+        if action.purpose is Purpose.SWEEP_STEP:
+            return await self._run_step(action, target, began)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             part, sent = await self.captures.run(action, instrument, command, target.values)
         else:
@@ -92,6 +108,26 @@ class Executors:
             "execution_time_ms": self._since_ms(began),
         }
         return Done(data=data, scpi=sent)
+
+    async def _run_step(self, action: RunCommand, target: Target, began: float) -> Done:
+        """One step of a sweep, with the moment by which it had gone out."""
+        instrument, command = target.aimed_command()
+        written: list[float] = []
+        part, sent = await run_command(
+            instrument,
+            command,
+            target.values,
+            target.lines,
+            action.purpose,
+            lambda: written.append(self.clock.monotonic()),
+        )
+        data = {
+            "success": True,
+            **part,
+            "scpi_command": "\n".join(target.lines),
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=sent, written_at=max(written, default=0.0))
 
     async def _run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
         done = await self.sequences.run(action, target.aimed_sequence(), target.values)
@@ -195,6 +231,8 @@ def failure_shape(action: Action, target: Target | None, error: EdgedError, spen
             return {"response": None, "error": str(error), "execution_time_ms": time_ms}
         case StartStream():
             return failed_stream(error, told)
+        case StartSweep():
+            return failed_sweep(told)
         case _:
             return {"error": told}
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from edged.actions.action import Action, Purpose, RunCommand, SendScpi
+from edged.actions.action import Action, Purpose, RunCommand, SendScpi, StartSweep
 from edged.commands.target import Target
-from edged.errors import ErrorCode, Refused
+from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
+from edged.profiles.render import render_lines
 from edged.store.lockouts import Lockout
+from edged.work.sweeps import SweepBook
 
-__all__ = ["Hold", "hold_denied", "hold_unswept", "locked_out"]
+__all__ = ["Hold", "hold_denied", "hold_swept", "hold_unswept", "locked_out"]
 
 Hold = Callable[[Action, Target], None]
 # What ends work that runs already must get through: a lockout begins by stopping it.
@@ -73,6 +75,8 @@ def hold_unswept(action: Action, target: Target) -> None:
     command = target.command
     if command is None or not command.requires_sweep:
         return
+    if isinstance(action, StartSweep):
+        return
     if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
         return
     raise Refused(
@@ -81,3 +85,32 @@ def hold_unswept(action: Action, target: Target) -> None:
         data={"command": command.name},
         remedy=f"Call start_sweep with command_name {command.name!r}, target_value and sweep_rate.",
     )
+
+
+def hold_swept(sweeps: Callable[[], SweepBook]) -> Hold:
+    """A hold for what sweeps hold: one sweep a parameter of an instrument, and no other writer.
+
+    Args:
+        sweeps: gives the book; it is made after the path that asks here.
+    """
+
+    def hold(action: Action, target: Target) -> None:
+        """Raises ``Conflict`` SWEEP_CONFLICT with the sweep's id."""
+        instrument = target.instrument
+        if instrument is None or not isinstance(action, RunCommand | SendScpi):
+            return
+        if target.is_write and sweeps().holds_on(instrument.id):
+            lines = _lines(action, target)
+            sweeps().refuse_writer(instrument.id, lines, action.caller.on_behalf_of)
+
+    return hold
+
+
+def _lines(action: Action, target: Target) -> tuple[str, ...]:
+    """What it would send; nothing if that is not well formed, which is judged after the holds."""
+    if not isinstance(action, RunCommand) or target.command is None or target.check is None:
+        return target.lines
+    try:
+        return render_lines(target.command, target.check.validate(action.parameters))
+    except Invalid:
+        return ()

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from edged.actions.action import Action, RunCommand, RunSequence, StartStream
+from edged.actions.action import Action, RunCommand, RunSequence, StartStream, StartSweep
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
@@ -23,7 +23,8 @@ from edged.commands.holds import Hold
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
-from edged.errors import EdgedError, ErrorCode, Failed, Fault
+from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid
+from edged.profiles.naming import tool_name
 from edged.profiles.render import render_lines
 
 __all__ = ["CommandPath", "Done", "Executor"]
@@ -35,6 +36,7 @@ class Done:
 
     data: Any
     scpi: tuple[str, ...] = ()
+    written_at: float = 0.0
 
 
 Executor = Callable[[Any, Target, float], Awaitable[Done]]
@@ -48,6 +50,13 @@ FailureShape = Callable[[Action, Target | None, EdgedError, float], Any]
 """The data of a failed action in its tool's own shape; the float is milliseconds."""
 
 
+PresentTool = Callable[[str, str], str]
+
+
+def _no_tool(_instrument_id: str, _plain_name: str) -> str:
+    return ""
+
+
 class CommandPath:
     """Performs actions.
 
@@ -59,6 +68,8 @@ class CommandPath:
         executors: action type → how it is run; the only list of what the daemon can do.
         failure_shape: the data of a failure, in the tool's own shape.
         clock: for execution times.
+        present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
+            empty; by it a sweep's measures are judged.
     """
 
     def __init__(
@@ -71,6 +82,7 @@ class CommandPath:
         executors: Mapping[type[Action], Executor],
         failure_shape: FailureShape,
         clock: Clock,
+        present_tool: PresentTool = _no_tool,
     ) -> None:
         self.record = record
         self._permissions = permissions
@@ -79,6 +91,7 @@ class CommandPath:
         self._executors = executors
         self._failure_shape = failure_shape
         self._clock = clock
+        self._present_tool = present_tool
         self._log = structlog.get_logger("edged.path")
 
     def judge(self, action: Action) -> Target:
@@ -92,6 +105,8 @@ class CommandPath:
         )
         action.check(action.arguments)
         target = self._resolver.resolve(action)
+        for measure in target.inner:
+            self._authorize_measure(action, measure)
         self._permissions.authorize_danger(
             action.caller,
             target.command_name or action.tool,
@@ -99,8 +114,15 @@ class CommandPath:
         )
         if not target.is_safe:
             for hold in self._holds:
-                hold(action, target)
+                for held in (target, *target.inner):
+                    hold(action, held)
         return _with_values(action, target)
+
+    def _authorize_measure(self, action: Action, measure: Target) -> None:
+        profile = measure.instrument.profile if measure.instrument else None
+        plain = tool_name(profile.key, "", measure.command_name) if profile else ""
+        present = self._present_tool(measure.instrument_id, plain)
+        self._permissions.authorize_measure(action.caller, measure.command_name, (plain, present))
 
     def precheck(self, action: Action) -> None:
         """``judge`` for those who only want to know; see ``work.ports.Precheck``."""
@@ -127,6 +149,7 @@ class CommandPath:
                 data=done.data,
                 scpi=done.scpi,
                 execution_time_ms=self._since_ms(began),
+                written_at=done.written_at,
             )
         except EdgedError as error:
             outcome = self._failure(action, target, error, began)
@@ -169,8 +192,29 @@ WITH_PARAMETERS = RunCommand | RunSequence | StartStream
 
 def _with_values(action: Action, target: Target) -> Target:
     """Validate the command's or sequence's own parameters, and write the SCPI they make."""
+    if isinstance(action, StartSweep):
+        return _with_swept_value(action, target)
     if target.check is None or not isinstance(action, WITH_PARAMETERS):
         return target
     values = target.check.validate(action.parameters)
     lines = render_lines(target.command, values) if target.command else ()
     return dataclasses.replace(target, values=values, lines=lines)
+
+
+def _with_swept_value(action: StartSweep, target: Target) -> Target:
+    """A sweep's parameters with the target in its place, and those of each measure."""
+    sweep = target.command.sweep if target.command else None
+    if target.check is None or sweep is None:
+        return target
+    if sweep.parameter in action.parameters:
+        raise Invalid(
+            f"{sweep.parameter} is what is swept: it is given as target_value, not in parameters.",
+            data={"parameter": sweep.parameter},
+        )
+    wanted = {**action.parameters, sweep.parameter: action.arguments.get("target_value")}
+    measures = [
+        dataclasses.replace(inner, values=inner.check.validate(inner.values))
+        for inner in target.inner
+        if inner.check is not None
+    ]
+    return dataclasses.replace(target, values=target.check.validate(wanted), inner=tuple(measures))

@@ -12,11 +12,13 @@ from edged.actions.action import (
     Action,
     CallWrapper,
     FetchWaveform,
+    Purpose,
     ReadState,
     ReadSweep,
     RunCommand,
     RunSequence,
     Scan,
+    SendLines,
     SendScpi,
     StartStream,
     StartSweep,
@@ -32,6 +34,7 @@ from edged.errors import Invalid
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Command, ImageAnswer
 from edged.profiles.raw import RawPart
+from edged.work.sweep_request import MeasureAsked, SweepRequest
 
 __all__ = ["Resolver", "check_measurable"]
 
@@ -71,9 +74,12 @@ class Resolver:
                 return NOTHING
             case StartStream():
                 return self._stream(action)
+            case StartSweep():
+                return self._sweep(action)
+            case SendLines():
+                return self._lines(action)
             case (
-                StartSweep()
-                | ReadSweep()
+                ReadSweep()
                 | StopSweep()
                 | StopStream()
                 | StopAll()
@@ -119,6 +125,51 @@ class Resolver:
             check=check,
             is_dangerous=command.is_dangerous,
             is_write=command.is_dangerous,
+        )
+
+    def _sweep(self, action: StartSweep) -> Target:
+        """The command that is swept, and the measures; danger is that of all of them."""
+        instrument = self._pool.get(action.instrument_id)
+        command, check = self._catalog.of(instrument).command(action.command_name)
+        if command.sweep is None:
+            able = [
+                c.name for c in self._catalog.of(instrument).profile.commands.values() if c.sweep
+            ]
+            raise Invalid(
+                f"{command.name} cannot be swept: its profile does not say how.",
+                data={"parameter": "command_name", "value": command.name, "sweepable": able},
+                remedy=f"These can: {', '.join(able)}." if able else "",
+            )
+        measures = tuple(map(self._measure, SweepRequest.measures_asked(action.arguments)))
+        return Target(
+            instrument=instrument,
+            command=command,
+            check=check,
+            is_dangerous=command.is_dangerous or any(m.is_dangerous for m in measures),
+            is_write=True,
+            inner=measures,
+        )
+
+    def _measure(self, asked: MeasureAsked) -> Target:
+        instrument = self._pool.get(asked.instrument_id)
+        command, check = self._catalog.of(instrument).command(asked.command_name)
+        check_measurable(command)
+        return Target(
+            instrument=instrument,
+            command=command,
+            check=check,
+            is_dangerous=command.is_dangerous,
+            values=asked.parameters,
+        )
+
+    def _lines(self, action: SendLines) -> Target:
+        """The profile's own lines: nothing in them is the caller's but values that were judged."""
+        is_abort = action.purpose is Purpose.ABORT
+        return Target(
+            instrument=self._pool.get(action.instrument_id),
+            is_safe=is_abort,
+            is_write=is_abort,
+            lines=action.lines,
         )
 
     def _sequence(self, action: RunSequence) -> Target:

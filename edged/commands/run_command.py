@@ -7,12 +7,18 @@ answer means is worked out here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import Purpose
+from edged.commands.written import noting_write
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Reply, command_conversation, raw_conversation
+from edged.instruments.conversation import (
+    Conversation,
+    Reply,
+    command_conversation,
+    raw_conversation,
+)
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.answer_text import clean_text
@@ -45,8 +51,12 @@ async def run_command(
     values: Mapping[str, Scalar],
     lines: tuple[str, ...],
     purpose: Purpose,
+    note_written: Callable[[], None] | None = None,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Send the lines, read what there is to read.
+
+    Args:
+        note_written: called on the line's thread once a setter's lines have gone out.
 
     Returns:
         The variable part of execute_command's result, {data, unit?, flag?, primary?}, and what was
@@ -60,10 +70,17 @@ async def run_command(
     priority = Priority.SAFE if command.is_safe else PRIORITY[purpose]
     verify = render(command.verify.query, command.parameters, values) if command.verify else None
     filled = _with_poll(command, values)
-    reply = await instrument.converse(
-        lambda: command_conversation(
+
+    def make() -> Conversation[Reply]:
+        conversation = command_conversation(
             lines=lines, command=filled, connection=profile.connection, verify=verify
-        ),
+        )
+        if note_written is None:
+            return conversation
+        return noting_write(conversation, len(lines), note_written)
+
+    reply = await instrument.converse(
+        make,
         priority=priority,
         timeout_s=_longest_s(command, profile) + GRACE_S,
         name=command.name,

@@ -24,6 +24,7 @@ class Target:
         check: of the command's or sequence's own parameters.
         values: the parameters after ``check``, defaults filled in.
         lines: the SCPI that will be sent, where it is known beforehand.
+        inner: what else it will run, chosen by the caller: a sweep's measures.
     """
 
     instrument: Instrument | None = None
@@ -35,6 +36,7 @@ class Target:
     check: ParameterCheck | None = None
     values: Mapping[str, Scalar] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    inner: tuple[Target, ...] = ()
 
     @property
     def instrument_id(self) -> str:

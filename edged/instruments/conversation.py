@@ -36,6 +36,7 @@ __all__ = [
     "Reply",
     "Send",
     "Step",
+    "abort_conversation",
     "capture_conversation",
     "command_conversation",
     "drain_errors",
@@ -205,6 +206,18 @@ def raw_conversation(
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
     """Lines and nothing else, for aborts and releases: no check may stand in their way."""
     return Reply(sent=(yield from _write(lines, connection)))
+
+
+def abort_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
+    """An abort: its lines first, and only then the question whether the instrument took them.
+
+    Raises:
+        Failed: INSTRUMENT_ERROR; or what the line raises when no answer comes. The lines have gone
+            out all the same, and stand in ``sent``.
+    """
+    sent = yield from _write(lines, connection)
+    stale = yield from _check(connection.errors, sent, has_asked=False)
+    return Reply(sent=sent, stale_errors=stale)
 
 
 def identify() -> Conversation[str]:

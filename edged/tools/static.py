@@ -5,30 +5,45 @@ Each entry reads as one block: what it takes, what it answers, what it means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from edged.actions.action import (
-    Action,
-    Check,
-    FetchWaveform,
-    ReadState,
-    RunCommand,
-    RunSequence,
-    Scan,
-    SendScpi,
-    StartStream,
-    State,
-    StopStream,
+from edged.actions.action import State
+from edged.tools.entry import (
+    ANYTHING,
+    BOOLEAN,
+    CALM,
+    INTEGER,
+    LIST,
+    NO_ARGUMENTS,
+    NUMBER,
+    OBJECT,
+    READ,
+    STRING,
+    WORK,
+    Schema,
+    entry,
+    parameters_of,
+    result_of,
+    rows_of,
 )
-from edged.profiles.schema import compile_schema
-from edged.tools.tool import MakeAction, Tool, ToolAnnotations, ToolCall
+from edged.tools.static_actions import (
+    execute_command,
+    execute_sequence,
+    fetch_waveform,
+    get_sweep_status,
+    read,
+    scan,
+    send_scpi,
+    start_stream,
+    start_sweep,
+    stop_all,
+    stop_stream,
+    stop_sweep,
+)
+from edged.tools.tool import Tool
 
-__all__ = ["STATIC_TOOLS", "static_tools"]
-
-Schema = dict[str, Any]
-
-NO_ARGUMENTS: Final[Schema] = {"type": "object", "properties": {}, "additionalProperties": False}
+__all__ = ["STATIC_TOOLS", "bench_tools", "static_tools"]
 
 INSTRUMENT_ID: Final[Schema] = {
     "type": "string",
@@ -43,194 +58,10 @@ STREAM_ID: Final[Schema] = {
     "type": "string",
     "description": "The stream's id, as start_stream, execute_command or get_status told it.",
 }
-
-READ: Final = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
-CALM: Final = ToolAnnotations(read_only=False, destructive=False, idempotent=True, open_world=False)
-WORK: Final = ToolAnnotations(read_only=False, destructive=True, idempotent=False, open_world=True)
-
-
-def _schema(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    schema: Schema = {
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-    }
-    if required:
-        schema["required"] = list(required)
-    return schema
-
-
-def _result(**properties: Schema) -> Schema:
-    """An output schema: these are there, more may be; ``error`` comes with a failure."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _rows(wrap_key: str, /, **properties: Schema) -> Schema:
-    """The output schema of a list result, which structuredContent wraps."""
-    row = {"type": "object", "properties": properties, "required": list(properties)}
-    return _result(**{wrap_key: {"type": "array", "items": row}})
-
-
-def _text(arguments: Mapping[str, Any], name: str) -> str:
-    value = arguments.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _integer(arguments: Mapping[str, Any], name: str) -> int:
-    """3.0 is an integer in JSON; what is none gives -1, and has not passed the check."""
-    value = arguments.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-        return -1
-    return int(value)
-
-
-def _mapping(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = arguments.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _read(state: State) -> MakeAction:
-    def make(call: ToolCall, check: Check) -> Action:
-        return ReadState(
-            tool=call.name,
-            caller=call.caller,
-            action_id=call.action_id,
-            arguments=call.arguments,
-            check=check,
-            state=state,
-        )
-
-    return make
-
-
-def _scan(call: ToolCall, check: Check) -> Action:
-    return Scan(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        arguments=call.arguments,
-        check=check,
-    )
-
-
-def _execute_command(call: ToolCall, check: Check) -> Action:
-    expects = call.arguments.get("is_query")
-    command_name = _text(call.arguments, "command_name")
-    return RunCommand(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        scope=command_name,
-        arguments=call.arguments,
-        check=check,
-        instrument_id=_text(call.arguments, "instrument_id"),
-        command_name=command_name,
-        parameters=_mapping(call.arguments, "parameters"),
-        expects_query=expects if isinstance(expects, bool) else None,
-    )
-
-
-def _execute_sequence(call: ToolCall, check: Check) -> Action:
-    sequence_name = _text(call.arguments, "sequence_name")
-    return RunSequence(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        scope=sequence_name,
-        arguments=call.arguments,
-        check=check,
-        progress=call.progress,
-        instrument_id=_text(call.arguments, "instrument_id"),
-        sequence_name=sequence_name,
-        parameters=_mapping(call.arguments, "parameters"),
-    )
-
-
-def _send_scpi(call: ToolCall, check: Check) -> Action:
-    return SendScpi(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        arguments=call.arguments,
-        check=check,
-        instrument_id=_text(call.arguments, "instrument_id"),
-        scpi=_text(call.arguments, "scpi_command"),
-    )
-
-
-def _start_stream(call: ToolCall, check: Check) -> Action:
-    command_name = _text(call.arguments, "command_name")
-    return StartStream(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        scope=command_name,
-        arguments=call.arguments,
-        check=check,
-        progress=call.progress,
-        instrument_id=_text(call.arguments, "instrument_id"),
-        command_name=command_name,
-        parameters=_mapping(call.arguments, "parameters"),
-    )
-
-
-def _stop_stream(call: ToolCall, check: Check) -> Action:
-    return StopStream(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        arguments=call.arguments,
-        check=check,
-        stream_id=_text(call.arguments, "stream_id"),
-    )
-
-
-def _fetch_waveform(call: ToolCall, check: Check) -> Action:
-    return FetchWaveform(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        arguments=call.arguments,
-        check=check,
-        stream_id=_text(call.arguments, "stream_id"),
-        point_index=_integer(call.arguments, "point_index"),
-    )
-
-
-def _tool(
-    name: str,
-    title: str,
-    description: str,
-    *,
-    schema: Schema,
-    output: Schema,
-    annotations: ToolAnnotations,
-    make: MakeAction,
-    wrap_key: str = "",
-    cancels_on_disconnect: bool = False,
-) -> Tool:
-    return Tool(
-        name=name,
-        title=title,
-        description=description,
-        input_schema=schema,
-        output_schema=output,
-        annotations=annotations,
-        check=compile_schema(name, schema),
-        make=make,
-        wrap_key=wrap_key,
-        is_essential=True,
-        cancels_on_disconnect=cancels_on_disconnect,
-    )
-
-
-STRING: Final[Schema] = {"type": "string"}
-NUMBER: Final[Schema] = {"type": "number"}
-INTEGER: Final[Schema] = {"type": "integer"}
-BOOLEAN: Final[Schema] = {"type": "boolean"}
-OBJECT: Final[Schema] = {"type": "object"}
-LIST: Final[Schema] = {"type": "array"}
-ANYTHING: Final[Schema] = {}
+SWEEP_ID: Final[Schema] = {
+    "type": "string",
+    "description": "The sweep's id, as start_sweep or get_status told it.",
+}
 
 
 def static_tools() -> tuple[Tool, ...]:
@@ -239,20 +70,20 @@ def static_tools() -> tuple[Tool, ...]:
 
 
 STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
-    lambda: _tool(
+    lambda: entry(
         "list_instruments",
         "List instruments",
         "List the instruments on this bench from cached state; touches no hardware. Start here: "
         "every other tool takes an `id` (or alias) from this list. An instrument with is_connected "
         "false cannot be worked now; an empty profile_name means that only send_scpi reaches it.",
-        schema=_schema(
+        schema=parameters_of(
             filter={
                 "type": "string",
                 "default": "",
                 "description": "Case-insensitive substring of any field; empty lists all.",
             }
         ),
-        output=_rows(
+        output=rows_of(
             "instruments",
             id=STRING,
             manufacturer=STRING,
@@ -263,23 +94,23 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             is_connected=BOOLEAN,
         ),
         annotations=READ,
-        make=_read(State.INSTRUMENTS),
+        make=read(State.INSTRUMENTS),
         wrap_key="instruments",
     ),
-    lambda: _tool(
+    lambda: entry(
         "get_capabilities",
         "What instruments can do",
         "What each instrument can do: its commands with JSON Schema, unit and danger, its "
         "sequences and settings. Touches no hardware. Read it before execute_command, "
         "execute_sequence or start_sweep; narrow it to one instrument: the full answer is long.",
-        schema=_schema(
+        schema=parameters_of(
             instrument_id=INSTRUMENT_ID,
             instrument_class={
                 "type": "string",
                 "description": "Only instruments of this class, such as power_supply.",
             },
         ),
-        output=_rows(
+        output=rows_of(
             "capabilities",
             instrument_id=STRING,
             instrument_class=STRING,
@@ -289,40 +120,40 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             settings=LIST,
         ),
         annotations=READ,
-        make=_read(State.CAPABILITIES),
+        make=read(State.CAPABILITIES),
         wrap_key="capabilities",
     ),
-    lambda: _tool(
+    lambda: entry(
         "scan_instruments",
         "Scan for instruments",
         "Look for instruments now on every configured bus and address, and return those that are "
         "new. Only needed right after something was plugged in or switched on; the daemon also "
         "looks by itself. For what is known already use list_instruments.",
         schema=NO_ARGUMENTS,
-        output=_rows("instruments", id=STRING, manufacturer=STRING, model=STRING, address=STRING),
+        output=rows_of("instruments", id=STRING, manufacturer=STRING, model=STRING, address=STRING),
         annotations=CALM,
-        make=_scan,
+        make=scan,
         wrap_key="instruments",
     ),
-    lambda: _tool(
+    lambda: entry(
         "list_profiles",
         "List profiles",
         "List every instrument profile that this daemon knows, each with the number of matched "
         "instruments. Use it to learn whether a model is supported; list_instruments says what is "
         "really here.",
         schema=NO_ARGUMENTS,
-        output=_rows("profiles", key=STRING, count=INTEGER),
+        output=rows_of("profiles", key=STRING, count=INTEGER),
         annotations=READ,
-        make=_read(State.PROFILES),
+        make=read(State.PROFILES),
         wrap_key="profiles",
     ),
-    lambda: _tool(
+    lambda: entry(
         "get_status",
         "Status of the daemon",
         "The state of the daemon itself: identity, version, uptime, number of instruments, running "
         "sweeps, streams and sequences, and whether anything needs attention. Touches no hardware.",
         schema=NO_ARGUMENTS,
-        output=_result(
+        output=result_of(
             edge_id=STRING,
             edge_name=STRING,
             version=STRING,
@@ -335,15 +166,15 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             relay=OBJECT,
         ),
         annotations=READ,
-        make=_read(State.STATUS),
+        make=read(State.STATUS),
     ),
-    lambda: _tool(
+    lambda: entry(
         "execute_command",
         "Run one command",
         "Run one profile command on one instrument; arguments are checked against the profile's "
         "limits before anything is sent. Prefer this (or the command's own tool) over send_scpi. "
         "Commands marked requires_sweep are refused: use start_sweep for those.",
-        schema=_schema(
+        schema=parameters_of(
             ("instrument_id", "command_name"),
             instrument_id=INSTRUMENT_ID,
             command_name={
@@ -356,18 +187,18 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
                 "description": "What you expect; an error if the profile says otherwise.",
             },
         ),
-        output=_result(
+        output=result_of(
             success=BOOLEAN, data=ANYTHING, scpi_command=STRING, execution_time_ms=NUMBER
         ),
         annotations=WORK,
-        make=_execute_command,
+        make=execute_command,
     ),
-    lambda: _tool(
+    lambda: entry(
         "execute_sequence",
         "Run a sequence",
         "Run one of the profile's sequences: several commands in order that do a whole measurement "
         "and leave the instrument safe, also when a step fails. One call instead of many.",
-        schema=_schema(
+        schema=parameters_of(
             ("instrument_id", "sequence_name"),
             instrument_id=INSTRUMENT_ID,
             sequence_name={
@@ -376,18 +207,18 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             },
             parameters=PARAMETERS,
         ),
-        output=_result(result=ANYTHING, steps_executed=INTEGER, execution_time_ms=NUMBER),
+        output=result_of(result=ANYTHING, steps_executed=INTEGER, execution_time_ms=NUMBER),
         annotations=WORK,
-        make=_execute_sequence,
+        make=execute_sequence,
         cancels_on_disconnect=True,
     ),
-    lambda: _tool(
+    lambda: entry(
         "send_scpi",
         "Send raw SCPI",
         "Send one raw SCPI line and return the answer if it is a query. It bypasses the profile's "
         "checks (never the owner's limits), so it counts as dangerous: use execute_command "
         "whenever the profile has the command. A failure is told in `error`.",
-        schema=_schema(
+        schema=parameters_of(
             ("instrument_id", "scpi_command"),
             instrument_id=INSTRUMENT_ID,
             scpi_command={
@@ -397,22 +228,138 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
                 "description": "One line without a line end, such as *IDN?",
             },
         ),
-        output=_result(
+        output=result_of(
             response={"type": ["string", "null"]},
             error={"type": ["string", "null"]},
             execution_time_ms=NUMBER,
         ),
         annotations=WORK,
-        make=_send_scpi,
+        make=send_scpi,
     ),
-    lambda: _tool(
+    lambda: entry(
+        "start_sweep",
+        "Ramp a set-point",
+        "Ramp one set-point of one instrument from where it stands to target_value at sweep_rate, "
+        "in small checked steps, and return at once: the sweep lives in the daemon and goes on "
+        "without you. Follow it with get_sweep_status, end it with stop_sweep. With `measure` each "
+        "step also reads other instruments (an IV curve is one call); `stop_when` ends it on a "
+        "reading. The only way for commands marked requires_sweep; get_capabilities shows which "
+        "commands can be swept. To set a value at once use execute_command.",
+        schema=parameters_of(
+            ("instrument_id", "command_name", "target_value", "sweep_rate"),
+            instrument_id=INSTRUMENT_ID,
+            command_name={
+                "type": "string",
+                "description": "The setter to sweep, as get_capabilities lists it.",
+            },
+            target_value={
+                "type": "number",
+                "description": "Where to go, in the swept parameter's own unit.",
+            },
+            sweep_rate={
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "description": "Units per second, always positive.",
+            },
+            parameters={
+                **PARAMETERS,
+                "description": "The command's other arguments (such as the channel); never the "
+                "swept one.",
+            },
+            measure={
+                "type": "array",
+                "maxItems": 32,
+                "description": "Queries to run at each step; each adds a column.",
+                "items": parameters_of(
+                    ("instrument_id", "command_name"),
+                    instrument_id=INSTRUMENT_ID,
+                    command_name={"type": "string", "description": "A query command."},
+                    parameters=PARAMETERS,
+                ),
+            },
+            settle_ms={
+                "type": "number",
+                "minimum": 0,
+                "maximum": 3_600_000,
+                "default": 0,
+                "description": "Wait after each step before measuring.",
+            },
+            stop_when=parameters_of(
+                ("column", "op", "value", "then"),
+                column={
+                    "type": "string",
+                    "description": "set, or a measure's column: its command_name (with the "
+                    "instrument's alias and a dot before it where two measures share the name; "
+                    "with .field behind it for structured answers).",
+                },
+                op={"type": "string", "enum": ["<", "<=", ">", ">=", "==", "!="]},
+                value=NUMBER,
+                then={
+                    "type": "string",
+                    "enum": ["hold", "abort"],
+                    "description": "hold parks the output there; abort makes it safe.",
+                },
+            ),
+        ),
+        output=result_of(sweep_id=STRING, status=STRING),
+        annotations=WORK,
+        make=start_sweep,
+    ),
+    lambda: entry(
+        "get_sweep_status",
+        "How a sweep stands",
+        "How a sweep stands: status (running, holding, completed, stopped, failed), current value, "
+        "how far behind its rate it is (behind_s), what went wrong (error). With points: n also "
+        "at most n rows of what it measured, evenly over the whole sweep, the newest included. "
+        "Touches no hardware; ask every few seconds at most.",
+        schema=parameters_of(
+            ("sweep_id",),
+            sweep_id=SWEEP_ID,
+            points={
+                "type": "integer",
+                "minimum": 0,
+                "maximum": 10_000,
+                "default": 0,
+                "description": "The most rows to return.",
+            },
+        ),
+        output=result_of(
+            status=STRING,
+            current_value=NUMBER,
+            target_value=NUMBER,
+            error={"type": ["string", "null"]},
+        ),
+        annotations=READ,
+        make=get_sweep_status,
+    ),
+    lambda: entry(
+        "stop_sweep",
+        "Stop a sweep",
+        "End a sweep now, from any session. hold: true parks the output at the present value and "
+        "keeps it there; otherwise the sweep's abort makes it safe (usually output off), ahead of "
+        "everything else on the line. Of a sweep that is over its own status is returned and "
+        "nothing is sent. To make the whole bench safe use bench__stop_all.",
+        schema=parameters_of(
+            ("sweep_id",),
+            sweep_id=SWEEP_ID,
+            hold={
+                "type": "boolean",
+                "default": False,
+                "description": "Park it instead of making it safe.",
+            },
+        ),
+        output=result_of(status=STRING),
+        annotations=CALM,
+        make=stop_sweep,
+    ),
+    lambda: entry(
         "start_stream",
         "Measure on a grid",
         "Measure one query command every interval_ms for duration_ms; each point is recorded, and "
         "comes as a progress notification if you sent a progressToken. Returns when the time is "
         "over (or stop_stream is called), unless detach is true: then it goes on in the daemon "
         "and you get the stream_id at once. For a single reading use execute_command.",
-        schema=_schema(
+        schema=parameters_of(
             ("instrument_id", "command_name"),
             instrument_id=INSTRUMENT_ID,
             command_name={
@@ -440,29 +387,29 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
                 "description": "Return at once; the stream goes on without you.",
             },
         ),
-        output=_result(stream_id=STRING, count=INTEGER, last=ANYTHING, status=STRING),
+        output=result_of(stream_id=STRING, count=INTEGER, last=ANYTHING, status=STRING),
         annotations=WORK,
-        make=_start_stream,
+        make=start_stream,
         cancels_on_disconnect=True,
     ),
-    lambda: _tool(
+    lambda: entry(
         "stop_stream",
         "Stop a stream",
         "End a stream now, from any session; what it measured stays recorded, and a waiting "
         "start_stream returns it. Of a stream that is over already its own end is told.",
-        schema=_schema(("stream_id",), stream_id=STREAM_ID),
-        output=_result(status=STRING),
+        schema=parameters_of(("stream_id",), stream_id=STREAM_ID),
+        output=result_of(status=STRING),
         annotations=CALM,
-        make=_stop_stream,
+        make=stop_stream,
     ),
-    lambda: _tool(
+    lambda: entry(
         "fetch_waveform",
         "Fetch a waveform",
         "Fetch one captured waveform by the stream_id and point_index that execute_command or "
         "start_stream told. base64 gives every sample (little-endian floats, y_dtype says which); "
         "summary gives the extremes, mean and RMS; decimated an outline of at most 1000 numbers. "
         "Waveforms are kept in memory for a while: fetch soon.",
-        schema=_schema(
+        schema=parameters_of(
             ("stream_id", "point_index"),
             stream_id=STREAM_ID,
             point_index={
@@ -477,7 +424,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
                 "description": "How to hand out the samples.",
             },
         ),
-        output=_result(
+        output=result_of(
             stream_id=STRING,
             point_index=INTEGER,
             y_dtype=STRING,
@@ -487,6 +434,25 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             x_increment=NUMBER,
         ),
         annotations=READ,
-        make=_fetch_waveform,
+        make=fetch_waveform,
     ),
 )
+
+
+def bench_tools() -> tuple[Tool, ...]:
+    """The tools that are there while any instrument is registered."""
+    return (
+        entry(
+            "bench__stop_all",
+            "Make the whole bench safe",
+            "Stop everything at once: ends every sweep, stream and sequence and runs the abort of "
+            "each sweep and each instrument (outputs off), ahead of whatever is on the lines. "
+            "Reports for each instrument what was sent and what it confirmed. Use it whenever "
+            "something looks wrong; it is never refused for danger, conflicts or lockouts. No "
+            "substitute for an emergency switch.",
+            schema=NO_ARGUMENTS,
+            output=result_of(instruments=LIST, sweeps=LIST, is_confirmed=BOOLEAN, took_ms=NUMBER),
+            annotations=CALM,
+            make=stop_all,
+        ),
+    )

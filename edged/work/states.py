@@ -15,12 +15,16 @@ from edged.errors import Conflict
 __all__ = [
     "SEQUENCE",
     "STREAM",
+    "SWEEP",
     "SequenceEvent",
     "SequenceState",
     "StreamEvent",
     "StreamState",
+    "SweepEvent",
+    "SweepState",
     "next_sequence_state",
     "next_stream_state",
+    "next_sweep_state",
 ]
 
 
@@ -73,6 +77,81 @@ def next_sequence_state(
     if event not in row:
         raise Conflict(f"A sequence that is {state} cannot take {event}.")
     return SequenceState.FAILED if finally_failed else row[event]
+
+
+class SweepState(enum.StrEnum):
+    """Where a sweep stands."""
+
+    RUNNING = "running"
+    HOLDING = "holding"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class SweepEvent(enum.StrEnum):
+    """What can happen to a sweep. Where an abort belongs to it, that runs before the next state."""
+
+    TARGET_REACHED = "target_reached"
+    STOP_HOLD = "stop_hold"
+    STOP_ABORT = "stop_abort"
+    FAILURE = "failure"
+    SHUTDOWN = "shutdown"
+    FOUND_AFTER_CRASH = "found_after_crash"
+
+
+def _ended(state: SweepState) -> Mapping[SweepEvent, SweepState]:
+    """A sweep that is over stays what it is; nothing is sent for it any more."""
+    lasting = (
+        SweepEvent.STOP_HOLD,
+        SweepEvent.STOP_ABORT,
+        SweepEvent.SHUTDOWN,
+        SweepEvent.FOUND_AFTER_CRASH,
+    )
+    return MappingProxyType(dict.fromkeys(lasting, state))
+
+
+SWEEP: Final[Mapping[SweepState, Mapping[SweepEvent, SweepState]]] = MappingProxyType(
+    {
+        SweepState.RUNNING: MappingProxyType(
+            {
+                SweepEvent.TARGET_REACHED: SweepState.COMPLETED,
+                SweepEvent.STOP_HOLD: SweepState.HOLDING,
+                SweepEvent.STOP_ABORT: SweepState.STOPPED,
+                SweepEvent.FAILURE: SweepState.FAILED,
+                SweepEvent.SHUTDOWN: SweepState.STOPPED,
+                SweepEvent.FOUND_AFTER_CRASH: SweepState.FAILED,
+            }
+        ),
+        SweepState.HOLDING: MappingProxyType(
+            {
+                SweepEvent.STOP_HOLD: SweepState.HOLDING,
+                SweepEvent.STOP_ABORT: SweepState.STOPPED,
+                SweepEvent.FAILURE: SweepState.FAILED,
+                SweepEvent.SHUTDOWN: SweepState.STOPPED,
+                SweepEvent.FOUND_AFTER_CRASH: SweepState.FAILED,
+            }
+        ),
+        SweepState.COMPLETED: _ended(SweepState.COMPLETED),
+        SweepState.STOPPED: _ended(SweepState.STOPPED),
+        SweepState.FAILED: _ended(SweepState.FAILED),
+    }
+)
+
+
+def next_sweep_state(state: SweepState, event: SweepEvent, *, abort_failed: bool) -> SweepState:
+    """The state after ``event``; an abort that failed turns ``stopped`` into ``failed``.
+
+    Raises:
+        Conflict: the table has no such transition.
+    """
+    row = SWEEP[state]
+    if event not in row:
+        raise Conflict(f"A sweep that is {state} cannot take {event}.")
+    following = row[event]
+    if abort_failed and following is SweepState.STOPPED and following is not state:
+        return SweepState.FAILED
+    return following
 
 
 class StreamState(enum.StrEnum):

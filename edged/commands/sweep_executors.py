@@ -1,0 +1,85 @@
+"""How the actions of sweeps are run: the tools' arguments in, their results out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action, Purpose, ReadSweep, SendLines, StartSweep, StopSweep
+from edged.commands.path import Done, Executor
+from edged.commands.target import Target
+from edged.errors import Fault
+from edged.instruments.conversation import abort_conversation, raw_conversation
+from edged.instruments.mailbox import Priority
+from edged.work.sweep import SweptThing
+from edged.work.sweep_request import Measure, SweepRequest
+from edged.work.sweeps import SweepBook
+
+__all__ = ["SweepExecutors", "failed_sweep"]
+
+ABORT_S: Final = 4.0
+"""What an abort may take, opening the line anew included; stopping the daemon waits 5 s in all."""
+GRACE_S: Final = 30.0
+"""A set-point is asked behind what waits on the line already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepExecutors:
+    """The executors, bound to their rooms."""
+
+    sweeps: SweepBook
+
+    def table(self) -> dict[type[Action], Executor]:
+        """Their part of ``EXECUTORS``."""
+        return {
+            StartSweep: self._start,
+            ReadSweep: self._read,
+            StopSweep: self._stop,
+            SendLines: _send_lines,
+        }
+
+    async def _start(self, action: StartSweep, target: Target, _began: float) -> Done:
+        instrument, command = target.aimed_command()
+        if command.sweep is None:
+            raise Fault("A command that cannot be swept reached the sweeps.")
+        thing = SweptThing(
+            instrument=instrument, command=command, plan=command.sweep, values=target.values
+        )
+        measures = tuple(map(_measure, target.inner))
+        request = SweepRequest.read(action.arguments)
+        return Done(data=await self.sweeps.start(action, thing, request, measures))
+
+    async def _read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
+        return Done(data=self.sweeps.read(action.sweep_id, action.points))
+
+    async def _stop(self, action: StopSweep, _target: Target, _began: float) -> Done:
+        return Done(data=await self.sweeps.stop(action.sweep_id, hold=action.hold))
+
+
+async def _send_lines(action: SendLines, target: Target, _began: float) -> Done:
+    """An abort goes before everything; anything else asks, in its turn."""
+    instrument = target.aimed_instrument()
+    connection = instrument.connection
+    is_abort = action.purpose is Purpose.ABORT
+    reply = await instrument.converse(
+        lambda: (
+            abort_conversation(target.lines, connection)
+            if is_abort
+            else raw_conversation(lines=target.lines, asks=True, connection=connection)
+        ),
+        priority=Priority.SAFE if is_abort else Priority.COMMAND,
+        timeout_s=ABORT_S if is_abort else connection.timeout_ms / 1000 + GRACE_S,
+        name=action.purpose.value if is_abort else target.lines[-1],
+    )
+    return Done(data={"answer": reply.answer}, scpi=reply.sent)
+
+
+def failed_sweep(told: Mapping[str, Any]) -> dict[str, Any]:
+    """start_sweep's result when nothing was started."""
+    return {"sweep_id": "", "status": "failed", "error": told}
+
+
+def _measure(target: Target) -> Measure:
+    instrument, command = target.aimed_command()
+    return Measure(instrument=instrument, command=command, parameters=target.values)

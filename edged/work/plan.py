@@ -1,0 +1,139 @@
+"""Ramp arithmetic: from the last confirmed value to the next, and when that may go out.
+
+Pure; times come in as arguments. The one rule that all here serves: a step is never larger
+than rate times interval from what the instrument last accepted, and two writes are never closer
+in time than their distance divided by the rate. A stall makes a ramp late and never makes it jump.
+
+Source: SPEC.md section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import Invalid
+
+__all__ = ["RampPlan", "behind_s", "gap_s", "make_plan", "next_step", "steps_left"]
+
+GRID_SLACK: Final = 1e-6
+"""How far beside a grid point (in grid steps) a float may lie and still mean that point."""
+GRID_DIGITS: Final = 9
+"""Digits kept beyond the grid's own: enough to take the noise of binary fractions away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RampPlan:
+    """One ramp, in the swept parameter's own unit.
+
+    Attributes:
+        start: the set-point that the instrument reported; anywhere beside the grid.
+        target: where the caller wants it.
+        rate_per_s: units per second, > 0.
+        max_step: the largest step; rate times interval, in whole resolutions, one at least.
+        resolution: the grid that the instrument can be told; 0 where nothing limits it.
+    """
+
+    start: float
+    target: float
+    rate_per_s: float
+    max_step: float
+    resolution: float
+
+    @property
+    def interval_s(self) -> float:
+        """What one full step takes; the nominal interval or less, or one resolution's time."""
+        return self.max_step / self.rate_per_s
+
+
+def make_plan(
+    *,
+    start: float,
+    target: float,
+    rate_per_s: float,
+    interval_s: float,
+    resolution: float | None,
+) -> RampPlan:
+    """A plan whose steps keep exactly to the rate, so that it arrives on time.
+
+    The step is rate times interval, rounded down to whole resolutions; the interval shrinks along.
+    Below one resolution the step is one, and the interval grows to what that takes.
+
+    Raises:
+        Invalid: a number that is not finite, or a rate or interval that is not positive.
+    """
+    for name, value in (("start", start), ("target", target)):
+        if not math.isfinite(value):
+            raise Invalid(f"{name} {value!r} is no finite number.", data={"parameter": name})
+    for name, value in (("sweep_rate", rate_per_s), ("interval", interval_s)):
+        if not math.isfinite(value) or value <= 0:
+            raise Invalid(f"{name} {value!r} is not above 0.", data={"parameter": name})
+    grid = resolution or 0.0
+    step = rate_per_s * interval_s
+    if grid:
+        step = grid * max(1, math.floor(step / grid + GRID_SLACK))
+    return RampPlan(
+        start=start, target=target, rate_per_s=rate_per_s, max_step=step, resolution=grid
+    )
+
+
+def next_step(plan: RampPlan, confirmed: float) -> float | None:
+    """The value to write after ``confirmed``, however long ago that was written.
+
+    Returns:
+        A value between confirmed and target, at most ``max_step`` from confirmed, on the grid and
+        rounded towards confirmed; ``None`` when the target is reached (as near as the grid allows).
+    """
+    distance = plan.target - confirmed
+    if distance == 0:
+        return None
+    wanted = plan.target
+    if abs(distance) > plan.max_step:
+        wanted = confirmed + math.copysign(plan.max_step, distance)
+    value = _on_grid(wanted, direction=-distance, grid=plan.resolution)
+    is_ahead = value > confirmed if distance > 0 else value < confirmed
+    if is_ahead:
+        return value
+    if abs(distance) > plan.max_step:
+        # One whole step further, and the float still rounds back to where it is: the step is below
+        # what a float can tell apart at this magnitude. Only the target is left to go to.
+        return None if plan.resolution else plan.target
+    return None
+
+
+def gap_s(plan: RampPlan, written: float, following: float) -> float:
+    """Seconds that must lie between writing ``written`` and writing ``following``."""
+    return abs(following - written) / plan.rate_per_s
+
+
+def behind_s(plan: RampPlan, confirmed: float, elapsed_s: float) -> float:
+    """How much later than the rate alone would have it ``confirmed`` stands.
+
+    Args:
+        elapsed_s: since the ramp began, by the monotonic clock.
+
+    Returns:
+        0 while it is within the step that is under way.
+    """
+    travelled_s = abs(confirmed - plan.start) / plan.rate_per_s
+    following = next_step(plan, confirmed)
+    under_way_s = 0.0 if following is None else gap_s(plan, confirmed, following)
+    return max(0.0, elapsed_s - travelled_s - under_way_s)
+
+
+def steps_left(plan: RampPlan, confirmed: float) -> int:
+    """How many writes are still to come, if nothing stalls."""
+    distance = abs(plan.target - confirmed)
+    return math.ceil(distance / plan.max_step - GRID_SLACK) if distance else 0
+
+
+def _on_grid(value: float, *, direction: float, grid: float) -> float:
+    """``value`` on the grid, rounded in the direction of the sign of ``direction``."""
+    if not grid:
+        return value
+    ratio = value / grid
+    slack = max(GRID_SLACK, abs(ratio) * 4e-16)
+    whole = math.floor(ratio + slack) if direction < 0 else math.ceil(ratio - slack)
+    digits = max(0, math.ceil(-math.log10(grid))) + GRID_DIGITS
+    return round(whole * grid, digits)

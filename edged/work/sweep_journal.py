@@ -1,0 +1,121 @@
+"""What a sweep leaves in the journal, so that a daemon that finds it can clean up.
+
+One row a sweep: durable before the first step, changed in place as it goes, gone when it has ended
+and owes no abort. The rule of what is done with a row that is found is ``after_crash.py``'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from edged.errors import Failed
+from edged.instruments.instrument import Instrument
+from edged.store.capability import unit_of
+from edged.store.journal import JournalEntry, JournalKind
+from edged.work.sweep import Sweep
+
+__all__ = ["Journalling", "SweepJournal", "unit_key"]
+
+WRITTEN_EVERY_S: Final = 0.5
+"""The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
+
+
+class Journalling(Protocol):
+    """The seam to ``store.journal.Journal``."""
+
+    async def begin(self, entry: JournalEntry) -> JournalEntry:
+        """Write the row, synced; raises Failed STORE_FAILED."""
+        ...
+
+    async def update(
+        self, entry_id: str, changes: dict[str, Any], *, is_forced: bool = False
+    ) -> None:
+        """Change the row; raises Failed STORE_FAILED."""
+        ...
+
+    async def finish(self, entry_id: str) -> None:
+        """Remove the row; never raises."""
+        ...
+
+    def unfinished(self) -> tuple[JournalEntry, ...]:
+        """What a former life left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepJournal:
+    """The journal as sweeps use it."""
+
+    journal: Journalling
+
+    async def begin(self, sweep: Sweep) -> None:
+        """Before the first step.
+
+        Raises:
+            Failed: STORE_FAILED; the sweep must not begin.
+        """
+        thing = sweep.thing
+        instrument = thing.instrument
+        await self.journal.begin(
+            JournalEntry(
+                id=sweep.sweep_id,
+                kind=JournalKind.SWEEP,
+                instrument_id=instrument.id,
+                unit=unit_key(instrument),
+                payload={
+                    "address": instrument.address,
+                    "profile": instrument.profile.key if instrument.profile else "",
+                    "command": thing.command.name,
+                    "parameter": thing.plan.parameter,
+                    "unit": thing.parameter.unit,
+                    "target": sweep.plan.target,
+                    "rate": sweep.plan.rate_per_s,
+                    "setpoint": thing.setpoint_query,
+                    "abort": list(sweep.abort.lines),
+                    "last_step": sweep.confirmed,
+                    "reach": sweep.plan.rate_per_s * WRITTEN_EVERY_S + sweep.plan.max_step,
+                    "tolerance": _tolerance(sweep),
+                },
+            )
+        )
+
+    async def note(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
+        """See ``sweep_ramp.Steps``."""
+        await self.journal.update(
+            sweep.sweep_id,
+            {"last_step": next_value, "status": sweep.state.value},
+            is_forced=is_heartbeat,
+        )
+
+    async def finish(self, sweep: Sweep) -> None:
+        """It has ended and nothing is owed."""
+        await self.journal.finish(sweep.sweep_id)
+
+    async def owe(self, sweep: Sweep) -> None:
+        """It has ended, and its abort has not arrived: the row stays, and says so if it can."""
+        try:
+            await self.journal.update(
+                sweep.sweep_id, {"status": sweep.state.value, "error": sweep.error}, is_forced=True
+            )
+        except Failed:
+            # What is on the disk already says enough to clean up by.
+            return
+
+
+def unit_key(instrument: Instrument) -> str:
+    """The physical unit, as the audit and lockouts know it."""
+    identity = instrument.identity
+    return unit_of(
+        manufacturer=identity.manufacturer,
+        model=identity.model,
+        serial=identity.serial,
+        firmware=identity.firmware,
+        instrument_id=instrument.id,
+    ).key
+
+
+def _tolerance(sweep: Sweep) -> float:
+    """How far beside a step the instrument's own word for it may lie."""
+    verify = sweep.thing.command.verify
+    return max(sweep.plan.resolution, verify.tolerance if verify is not None else 0.0)

@@ -1,0 +1,236 @@
+"""The body of a running sweep: wait, write, settle, read, again.
+
+Sends nothing by itself: every step and every reading is an action on the command path. It ends by
+coming to an ``Ending`` or by being cancelled; what that means for the sweep is ``sweeps.py``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from edged.actions.action import Purpose, RunCommand
+from edged.actions.outcome import Outcome
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.profiles.model import ParameterType, Scalar
+from edged.work.plan import gap_s, next_step
+from edged.work.ports import NewId, Perform
+from edged.work.states import SweepEvent
+from edged.work.sweep import Ending, Sweep
+from edged.work.sweep_request import Measure, Reading
+from edged.work.sweep_rows import Cell
+
+__all__ = ["Ramp", "Steps"]
+
+STALL_S: Final = 0.1
+MOST_STALLS: Final = 50
+"""Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
+READBACK_EVERY_S: Final = 0.5
+HEARTBEAT_S: Final = 20.0
+"""How often the journal hears of a sweep that has nothing to write: its age is what counts after a
+crash (ABORT_AFTER_CRASH_SEC)."""
+
+
+class Steps(Protocol):
+    """Where a sweep's progress is written down, before it is made."""
+
+    async def __call__(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
+        """Note that ``next_value`` is about to be written, or that the sweep still lives.
+
+        Raises:
+            Failed: STORE_FAILED; the sweep must hold.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ramp:
+    """What the body of every sweep works with."""
+
+    perform: Perform
+    new_id: NewId
+    clock: Clock
+    note: Steps
+
+    async def run(self, sweep: Sweep) -> Ending:
+        """Go on from the last confirmed value until something ends it. Raises no ``EdgedError``."""
+        try:
+            while (value := next_step(sweep.plan, sweep.confirmed)) is not None:
+                due = sweep.written_at + gap_s(sweep.plan, sweep.confirmed, value)
+                await self._wait_until(sweep, due)
+                if not await self._note(sweep, value):
+                    return Ending(event=SweepEvent.STOP_HOLD, reason=sweep.error)
+                await self._write(sweep, value)
+                if sweep.must_park:
+                    return Ending(event=SweepEvent.STOP_HOLD)
+                if (ending := await self._look(sweep)) is not None:
+                    return ending
+            await self._read_back(sweep, is_last=True)
+        except EdgedError as error:
+            return Ending(event=SweepEvent.FAILURE, reason=str(error))
+        return Ending(event=SweepEvent.TARGET_REACHED)
+
+    async def _wait_until(self, sweep: Sweep, due: float) -> None:
+        while (left := due - self.clock.monotonic()) > 0:
+            await self.clock.sleep(min(left, HEARTBEAT_S))
+            if left > HEARTBEAT_S:
+                # One that cannot be written is met again before the next step, and holds it there.
+                with contextlib.suppress(Failed):
+                    await self.note(sweep, sweep.confirmed, is_heartbeat=True)
+
+    async def _note(self, sweep: Sweep, value: float) -> bool:
+        """Journal the step that comes; False when the journal would not have it."""
+        try:
+            await self.note(sweep, value, is_heartbeat=False)
+        except Failed as error:
+            sweep.error = f"It holds because its journal cannot be written: {error}"
+            return False
+        return True
+
+    async def _write(self, sweep: Sweep, value: float) -> None:
+        """Bring one step to the instrument, however often others push it off the line.
+
+        The same value is written again, never a further one: whether the first attempt was taken
+        is not known, and to have it twice is no step at all.
+
+        Raises:
+            EdgedError: the instrument did not take it.
+        """
+        while True:
+            sweep.is_writing = True
+            try:
+                outcome = await self.perform(self.step(sweep, value))
+            finally:
+                sweep.is_writing = False
+            if outcome.error is None:
+                break
+            sweep.stalls += 1
+            if not _is_stall(outcome.error) or sweep.stalls > MOST_STALLS:
+                raise outcome.error
+            await self.clock.sleep(STALL_S)
+        sweep.stalls = 0
+        sweep.confirmed = value
+        # Without a time of its own it had gone out at the latest when the answer to it was there.
+        sweep.written_at = outcome.written_at or self.clock.monotonic()
+        sweep.steps += 1
+
+    async def _look(self, sweep: Sweep) -> Ending | None:
+        """Settle, read what there is to read, keep the row; an ending if ``stop_when`` is met."""
+        if sweep.request.settle_s:
+            await self._wait_until(sweep, self.clock.monotonic() + sweep.request.settle_s)
+        taken_at = self.clock.monotonic() - sweep.began
+        cells = await self._readings(sweep)
+        row: tuple[Cell, ...] = (round(taken_at, 6), sweep.confirmed, *cells)
+        sweep.rows.append(row)
+        if sweep.sink is not None:
+            sweep.sink.append(row)
+        await self._read_back(sweep, is_last=False)
+        wish = sweep.request.stop_when
+        names = [name for name, _ in sweep.rows.columns]
+        if wish is None or not wish.is_met(dict(zip(names, row, strict=True))):
+            return None
+        event = SweepEvent.STOP_HOLD if wish.then == "hold" else SweepEvent.STOP_ABORT
+        return Ending(event=event, reason=f"stop_when: {wish.column} {wish.op} {wish.value:g}.")
+
+    async def _readings(self, sweep: Sweep) -> list[Cell]:
+        """Every measure at once: different instruments read in parallel, one line in turn.
+
+        Raises:
+            EdgedError: one of them failed.
+        """
+        if len(sweep.measures) == 1:
+            outcomes = [await self._measured(sweep, sweep.measures[0])]
+        else:
+            async with asyncio.TaskGroup() as together:
+                asked = [together.create_task(self._measured(sweep, m)) for m in sweep.measures]
+            outcomes = [task.result() for task in asked]
+        cells: list[Cell] = []
+        for outcome, columns in zip(outcomes, sweep.readings, strict=True):
+            if outcome.error is not None:
+                raise outcome.error
+            cells += _cells(outcome.data.get("data"), columns)
+        return cells
+
+    async def _measured(self, sweep: Sweep, measure: Measure) -> Outcome:
+        while True:
+            outcome = await self.perform(
+                self._action(sweep, measure.instrument.id, measure.command.name, measure.parameters)
+            )
+            if outcome.error is None or not _is_stall(outcome.error):
+                return outcome
+            sweep.stalls += 1
+            if sweep.stalls > MOST_STALLS:
+                return outcome
+            await self.clock.sleep(STALL_S)
+
+    async def _read_back(self, sweep: Sweep, *, is_last: bool) -> None:
+        """Ask what the instrument measures of what was set, now and then and at the end.
+
+        Raises:
+            EdgedError: it failed.
+        """
+        command = sweep.thing.plan.readback
+        now = self.clock.monotonic()
+        if command is None or not (is_last or now - sweep.readback_at >= READBACK_EVERY_S):
+            return
+        sweep.readback_at = now
+        known = sweep.thing.instrument.profile
+        wanted = known.commands[command].parameters if known is not None else {}
+        given = {name: value for name, value in sweep.thing.values.items() if name in wanted}
+        outcome = await self.perform(self._action(sweep, sweep.thing.instrument.id, command, given))
+        if outcome.error is not None:
+            if _is_stall(outcome.error):
+                return
+            raise outcome.error
+        data = outcome.data.get("data")
+        value = outcome.data.get("primary") if isinstance(data, Mapping) else data
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            sweep.readback = float(value)
+
+    def step(self, sweep: Sweep, value: float) -> RunCommand:
+        """The action that brings one value to the instrument."""
+        is_whole = sweep.thing.parameter.type is ParameterType.INT
+        given = sweep.thing.at(round(value) if is_whole else value)
+        thing = sweep.thing
+        return self._action(
+            sweep, thing.instrument.id, thing.command.name, given, Purpose.SWEEP_STEP
+        )
+
+    def _action(
+        self,
+        sweep: Sweep,
+        instrument_id: str,
+        command_name: str,
+        parameters: Mapping[str, Scalar],
+        purpose: Purpose = Purpose.MEASURE,
+    ) -> RunCommand:
+        return RunCommand(
+            tool=sweep.action.tool,
+            caller=sweep.caller,
+            action_id=self.new_id(),
+            parent_id=sweep.action.action_id,
+            instrument_id=instrument_id,
+            command_name=command_name,
+            parameters=parameters,
+            purpose=purpose,
+        )
+
+
+def _is_stall(error: EdgedError) -> bool:
+    """Whether nothing is wrong but that others had the line: pre-empted, full, or never sent."""
+    if error.code in {ErrorCode.PREEMPTED, ErrorCode.BUSY}:
+        return True
+    return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent
+
+
+def _cells(data: Any, columns: tuple[Reading, ...]) -> list[Cell]:
+    """One cell a column; what is no scalar (a waveform's metadata) leaves it empty."""
+    cells: list[Cell] = []
+    for column in columns:
+        value = data.get(column.field) if isinstance(data, Mapping) and column.field else data
+        cells.append(value if isinstance(value, int | float | str | bool) else None)
+    return cells

@@ -1,0 +1,337 @@
+"""The sweeps that are running, holding or over: starting, stopping, telling, and what they hold.
+
+Each sweep has one task, owned here, which lets its ramp run until it ends or somebody wishes
+otherwise, and then does what the state table says. A wish never acts by itself: it goes into the
+sweep's queue, so there is one place where a sweep's state changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import StartSweep
+from edged.clock import Clock
+from edged.errors import Conflict, ErrorCode, Failed, NotFound
+from edged.instruments.pool import Event as PoolEvent
+from edged.instruments.pool import Left
+from edged.profiles.raw import identify
+from edged.work.ports import NewId, Perform, Precheck, Recorder
+from edged.work.states import SweepEvent, SweepState
+from edged.work.sweep import Ending, Sweep, SweptThing
+from edged.work.sweep_journal import Journalling, SweepJournal
+from edged.work.sweep_life import SweepLife
+from edged.work.sweep_ramp import Ramp
+from edged.work.sweep_request import Measure, SweepRequest
+from edged.work.sweep_start import SweepStart
+
+__all__ = ["SweepBook", "SweepChanged"]
+
+MOST_ENDED: Final = 100
+"""Sweeps that are over and can still be asked for; the data of all are on the disk."""
+FULL_ROWS_OF: Final = 10
+THINNED_TO: Final = 500
+"""The newest so many keep all their rows in memory, older ones so many each."""
+RESETTING: Final = ("*RST", "*RCL")
+"""IEEE 488.2's own commands that set everything at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepChanged:
+    """A sweep has begun, or is in another state."""
+
+    sweep_id: str
+    told: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Who holds a parameter; from before its set-point is asked until nothing more is sent."""
+
+    sweep_id: str
+    thing: SweptThing
+
+
+class SweepBook:
+    """All sweeps.
+
+    Args:
+        perform: the command path.
+        precheck: the command path's judgement without its effect.
+        new_id: makes action ids.
+        journal: where an unfinished sweep is found after a crash.
+        recorder: where measured rows go.
+        clock: for ramps.
+        abort_within_s: how long an abort that an instrument did not take is tried again.
+    """
+
+    def __init__(
+        self,
+        *,
+        perform: Perform,
+        precheck: Precheck,
+        new_id: NewId,
+        journal: Journalling,
+        recorder: Recorder,
+        clock: Clock,
+        abort_within_s: float,
+    ) -> None:
+        self._clock = clock
+        self._journal = SweepJournal(journal=journal)
+        ramp = Ramp(perform=perform, new_id=new_id, clock=clock, note=self._journal.note)
+        self._start = SweepStart(
+            ramp=ramp,
+            journal=self._journal,
+            recorder=recorder,
+            perform=perform,
+            precheck=precheck,
+            new_id=new_id,
+            clock=clock,
+        )
+        self._life = SweepLife(
+            ramp=ramp,
+            journal=self._journal,
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
+            publish=self._publish,
+            abort_within_s=abort_within_s,
+        )
+        # By id in the order of their start; those that are over go out at the front.
+        self._sweeps: dict[str, Sweep] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._held: dict[tuple[str, str], _Holder] = {}
+        self._listeners: list[Callable[[SweepChanged], None]] = []
+        # Counts stops of everything: a sweep that was being prepared meanwhile does not begin.
+        self._halts = 0
+        self._is_closing = False
+
+    def subscribe(self, callback: Callable[[SweepChanged], None]) -> Callable[[], None]:
+        """Call ``callback`` on the loop at each change of a state; returns how to end that."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback)
+
+    async def start(
+        self,
+        action: StartSweep,
+        thing: SweptThing,
+        request: SweepRequest,
+        measures: tuple[Measure, ...],
+    ) -> dict[str, Any]:
+        """Begin a ramp from where the instrument stands; returns at once: {sweep_id, status}.
+
+        Raises:
+            Conflict: SWEEP_CONFLICT, another sweep holds this parameter.
+            Invalid: a rate over the owner's bound, a stop_when on no column, a first step that
+                would break a limit.
+            Failed: the set-point cannot be known, or the journal cannot be written.
+        """
+        holder = self._held.get(thing.key)
+        if holder is not None:
+            raise self._conflict(holder)
+        sweep_id = f"sweep-{secrets.token_hex(4)}"
+        halts = self._halts
+        self._held[thing.key] = _Holder(sweep_id, thing)
+        try:
+            sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
+            await self._still_wanted(sweep, halts)
+        except BaseException:
+            del self._held[thing.key]
+            raise
+        self._sweeps[sweep_id] = sweep
+        self._tasks[sweep_id] = asyncio.create_task(self._live(sweep), name=sweep_id)
+        self._publish(sweep)
+        self._retire()
+        return {"sweep_id": sweep_id, "status": sweep.state.value}
+
+    def read(self, sweep_id: str, points: int) -> dict[str, Any]:
+        """How a sweep stands, with at most ``points`` rows.
+
+        Raises:
+            NotFound: UNKNOWN_SWEEP.
+        """
+        return self._find(sweep_id).told(self._clock.monotonic(), points)
+
+    async def stop(self, sweep_id: str, *, hold: bool) -> dict[str, Any]:
+        """Park a sweep, or abort it; of one that is over: its own status, and nothing is sent.
+
+        Raises:
+            NotFound: UNKNOWN_SWEEP.
+        """
+        sweep = self._find(sweep_id)
+        event = SweepEvent.STOP_HOLD if hold else SweepEvent.STOP_ABORT
+        is_parked = hold and sweep.state is SweepState.HOLDING
+        if not sweep.ended.is_set() and not is_parked:
+            sweep.wishes.put_nowait(Ending(event=event))
+            await (sweep.parked if hold else sweep.ended).wait()
+        told = sweep.told(self._clock.monotonic())
+        return {name: told[name] for name in ("sweep_id", "status", "current_value", "error")}
+
+    def active(self) -> tuple[dict[str, Any], ...]:
+        """One entry a sweep that is running, holding, owes an abort or needs attention."""
+        now = self._clock.monotonic()
+        return tuple(
+            sweep.told(now)
+            for sweep in self._sweeps.values()
+            if sweep.is_active or sweep.needs_attention
+        )
+
+    def listed(self) -> tuple[dict[str, Any], ...]:
+        """One entry a sweep that is still known, oldest first."""
+        now = self._clock.monotonic()
+        return tuple(sweep.told(now) for sweep in self._sweeps.values())
+
+    # What sweeps hold
+
+    def refuse_writer(self, instrument_id: str, lines: tuple[str, ...], on_behalf_of: str) -> None:
+        """Let no other writer to what is swept on an instrument pass.
+
+        Args:
+            lines: what it would send.
+            on_behalf_of: the sweep it comes from, if it comes from one.
+
+        Raises:
+            Conflict: SWEEP_CONFLICT, naming the sweep.
+        """
+        for holder in self._held.values():
+            is_other = holder.thing.instrument.id == instrument_id
+            if not is_other or holder.sweep_id == on_behalf_of:
+                continue
+            if any(_writes(holder.thing, line) for line in lines):
+                raise self._conflict(holder)
+
+    def holds_on(self, instrument_id: str) -> bool:
+        """Whether anything is swept on an instrument."""
+        return any(holder.thing.instrument.id == instrument_id for holder in self._held.values())
+
+    def note_safe(
+        self, instrument_id: str, values: Mapping[str, object], on_behalf_of: str
+    ) -> None:
+        """A safe command is on its way: it ends the sweeps of what it touches."""
+        for sweep in self._sweeps.values():
+            thing = sweep.thing
+            if (
+                thing.instrument.id == instrument_id
+                and not sweep.ended.is_set()
+                and sweep.sweep_id != on_behalf_of
+                and not thing.is_elsewhere(values)
+            ):
+                reason = "A safe command was given to what it swept."
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, reason=reason))
+
+    def hear(self, event: PoolEvent) -> None:
+        """The pool's news: a sweep on an instrument that has left has failed."""
+        if not isinstance(event, Left):
+            return
+        for sweep in self._sweeps.values():
+            if sweep.thing.instrument is event.instrument and not sweep.ended.is_set():
+                reason = f"{event.instrument.id} is gone."
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+
+    # Ends
+
+    async def stop_all(self, reason: str, instrument_id: str = "") -> list[dict[str, Any]]:
+        """Abort every sweep (of one instrument), at once; returns what became of each."""
+        self._halts += 1
+        return await self._end_all(SweepEvent.STOP_ABORT, reason, instrument_id)
+
+    async def close(self, within_s: float) -> None:
+        """The daemon stops: abort what runs; what an instrument does not take stays journalled."""
+        self._is_closing = True
+        self._halts += 1
+        ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, "The daemon stopped."))
+        await asyncio.wait({ending}, timeout=within_s)
+        tasks = [ending, *self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _end_all(
+        self, event: SweepEvent, reason: str, instrument_id: str = ""
+    ) -> list[dict[str, Any]]:
+        ending = [
+            sweep
+            for sweep in self._sweeps.values()
+            if not sweep.ended.is_set() and instrument_id in ("", sweep.thing.instrument.id)
+        ]
+        for sweep in ending:
+            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
+        for sweep in ending:
+            await sweep.ended.wait()
+        now = self._clock.monotonic()
+        return [sweep.told(now) for sweep in ending]
+
+    # Small things
+
+    async def _still_wanted(self, sweep: Sweep, halts: int) -> None:
+        """Raises if everything was stopped while the sweep was being prepared."""
+        if halts == self._halts and not self._is_closing:
+            return
+        await self._journal.finish(sweep)
+        raise Failed(
+            "Everything was stopped while this sweep was about to begin; nothing was set.",
+            code=ErrorCode.CANCELLED,
+        )
+
+    async def _live(self, sweep: Sweep) -> None:
+        try:
+            await self._life.live(sweep)
+        finally:
+            del self._held[sweep.thing.key]
+            del self._tasks[sweep.sweep_id]
+
+    def _find(self, sweep_id: str) -> Sweep:
+        sweep = self._sweeps.get(sweep_id)
+        if sweep is None:
+            known = ", ".join(list(self._sweeps)[-5:]) or "none"
+            raise NotFound(
+                f"There is no sweep {sweep_id[:64]!r}. The last ones are: {known}.",
+                code=ErrorCode.UNKNOWN_SWEEP,
+                data={"sweep_id": sweep_id[:64]},
+                remedy="get_status lists the sweeps that run; the data of old ones are in "
+                "`edged runs`.",
+            )
+        return sweep
+
+    def _publish(self, sweep: Sweep) -> None:
+        told = sweep.told(self._clock.monotonic())
+        for listener in tuple(self._listeners):
+            listener(SweepChanged(sweep_id=sweep.sweep_id, told=told))
+
+    def _retire(self) -> None:
+        """Forget the oldest that are over, and thin the rows of those that are not so new."""
+        over = [s for s in self._sweeps.values() if s.ended.is_set() and not s.is_active]
+        for sweep in over[: max(0, len(over) - MOST_ENDED)]:
+            if not sweep.needs_attention:
+                del self._sweeps[sweep.sweep_id]
+        for sweep in over[: max(0, len(over) - FULL_ROWS_OF)]:
+            sweep.rows.thin(THINNED_TO)
+
+    def _conflict(self, holder: _Holder) -> Conflict:
+        sweep = self._sweeps.get(holder.sweep_id)
+        state = sweep.state.value if sweep else "about to begin"
+        thing = holder.thing
+        return Conflict(
+            f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is held by "
+            f"{holder.sweep_id}, which is {state}.",
+            code=ErrorCode.SWEEP_CONFLICT,
+            data={"sweep_id": holder.sweep_id, "status": state},
+            remedy=f"Wait for its end, or call stop_sweep with sweep_id {holder.sweep_id!r}.",
+        )
+
+
+def _writes(thing: SweptThing, line: str) -> bool:
+    """Whether a line may change what is swept."""
+    if line.strip().upper().startswith(RESETTING):
+        return True
+    profile = thing.instrument.profile
+    for part in identify(profile, line) if profile is not None else ():
+        for match in part.matches:
+            if part.is_query or match.command.name != thing.command.name:
+                continue
+            if not match.readings or not all(map(thing.is_elsewhere, match.readings)):
+                return True
+    return False
