@@ -173,6 +173,23 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "cli.typed-arguments": Promise("8", "edged call types key=value by the tool's schema."),
         "cli.exit-statuses": Promise("8", "Exit statuses mean something."),
         "rpc.token-of-client": Promise("8", "The CLI presents INBOUND_AUTH_TOKEN."),
+        # 7: sweeps, stop all
+        "sweep.never-a-jump": Promise(
+            "7", "Never more than rate x one interval in one step; never a catch-up jump."
+        ),
+        "sweep.arrives-on-time": Promise("7", "A rate below one display step arrives on time too."),
+        "sweep.table": Promise("7", "Every transition of the sweep's table, none other."),
+        "sweep.hold-parks": Promise("7", "stop_sweep hold=true parks at the current value."),
+        "sweep.abort-first": Promise("7", "The abort SCPI is run first."),
+        "sweep.safe-passes": Promise("7", "Safe commands pass and stop the sweep."),
+        "sweep.one-writer": Promise("7", "Another writer is refused with the sweep's id."),
+        "sweep.journal-broken-holds": Promise(
+            "8", "A running sweep whose journal cannot be written holds and says why."
+        ),
+        "sweep.measure-authorized": Promise(
+            "9", "Each command in measure must be allowed by itself."
+        ),
+        "shutdown.sweeps-aborted": Promise("13", "SIGTERM: sweeps aborted."),
         # 7: streams, waveforms, recorded data
         "stream.client-gone": Promise(
             "7", "A client that disconnects cancels its stream within one interval."

@@ -79,6 +79,7 @@ class Purpose(enum.StrEnum):
     MEASURE = "measure"
     STREAM_POINT = "stream_point"
     ABORT = "abort"
+    PROOF = "proof"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,8 @@ class SendLines(_Asked):
     """Send a profile's own rendered lines: a set-point query, an abort. No tool makes this.
 
     With purpose ABORT the lines pre-empt whatever is on the wire, wait for no disk, and count as
-    taken only when the instrument has answered its error query; else the last line asks.
+    taken only when the instrument has answered its error query; else the last line asks (PROOF:
+    whether an abort was obeyed, right after it).
     """
 
     instrument_id: str

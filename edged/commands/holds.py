@@ -87,21 +87,17 @@ def hold_unswept(action: Action, target: Target) -> None:
     )
 
 
-def hold_swept(sweeps: Callable[[], SweepBook]) -> Hold:
-    """A hold for what sweeps hold: one sweep a parameter of an instrument, and no other writer.
-
-    Args:
-        sweeps: gives the book; it is made after the path that asks here.
-    """
+def hold_swept(sweeps: SweepBook) -> Hold:
+    """A hold for what sweeps hold: one sweep a parameter of an instrument, and no other writer."""
 
     def hold(action: Action, target: Target) -> None:
         """Raises ``Conflict`` SWEEP_CONFLICT with the sweep's id."""
         instrument = target.instrument
         if instrument is None or not isinstance(action, RunCommand | SendScpi):
             return
-        if target.is_write and sweeps().holds_on(instrument.id):
+        if target.is_write and sweeps.holds_on(instrument.id):
             lines = _lines(action, target)
-            sweeps().refuse_writer(instrument.id, lines, action.caller.on_behalf_of)
+            sweeps.refuse_writer(instrument.id, lines, action.caller.on_behalf_of)
 
     return hold
 

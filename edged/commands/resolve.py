@@ -76,16 +76,11 @@ class Resolver:
                 return self._stream(action)
             case StartSweep():
                 return self._sweep(action)
+            case StopAll():
+                return Target(is_safe=True, is_write=True)
             case SendLines():
                 return self._lines(action)
-            case (
-                ReadSweep()
-                | StopSweep()
-                | StopStream()
-                | StopAll()
-                | FetchWaveform()
-                | CallWrapper()
-            ):
+            case ReadSweep() | StopSweep() | StopStream() | FetchWaveform() | CallWrapper():
                 return NOTHING
             case _:
                 assert_never(action)

@@ -41,6 +41,7 @@ PRIORITY: Final[Mapping[Purpose, Priority]] = {
     Purpose.MEASURE: Priority.MEASURE,
     Purpose.STREAM_POINT: Priority.MEASURE,
     Purpose.ABORT: Priority.SAFE,
+    Purpose.PROOF: Priority.SAFE,
 }
 """Why a command runs → its place in the mailbox; an ``is_safe`` command is SAFE whatever it is."""
 

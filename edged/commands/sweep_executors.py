@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.actions.action import Action, Purpose, ReadSweep, SendLines, StartSweep, StopSweep
+from edged.actions.action import (
+    Action,
+    Purpose,
+    ReadSweep,
+    SendLines,
+    StartSweep,
+    StopAll,
+    StopSweep,
+)
 from edged.commands.path import Done, Executor
+from edged.commands.run_command import PRIORITY
 from edged.commands.target import Target
 from edged.errors import Fault
 from edged.instruments.conversation import abort_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
+from edged.work.stop import BenchStop
 from edged.work.sweep import SweptThing
 from edged.work.sweep_request import Measure, SweepRequest
 from edged.work.sweeps import SweepBook
@@ -29,6 +39,7 @@ class SweepExecutors:
     """The executors, bound to their rooms."""
 
     sweeps: SweepBook
+    bench_stop: BenchStop
 
     def table(self) -> dict[type[Action], Executor]:
         """Their part of ``EXECUTORS``."""
@@ -36,6 +47,7 @@ class SweepExecutors:
             StartSweep: self._start,
             ReadSweep: self._read,
             StopSweep: self._stop,
+            StopAll: self._stop_all,
             SendLines: _send_lines,
         }
 
@@ -56,20 +68,25 @@ class SweepExecutors:
     async def _stop(self, action: StopSweep, _target: Target, _began: float) -> Done:
         return Done(data=await self.sweeps.stop(action.sweep_id, hold=action.hold))
 
+    async def _stop_all(self, action: StopAll, _target: Target, _began: float) -> Done:
+        return Done(data=await self.bench_stop.stop_all(action))
+
 
 async def _send_lines(action: SendLines, target: Target, _began: float) -> Done:
     """An abort goes before everything; anything else asks, in its turn."""
     instrument = target.aimed_instrument()
     connection = instrument.connection
     is_abort = action.purpose is Purpose.ABORT
+    priority = PRIORITY[action.purpose]
+    is_urgent = priority is Priority.SAFE
     reply = await instrument.converse(
         lambda: (
             abort_conversation(target.lines, connection)
             if is_abort
             else raw_conversation(lines=target.lines, asks=True, connection=connection)
         ),
-        priority=Priority.SAFE if is_abort else Priority.COMMAND,
-        timeout_s=ABORT_S if is_abort else connection.timeout_ms / 1000 + GRACE_S,
+        priority=priority,
+        timeout_s=ABORT_S if is_urgent else connection.timeout_ms / 1000 + GRACE_S,
         name=action.purpose.value if is_abort else target.lines[-1],
     )
     return Done(data={"answer": reply.answer}, scpi=reply.sent)

@@ -26,10 +26,11 @@ from edged.clock import SystemClock
 from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
-from edged.commands.holds import hold_denied, hold_unswept, locked_out
+from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_out
 from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
 from edged.commands.stream_executors import StreamExecutors
+from edged.commands.sweep_executors import SweepExecutors
 from edged.config import Config, InstrumentEntry, ToolNames
 from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.host import (
@@ -59,17 +60,22 @@ from edged.surfaces.rpc.listener import RpcListener
 from edged.surfaces.rpc.run_methods import run_methods
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.static import static_tools
+from edged.tools.static import bench_tools, static_tools
 from edged.work.runs import RunBook
 from edged.work.sequences import SequenceBook
 from edged.work.states import StreamEvent
+from edged.work.stop import BenchStop
 from edged.work.streams import StreamBook
+from edged.work.sweeps import SweepBook
 from edged.work.waveforms import WaveformBook
 
 __all__ = ["Engine", "run"]
 
 ENGINE_FILE: Final = "engine.json"
 STOP_WITHIN_S: Final = 5.0
+ABORT_WITHIN_S: Final = 2.5
+WORK_ENDS_WITHIN_S: Final = 3.5
+"""Of the 5 s in all; the rest is for lines, sessions and the store."""
 FIRST_LOOK_S: Final = 1.0
 """How long clients wait at the door for instruments that answer slowly at the first look."""
 
@@ -164,9 +170,31 @@ class Engine:
             recorder=self._runs,
             clock=clock,
         )
+        self._sweeps = SweepBook(
+            perform=self._perform,
+            precheck=self._precheck,
+            new_id=new_id,
+            journal=self._stores.journal,
+            recorder=self._runs,
+            clock=clock,
+            abort_within_s=config.abort_after_crash_sec,
+        )
+        self._pool.subscribe(self._sweeps.hear)
+        self._bench_stop = BenchStop(
+            pool=self._pool,
+            sweeps=self._sweeps,
+            end_work=(
+                self._sequences.stop_all,
+                lambda: self._streams.stop_all(StreamEvent.STOP),
+            ),
+            perform=self._perform,
+            new_id=new_id,
+            clock=clock,
+        )
         self._path = self._make_path(permissions)
         self._registry = ToolRegistry(
             static=static_tools(),
+            bench=bench_tools(),
             pool=self._pool,
             catalog=self._catalog,
             is_strict=config.tool_names is ToolNames.STRICT,
@@ -194,6 +222,7 @@ class Engine:
             pool=self._pool,
             sequences=self._sequences,
             streams=self._streams,
+            sweeps=self._sweeps,
             mcp=self._mcp_status,
             clock=clock,
             more={
@@ -247,9 +276,12 @@ class Engine:
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
-        await asyncio.gather(
-            self._sequences.stop_all(), self._streams.stop_all(StreamEvent.SHUTDOWN)
+        ends = (
+            self._sweeps.close(ABORT_WITHIN_S),
+            self._sequences.stop_all(),
+            self._streams.stop_all(StreamEvent.SHUTDOWN),
         )
+        await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
 
     async def _perform(self, action: Action) -> Outcome:
         """The command path, for parts that are made before it."""
@@ -346,18 +378,30 @@ class Engine:
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
             clock=self._clock,
-            more=StreamExecutors(streams=self._streams, waveforms=self._waveforms).table(),
+            on_safe=self._sweeps.note_safe,
+            more={
+                **StreamExecutors(streams=self._streams, waveforms=self._waveforms).table(),
+                **SweepExecutors(sweeps=self._sweeps, bench_stop=self._bench_stop).table(),
+            },
         )
         return CommandPath(
             permissions=permissions,
             resolver=Resolver(
                 pool=self._pool, catalog=self._catalog, raw_scpi=self._config.raw_scpi
             ),
-            holds=(hold_denied, hold_unswept, locked_out(self._stores.lockout_of)),
+            holds=(
+                hold_denied,
+                hold_unswept,
+                locked_out(self._stores.lockout_of),
+                hold_swept(self._sweeps),
+            ),
             record=self._stores.record,
             executors=executors.table(),
             failure_shape=failure_shape,
             clock=self._clock,
+            present_tool=lambda instrument_id, plain: self._registry.present_name(
+                instrument_id, plain
+            ),
         )
 
     def _report_complaints(self) -> None:

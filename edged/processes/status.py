@@ -12,6 +12,7 @@ from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
 from edged.work.sequences import SequenceBook
 from edged.work.streams import StreamBook
+from edged.work.sweeps import SweepBook
 
 __all__ = ["StatusReport"]
 
@@ -24,7 +25,7 @@ class StatusReport:
     Args:
         edge_id, edge_name: who this edge is.
         pool: the instruments.
-        sequences, streams: those that run.
+        sequences, streams, sweeps: those that run; of sweeps also those that need attention.
         mcp: tells of the MCP listener.
         clock: for the uptime.
         more: further entries, each asked when the status is.
@@ -38,6 +39,7 @@ class StatusReport:
         pool: InstrumentPool,
         sequences: SequenceBook,
         streams: StreamBook,
+        sweeps: SweepBook,
         mcp: Part,
         clock: Clock,
         more: Mapping[str, Part],
@@ -47,6 +49,7 @@ class StatusReport:
         self._pool = pool
         self._sequences = sequences
         self._streams = streams
+        self._sweeps = sweeps
         self._mcp = mcp
         self._clock = clock
         self._more = dict(more)
@@ -62,7 +65,7 @@ class StatusReport:
             "uptime_s": round(self._clock.monotonic() - self._began, 3),
             "platform": self._platform,
             "mcp": self._mcp(),
-            "sweeps": [],
+            "sweeps": list(self._sweeps.active()),
             "streams": self._streams.running(),
             "sequences": list(self._sequences.running()),
             **{name: part() for name, part in self._more.items()},

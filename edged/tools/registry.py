@@ -39,6 +39,7 @@ class ToolRegistry:
         static: the tools that are always there, in listing order.
         pool: where instruments come and go.
         catalog: the compiled checks of their commands.
+        bench: the tools that are there while any instrument is registered.
         is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
     """
 
@@ -48,9 +49,11 @@ class ToolRegistry:
         static: Iterable[Tool],
         pool: InstrumentPool,
         catalog: Catalog,
+        bench: Iterable[Tool] = (),
         is_strict: bool = False,
     ) -> None:
         self._static = tuple(static)
+        self._bench = tuple(bench)
         self._pool = pool
         self._catalog = catalog
         self._is_strict = is_strict
@@ -98,6 +101,13 @@ class ToolRegistry:
             )
         raise self._renamed(name, *former)
 
+    def present_name(self, instrument_id: str, plain_name: str) -> str:
+        """The name that an instrument's tool has now; empty when it has none."""
+        for tool in self._tools:
+            if tool.instrument_id == instrument_id and tool.plain_name == plain_name:
+                return tool.name
+        return ""
+
     def refresh(self) -> None:
         """Compute the set anew; publishes if it changed."""
         if self._rebuild():
@@ -136,6 +146,8 @@ class ToolRegistry:
             self._note(instrument)
         suffixes = assign(tuple(self._known.values()))
         tools = list(self._static)
+        if self._pool.all():
+            tools.extend(self._bench)
         for instrument in sorted(present, key=_listing_order):
             tools.extend(self._tools_of(instrument, suffixes[instrument.id]))
         if self._is_strict:

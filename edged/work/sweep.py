@@ -157,9 +157,12 @@ class Sweep:
     @property
     def is_active(self) -> bool:
         """True while it may still write, an abort that is owed included."""
-        return self.state in {SweepState.RUNNING, SweepState.HOLDING} or (
-            self.abort.state == "pending"
-        )
+        return self.state in {SweepState.RUNNING, SweepState.HOLDING} or (self.owes_abort)
+
+    @property
+    def owes_abort(self) -> bool:
+        """True while an abort is to be sent that the instrument has not taken yet."""
+        return self.abort.state == "pending"
 
     @property
     def current_value(self) -> float:

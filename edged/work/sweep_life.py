@@ -24,6 +24,8 @@ from edged.work.sweep_ramp import HEARTBEAT_S, Ramp
 
 __all__ = ["SweepLife"]
 
+LOOK_S: Final = 1.0
+"""What a last look at the instrument may delay the word that a sweep holds."""
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 2.0
 
@@ -91,8 +93,10 @@ class SweepLife:
 
     async def _park(self, sweep: Sweep) -> Ending:
         """Stay where it is until somebody wishes otherwise; the journal hears that it lives."""
-        sweep.parked.set()
         wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+        look = asyncio.create_task(self.ramp.look_back(sweep), name=f"{sweep.sweep_id}-look")
+        await asyncio.wait({wish, look}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        sweep.parked.set()
         beat = asyncio.create_task(self._beat(sweep), name=f"{sweep.sweep_id}-beat")
         try:
             while True:
@@ -101,9 +105,10 @@ class SweepLife:
                     return wish.result()
                 wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
         finally:
-            beat.cancel()
-            wish.cancel()
-            await asyncio.gather(beat, wish, return_exceptions=True)
+            parts = (beat, wish, look)
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
 
     async def _beat(self, sweep: Sweep) -> None:
         while True:

@@ -74,6 +74,11 @@ class Ramp:
             return Ending(event=SweepEvent.FAILURE, reason=str(error))
         return Ending(event=SweepEvent.TARGET_REACHED)
 
+    async def look_back(self, sweep: Sweep) -> None:
+        """Read what the instrument gives where it is parked; what fails there changes nothing."""
+        with contextlib.suppress(EdgedError):
+            await self._read_back(sweep, is_last=True)
+
     async def _wait_until(self, sweep: Sweep, due: float) -> None:
         while (left := due - self.clock.monotonic()) > 0:
             await self.clock.sleep(min(left, HEARTBEAT_S))

@@ -32,6 +32,8 @@ __all__ = ["SweepBook", "SweepChanged"]
 
 MOST_ENDED: Final = 100
 """Sweeps that are over and can still be asked for; the data of all are on the disk."""
+SETTLE_S: Final = 0.5
+"""What journal and recording of a sweep that has ended may take of the daemon's stop."""
 FULL_ROWS_OF: Final = 10
 THINNED_TO: Final = 500
 """The newest so many keep all their rows in memory, older ones so many each."""
@@ -231,6 +233,14 @@ class SweepBook:
                 reason = f"{event.instrument.id} is gone."
                 sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
 
+    async def note_made_safe(self, instrument_id: str) -> None:
+        """An instrument has obeyed its own abort: what its sweeps owed it is done with."""
+        for sweep in list(self._sweeps.values()):
+            if sweep.thing.instrument.id == instrument_id and sweep.needs_attention:
+                sweep.needs_attention = False
+                await self._journal.finish(sweep)
+                self._publish(sweep)
+
     # Ends
 
     async def stop_all(self, reason: str, instrument_id: str = "") -> list[dict[str, Any]]:
@@ -244,6 +254,11 @@ class SweepBook:
         self._halts += 1
         ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, "The daemon stopped."))
         await asyncio.wait({ending}, timeout=within_s)
+        settling = [
+            task for sweep_id, task in self._tasks.items() if not self._sweeps[sweep_id].owes_abort
+        ]
+        if settling:
+            await asyncio.wait(settling, timeout=SETTLE_S)
         tasks = [ending, *self._tasks.values()]
         for task in tasks:
             task.cancel()

@@ -6,13 +6,18 @@ from edged.errors import Conflict
 from edged.work.states import (
     SEQUENCE,
     STREAM,
+    SWEEP,
     SequenceEvent,
     SequenceState,
     StreamEvent,
     StreamState,
+    SweepEvent,
+    SweepState,
     next_sequence_state,
     next_stream_state,
+    next_sweep_state,
 )
+from tests.promises import promise
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(SequenceState, SequenceEvent)))
@@ -51,3 +56,38 @@ def test_a_stream_that_is_over_stays_what_it_is(state: StreamState) -> None:
 
 def test_a_running_stream_can_take_every_event() -> None:
     assert set(STREAM[StreamState.RUNNING]) == set(StreamEvent)
+
+
+# What SPEC section 7 and ARCHITECTURE say, once more, so that a slip in the table shows.
+SWEEP_CELLS = {
+    "running": "completed holding stopped failed stopped failed",
+    "holding": "- holding stopped failed stopped failed",
+    "completed": "- completed completed - completed completed",
+    "stopped": "- stopped stopped - stopped stopped",
+    "failed": "- failed failed - failed failed",
+}
+
+
+@promise("sweep.table")
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(SweepState, SweepEvent)))
+def test_every_cell_of_the_sweep_table_moves_or_raises(
+    state: SweepState, event: SweepEvent
+) -> None:
+    expected = SWEEP_CELLS[state.value].split()[list(SweepEvent).index(event)]
+    if expected == "-":
+        with pytest.raises(Conflict):
+            next_sweep_state(state, event, abort_failed=False)
+    else:
+        assert next_sweep_state(state, event, abort_failed=False).value == expected
+
+
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(SweepState, SweepEvent)))
+def test_an_abort_that_failed_turns_a_stop_into_a_failure_and_nothing_else(
+    state: SweepState, event: SweepEvent
+) -> None:
+    if event not in SWEEP[state]:
+        return
+    plain = next_sweep_state(state, event, abort_failed=False)
+    failed = next_sweep_state(state, event, abort_failed=True)
+    becomes_stopped = plain is SweepState.STOPPED and state is not SweepState.STOPPED
+    assert failed is (SweepState.FAILED if becomes_stopped else plain)

@@ -1,0 +1,370 @@
+"""The command path and the sweeps over a supply that remembers what it was told; driven time."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+from edged.actions.action import Action, ReadSweep, RunCommand, SendScpi, StartSweep, StopSweep
+from edged.actions.caller import Caller, Route
+from edged.actions.outcome import Outcome
+from edged.auth.permissions import Permissions
+from edged.commands.catalog import Catalog
+from edged.commands.executors import Executors, failure_shape
+from edged.commands.holds import hold_denied, hold_swept, hold_unswept
+from edged.commands.path import CommandPath
+from edged.commands.record import LogRecord
+from edged.commands.resolve import Resolver
+from edged.commands.sweep_executors import SweepExecutors
+from edged.config_keys import RawScpi
+from edged.errors import ErrorCode, Failed
+from edged.instruments.mailbox import Priority
+from edged.profiles.bench import UnitRules
+from edged.store.journal import JournalEntry
+from edged.work.run_head import RunHead
+from edged.work.sequences import SequenceBook
+from edged.work.stop import BenchStop
+from edged.work.sweeps import SweepBook
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+
+DIRECT = Caller(route=Route.DIRECT)
+
+PROFILE = """
+format: 1
+profile_key: toy_ramp
+version: 1
+manufacturer: Toy
+model: R1
+instrument_class: power_supply
+source: made for tests
+match: {idn: 'toy,r1\\b', examples: ["TOY,R1,0001,1.0"]}
+connection: {errors: {query: "SYST:ERR?", kind: queue}}
+abort: [":OUTP CH1,OFF", ":OUTP CH2,OFF"]
+commands:
+  set_voltage:
+    scpi: ":SOUR{channel}:VOLT {voltage:.3f}"
+    parameters:
+      channel: {type: int, min: 1, max: 2, default: 1}
+      voltage: {type: float, min: 0, max: 30, unit: V, by: {channel: {2: {max: 5}}}}
+    sweep: {parameter: voltage, setpoint: ":SOUR{channel}:VOLT?", abort: [":OUTP CH{channel},OFF"]}
+  set_both:
+    scpi: [":SOUR{channel}:CURR {current:.3f}", ":SOUR{channel}:VOLT {voltage:.3f}"]
+    parameters:
+      channel: {type: int, min: 1, max: 2, default: 1}
+      current: {type: float, min: 0, max: 3}
+      voltage: {type: float, min: 0, max: 30}
+  set_hv:
+    scpi: ":HV {level:.1f}"
+    requires_sweep: true
+    parameters: {level: {type: float, min: 0, max: 1000, unit: V}}
+    sweep: {parameter: level, setpoint: ":HV?"}
+  measure_voltage:
+    scpi: ":MEAS:VOLT? CH{channel}"
+    is_query: true
+    parameters: {channel: {type: int, min: 1, max: 2, default: 1}}
+    returns: {type: float, unit: V}
+  measure_all:
+    scpi: ":MEAS:ALL? CH{channel}"
+    is_query: true
+    parameters: {channel: {type: int, min: 1, max: 2, default: 1}}
+    returns:
+      fields:
+        - {name: v, type: float, unit: V, index: 0}
+        - {name: i, type: float, unit: A, index: 1}
+  arm_and_read: {scpi: ":ARM?", is_query: true, is_dangerous: true, returns: {type: float}}
+  output_on:
+    scpi: ":OUTP CH{channel},ON"
+    is_dangerous: true
+    parameters: {channel: {type: int, min: 1, max: 2}}
+  output_off:
+    scpi: ":OUTP CH{channel},OFF"
+    is_safe: true
+    parameters: {channel: {type: int, min: 1, max: 2}}
+  all_off: {scpi: [":OUTP CH1,OFF", ":OUTP CH2,OFF"], is_safe: true}
+  get_output:
+    scpi: ":OUTP? CH{channel}"
+    is_query: true
+    parameters: {channel: {type: int, min: 1, max: 2}}
+  reset: {scpi: "*RST"}
+"""
+
+
+class Supply(FakeInstrument):
+    """Holds set-points and outputs; what it was sent stands in ``log`` with its time."""
+
+    def __init__(self, clock: DrivenClock, name: str = "psu1", **more: Any) -> None:
+        super().__init__(
+            id=f"S::{name}", profile=toy_profile(PROFILE), alias=name, rules=UnitRules(), **more
+        )
+        self.clock = clock
+        self.log: list[tuple[float, str]] = []
+        self.held = {":SOUR1:VOLT": 0.0, ":SOUR2:VOLT": 0.0, ":HV": 0.0}
+        self.outputs = {"CH1": "ON", "CH2": "ON"}
+        # Seconds that one conversation takes; and what happens to the next ones instead.
+        self.latency_s = 0.0
+        self.troubles: list[Exception] = []
+        self.abort_troubles: list[Exception] = []
+        self.address = self.id
+
+    async def converse(
+        self,
+        make: Callable[[], Any],
+        *,
+        priority: Priority = Priority.COMMAND,
+        timeout_s: float,
+        name: str,
+    ) -> Any:
+        if self.latency_s:
+            await self.clock.sleep(self.latency_s)
+        troubles = self.abort_troubles if priority is Priority.SAFE else self.troubles
+        if troubles:
+            raise troubles.pop(0)
+        return await super().converse(make, priority=priority, timeout_s=timeout_s, name=name)
+
+    def _answer(self, step: Any) -> Any:
+        text = getattr(step, "text", "")
+        self.log.append((self.clock.monotonic(), text))
+        header, _, told = text.partition(" ")
+        if header in self.held:
+            self.held[header] = float(told)
+        elif header == ":OUTP":
+            channel, state = told.split(",")
+            self.outputs[channel] = state
+        elif header == ":OUTP?":
+            self.answers[text] = self.outputs[told]
+        elif header.rstrip("?") in self.held:
+            self.answers[text] = self.answers.get(f"lie {text}", f"{self.held[header[:-1]]:.3f}")
+        elif header == ":MEAS:VOLT?":
+            self.answers[text] = str(self.held[f":SOUR{told[2:]}:VOLT"] / 2)
+        return super()._answer(step)
+
+    def writes(self, header: str = ":SOUR1:VOLT") -> list[tuple[float, float]]:
+        """(time, value) of each write to a set-point."""
+        return [
+            (at, float(match.group(1)))
+            for at, text in self.log
+            if (match := re.fullmatch(re.escape(header) + r" (\S+)", text))
+        ]
+
+    @property
+    def aborts(self) -> list[str]:
+        return [text for _, text in self.log if text.startswith(":OUTP ") and "OFF" in text]
+
+
+class Notebook:
+    """A journal in memory that can be made to refuse."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, dict[str, Any]] = {}
+        self.entries: dict[str, JournalEntry] = {}
+        self.left: tuple[JournalEntry, ...] = ()
+        self.is_broken = False
+        self.updates = 0
+
+    async def begin(self, entry: JournalEntry) -> JournalEntry:
+        self._write()
+        self.open[entry.id] = dict(entry.payload)
+        self.entries[entry.id] = entry
+        return entry
+
+    async def update(
+        self, entry_id: str, changes: dict[str, Any], *, is_forced: bool = False
+    ) -> None:
+        self._write()
+        self.updates += 1
+        self.open[entry_id].update(changes, is_forced=is_forced)
+
+    async def finish(self, entry_id: str) -> None:
+        self.open.pop(entry_id, None)
+        self.left = tuple(entry for entry in self.left if entry.id != entry_id)
+
+    def unfinished(self) -> tuple[JournalEntry, ...]:
+        return self.left
+
+    def _write(self) -> None:
+        if self.is_broken:
+            raise Failed("The disk is full.", code=ErrorCode.STORE_FAILED)
+
+
+class Sheet:
+    """A recording in memory."""
+
+    def __init__(self, head: RunHead) -> None:
+        self.head = head
+        self.rows: list[tuple[Any, ...]] = []
+        self.ended = ""
+
+    def append(self, row: Any) -> None:
+        self.rows.append(tuple(row))
+
+    def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+        raise AssertionError((name, type_code, samples))
+
+    def told(self) -> dict[str, Any]:
+        return {"run_id": self.head.run_id, "path": "", "rows": len(self.rows), "error": ""}
+
+    async def close(self, status: str, summary: Any = None) -> None:
+        self.ended = status
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.sheets: list[Sheet] = []
+
+    async def open(self, head: RunHead) -> Sheet:
+        self.sheets.append(Sheet(head))
+        return self.sheets[-1]
+
+
+class SweepHouse:
+    """Everything between a tool call and the supply."""
+
+    def __init__(
+        self, clock: DrivenClock, *, permissions: Permissions | None = None, supplies: int = 1
+    ) -> None:
+        self.clock = clock
+        self.supplies = [Supply(clock, f"psu{n + 1}") for n in range(supplies)]
+        self.supply = self.supplies[0]
+        self.journal, self.recorder = Notebook(), Recorder()
+        self.ids = itertools.count()
+        self.pool: Any = FakePool(*self.supplies)
+        catalog = Catalog()
+        self.sweeps = SweepBook(
+            perform=self.perform,
+            precheck=lambda action: self.path.precheck(action),
+            new_id=self.new_id,
+            journal=self.journal,
+            recorder=self.recorder,
+            clock=clock,
+            abort_within_s=120,
+        )
+        sequences = SequenceBook(
+            perform=self.perform,
+            precheck=lambda action: self.path.precheck(action),
+            new_id=self.new_id,
+            clock=clock,
+        )
+        self.bench_stop = BenchStop(
+            pool=self.pool,
+            sweeps=self.sweeps,
+            end_work=(sequences.stop_all,),
+            perform=self.perform,
+            new_id=self.new_id,
+            clock=clock,
+        )
+        rooms = Executors(
+            pool=self.pool,
+            discovery=None,  # type: ignore[arg-type]
+            catalog=catalog,
+            sequences=sequences,
+            captures=None,  # type: ignore[arg-type]
+            profiles=dict,
+            status=dict,
+            experience=lambda _instrument: {},
+            lockout=lambda _instrument: None,
+            clock=clock,
+            on_safe=self.sweeps.note_safe,
+            more=SweepExecutors(sweeps=self.sweeps, bench_stop=self.bench_stop).table(),
+        )
+        self.path = CommandPath(
+            permissions=permissions or Permissions(),
+            resolver=Resolver(pool=self.pool, catalog=catalog, raw_scpi=RawScpi.ALL),
+            holds=(hold_denied, hold_unswept, hold_swept(self.sweeps)),
+            record=LogRecord(),
+            executors=rooms.table(),
+            failure_shape=failure_shape,
+            clock=clock,
+        )
+
+    def new_id(self) -> str:
+        return f"n{next(self.ids)}"
+
+    async def perform(self, action: Action) -> Outcome:
+        return await self.path.perform(action)
+
+    async def ask_start(
+        self,
+        target: float = 1.0,
+        rate: float = 1.0,
+        *,
+        command: str = "set_voltage",
+        caller: Caller = DIRECT,
+        parameters: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> Outcome:
+        """start_sweep, whatever comes of it."""
+        return await self.perform(
+            StartSweep(
+                tool="start_sweep",
+                scope=command,
+                caller=caller,
+                action_id=self.new_id(),
+                arguments={"target_value": target, "sweep_rate": rate, **more},
+                instrument_id="psu1",
+                command_name=command,
+                parameters=parameters or {},
+            )
+        )
+
+    async def start(self, target: float = 1.0, rate: float = 1.0, **more: Any) -> str:
+        """start_sweep that must succeed; its sweep_id."""
+        outcome = await self.ask_start(target, rate, **more)
+        assert outcome.error is None, outcome.error
+        assert outcome.data["status"] == "running"
+        sweep_id: str = outcome.data["sweep_id"]
+        return sweep_id
+
+    async def status(self, sweep_id: str, points: int = 0) -> dict[str, Any]:
+        outcome = await self.perform(
+            ReadSweep(
+                tool="get_sweep_status",
+                caller=DIRECT,
+                action_id=self.new_id(),
+                sweep_id=sweep_id,
+                points=points,
+            )
+        )
+        assert outcome.error is None, outcome.error
+        told: dict[str, Any] = outcome.data
+        return told
+
+    async def stop(self, sweep_id: str, *, hold: bool = False) -> dict[str, Any]:
+        outcome = await self.perform(
+            StopSweep(
+                tool="stop_sweep",
+                caller=DIRECT,
+                action_id=self.new_id(),
+                sweep_id=sweep_id,
+                hold=hold,
+            )
+        )
+        assert outcome.error is None, outcome.error
+        told: dict[str, Any] = outcome.data
+        return told
+
+    async def command(self, name: str, instrument: str = "psu1", **given: Any) -> Outcome:
+        return await self.perform(
+            RunCommand(
+                tool="execute_command",
+                scope=name,
+                caller=DIRECT,
+                action_id=self.new_id(),
+                instrument_id=instrument,
+                command_name=name,
+                parameters=given,
+            )
+        )
+
+    async def scpi(self, line: str) -> Outcome:
+        return await self.perform(
+            SendScpi(
+                tool="send_scpi",
+                caller=DIRECT,
+                action_id=self.new_id(),
+                instrument_id="psu1",
+                scpi=line,
+            )
+        )

@@ -1,0 +1,525 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from edged.actions.caller import Caller, Claims, Route
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.instruments.pool import Left
+from edged.profiles.bench import UnitRules
+from tests.bench.driven_clock import DrivenClock, settle
+from tests.bench.sweep_bench import SweepHouse
+from tests.promises import promise
+
+TIMEOUT = Failed("It did not answer.", code=ErrorCode.TIMEOUT, sent=(":SOUR1:VOLT 0.5",))
+PREEMPTED = Failed("It was pre-empted.", code=ErrorCode.PREEMPTED, sent=(":SOUR1:VOLT 0.5",))
+NEVER_SENT = Failed("The line was taken.", code=ErrorCode.TIMEOUT)
+GONE = Failed("It is gone.", code=ErrorCode.DISCONNECTED)
+
+
+@pytest.fixture
+async def house(driven_clock: DrivenClock) -> AsyncIterator[SweepHouse]:
+    house = SweepHouse(driven_clock, supplies=2)
+    yield house
+    await house.sweeps.close(0.5)
+
+
+def code_of(outcome: Any) -> ErrorCode:
+    assert isinstance(outcome.error, EdgedError), outcome
+    return outcome.error.code
+
+
+def assert_within_the_rate(house: SweepHouse, rate: float, start: float = 0.0) -> None:
+    """No two writes further apart than the rate allows, in value or in time."""
+    at, value = house.clock.monotonic() - 1e9, start
+    for then, written in house.supply.writes():
+        assert abs(written - value) <= max(rate * 0.1, 0.001) + 1e-9
+        assert abs(written - value) <= rate * (then - at) + 1e-6
+        at, value = then, written
+
+
+async def test_a_sweep_returns_at_once_and_arrives_on_time(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(1.0, 1.0)
+    assert house.supply.writes() == []
+    await driven_clock.advance(0.95)
+    assert (await house.status(sweep_id))["status"] == "running"
+    await driven_clock.advance(0.1)
+    told = await house.status(sweep_id)
+    assert (told["status"], told["current_value"], told["steps"]) == ("completed", 1.0, 10)
+    assert told["behind_s"] == 0
+    assert_within_the_rate(house, 1.0)
+    assert house.supply.aborts == []
+    assert house.journal.open == {}
+
+
+async def test_it_starts_from_what_the_instrument_reports_and_goes_down_too(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    house.supply.held[":SOUR1:VOLT"] = 5.0
+    sweep_id = await house.start(4.5, 1.0)
+    await driven_clock.advance(1)
+    assert [value for _, value in house.supply.writes()] == [4.9, 4.8, 4.7, 4.6, 4.5]
+    assert (await house.status(sweep_id))["start_value"] == 5.0
+
+
+@pytest.mark.parametrize("answer", ["", "OVLD", "9.9E37"])
+async def test_a_set_point_that_cannot_be_known_starts_nothing(
+    house: SweepHouse, answer: str
+) -> None:
+    house.supply.answers["lie :SOUR1:VOLT?"] = answer
+    outcome = await house.ask_start()
+    assert code_of(outcome) is ErrorCode.BAD_ANSWER
+    assert house.supply.writes() == []
+    assert house.journal.open == {}
+
+
+@promise("sweep.never-a-jump")
+async def test_after_a_stall_it_goes_on_from_where_it_was_and_says_how_late_it_is(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(1.0, 1.0)
+    await driven_clock.advance(0.25)
+    house.supply.latency_s = 7.0
+    await driven_clock.advance(5.0)
+    assert (await house.status(sweep_id))["behind_s"] == pytest.approx(4.95, abs=0.05)
+    house.supply.latency_s = 0.0
+    await driven_clock.advance(30.0)
+    told = await house.status(sweep_id)
+    assert told["status"] == "completed"
+    assert told["behind_s"] == pytest.approx(7.0, abs=0.05)
+    assert_within_the_rate(house, 1.0)
+
+
+@pytest.mark.parametrize("trouble", [PREEMPTED, NEVER_SENT])
+async def test_a_step_that_was_pushed_off_the_line_is_written_again_and_never_skipped(
+    house: SweepHouse, driven_clock: DrivenClock, trouble: Failed
+) -> None:
+    sweep_id = await house.start(0.5, 1.0)
+    await driven_clock.advance(0.15)
+    house.supply.troubles = [trouble, trouble, trouble]
+    await driven_clock.advance(3)
+    assert (await house.status(sweep_id))["status"] == "completed"
+    assert [value for _, value in house.supply.writes()] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert_within_the_rate(house, 1.0)
+
+
+@pytest.mark.parametrize("trouble", [TIMEOUT, GONE])
+async def test_an_instrument_that_fails_fails_the_sweep_and_gets_its_abort(
+    house: SweepHouse, driven_clock: DrivenClock, trouble: Failed
+) -> None:
+    sweep_id = await house.start(parameters={"channel": 2})
+    await driven_clock.advance(0.15)
+    house.supply.troubles = [trouble]
+    await driven_clock.advance(0.2)
+    told = await house.status(sweep_id)
+    assert told["status"] == "failed"
+    assert trouble.message in told["error"]
+    assert house.supply.aborts == [":OUTP CH2,OFF"]
+    assert told["abort"]["state"] == "done"
+    assert house.journal.open == {}
+
+
+async def test_an_abort_that_a_lost_line_does_not_take_is_tried_as_soon_as_it_does(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    await driven_clock.advance(0.15)
+    house.supply.troubles, house.supply.abort_troubles = [GONE], [GONE, GONE, GONE]
+    await driven_clock.advance(0.2)
+    assert (await house.status(sweep_id))["abort"]["state"] == "pending"
+    assert sweep_id in house.journal.open
+    refused = await house.command("set_voltage", voltage=5)
+    assert code_of(refused) is ErrorCode.SWEEP_CONFLICT
+    await driven_clock.advance(5)
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+    assert house.journal.open == {}
+    assert (await house.command("set_voltage", voltage=5)).error is None
+
+
+async def test_an_abort_that_nobody_takes_is_given_up_in_the_end_and_wants_attention(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    await driven_clock.advance(0.15)
+    house.supply.troubles, house.supply.abort_troubles = [GONE], [GONE] * 200
+    await driven_clock.advance(130)
+    told = await house.status(sweep_id)
+    assert told["needs_attention"]
+    assert told["abort"]["state"] == "given_up"
+    assert sweep_id in house.journal.open
+    assert [entry["sweep_id"] for entry in house.sweeps.active()] == [sweep_id]
+
+
+@promise("sweep.hold-parks")
+async def test_hold_parks_at_the_present_value_and_keeps_the_parameter(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    await driven_clock.advance(0.35)
+    told = await house.stop(sweep_id, hold=True)
+    assert (told["status"], told["current_value"]) == ("holding", 0.3)
+    await driven_clock.advance(100)
+    assert [value for _, value in house.supply.writes()] == [0.1, 0.2, 0.3]
+    assert house.supply.aborts == []
+    assert code_of(await house.ask_start()) is ErrorCode.SWEEP_CONFLICT
+    assert (await house.stop(sweep_id, hold=True))["status"] == "holding"
+    assert (await house.stop(sweep_id))["status"] == "stopped"
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+async def test_hold_during_a_step_parks_at_that_step(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    house.supply.latency_s = 1.0
+    await driven_clock.advance(0.5)
+    stopping = asyncio.create_task(house.stop(sweep_id, hold=True))
+    await driven_clock.advance(3)
+    assert (await stopping)["current_value"] == 0.1
+    assert [value for _, value in house.supply.writes()] == [0.1]
+
+
+@promise("sweep.abort-first")
+async def test_stop_runs_the_sweeps_own_abort_and_writes_nothing_after_it(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(parameters={"channel": 2})
+    await driven_clock.advance(0.25)
+    assert (await house.stop(sweep_id))["status"] == "stopped"
+    await driven_clock.advance(5)
+    assert [t for _, t in house.supply.log if t.startswith(":")][-1] == ":OUTP CH2,OFF"
+    assert (await house.stop(sweep_id))["status"] == "stopped"
+    assert house.supply.aborts == [":OUTP CH2,OFF"]
+
+
+async def test_a_sweep_without_an_abort_of_its_own_takes_the_profiles(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(100, 100, command="set_hv")
+    await driven_clock.advance(0.25)
+    await house.stop(sweep_id)
+    assert house.supply.aborts == [":OUTP CH1,OFF", ":OUTP CH2,OFF"]
+
+
+async def test_an_abort_that_fails_is_loud(house: SweepHouse, driven_clock: DrivenClock) -> None:
+    sweep_id = await house.start()
+    house.supply.abort_troubles = [TIMEOUT]
+    told = await house.stop(sweep_id)
+    assert told["status"] == "failed"
+    assert "abort failed" in told["error"]
+    await driven_clock.advance(1)
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+async def test_an_instrument_that_leaves_fails_what_is_swept_or_held_on_it(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    await driven_clock.advance(0.15)
+    await house.stop(sweep_id, hold=True)
+    house.sweeps.hear(Left(instrument=house.supply))  # type: ignore[arg-type]
+    await settle()
+    told = await house.status(sweep_id)
+    assert (told["status"], "is gone" in told["error"]) == ("failed", True)
+
+
+@promise("sweep.safe-passes")
+@pytest.mark.parametrize(("name", "given"), [("output_off", {"channel": 1}), ("all_off", {})])
+async def test_a_safe_command_on_what_is_swept_passes_and_stops_the_sweep(
+    house: SweepHouse, driven_clock: DrivenClock, name: str, given: dict[str, Any]
+) -> None:
+    sweep_id = await house.start()
+    await driven_clock.advance(0.15)
+    assert (await house.command(name, **given)).error is None
+    await driven_clock.advance(3)
+    assert (await house.status(sweep_id))["status"] == "stopped"
+    assert [value for _, value in house.supply.writes()] == [0.1]
+
+
+async def test_a_safe_command_on_another_channel_leaves_the_sweep_alone(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    assert (await house.command("output_off", channel=2)).error is None
+    await driven_clock.advance(2)
+    assert (await house.status(sweep_id))["status"] == "completed"
+
+
+@promise("sweep.one-writer")
+async def test_another_writer_is_refused_with_the_sweeps_id_whatever_road_it_takes(
+    house: SweepHouse,
+) -> None:
+    sweep_id = await house.start()
+    for outcome in (
+        await house.ask_start(),
+        await house.command("set_voltage", voltage=3),
+        await house.command("set_both", voltage=3, current=1),
+        await house.scpi("SOURce1:VOLTage 3"),
+        await house.scpi(":SOUR1:VOLT 3;:SOUR2:VOLT 3"),
+        await house.scpi("*RST"),
+        await house.command("reset"),
+    ):
+        assert code_of(outcome) is ErrorCode.SWEEP_CONFLICT
+        assert outcome.error is not None
+        assert outcome.error.data["sweep_id"] == sweep_id
+    assert house.supply.writes() == []
+
+
+async def test_reads_and_other_channels_pass_during_a_sweep(house: SweepHouse) -> None:
+    await house.start()
+    for outcome in (
+        await house.command("measure_voltage"),
+        await house.command("set_voltage", channel=2, voltage=3),
+        await house.scpi(":SOUR1:VOLT?"),
+        await house.scpi(":SOUR2:VOLT 3"),
+        await house.command("set_voltage", instrument="psu2", voltage=3),
+        await house.ask_start(parameters={"channel": 2}),
+    ):
+        assert outcome.error is None, outcome.error
+
+
+@promise("requires-sweep.every-road")
+async def test_start_sweep_reaches_what_may_only_be_ramped_and_nothing_else_does(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    assert code_of(await house.command("set_hv", level=10)) is ErrorCode.REQUIRES_SWEEP
+    assert code_of(await house.scpi(":HV 10")) is ErrorCode.REQUIRES_SWEEP
+    sweep_id = await house.start(10, 10, command="set_hv")
+    await driven_clock.advance(1.5)
+    assert (await house.status(sweep_id))["status"] == "completed"
+    assert house.supply.held[":HV"] == 10
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"target": 31.0}, "31"),
+        ({"target": 6.0, "parameters": {"channel": 2}}, "channel is 2"),
+        ({"parameters": {"channel": 3}}, "channel"),
+        ({"parameters": {"voltage": 1}}, "target_value"),
+        ({"rate": 0.0}, "sweep_rate"),
+        ({"rate": float("nan")}, "sweep_rate"),
+        ({"command": "output_on", "parameters": {"channel": 1}}, "swept"),
+        ({"measure": [{"instrument_id": "psu1", "command_name": "output_on"}]}, "no query"),
+        ({"measure": [{"instrument_id": "psu1", "command_name": "set_hv"}]}, "ramped"),
+        (
+            {
+                "measure": [
+                    {
+                        "instrument_id": "psu1",
+                        "command_name": "measure_voltage",
+                        "parameters": {"channel": 9},
+                    }
+                ]
+            },
+            "channel",
+        ),
+        ({"stop_when": {"column": "power", "op": ">", "value": 1, "then": "hold"}}, "power"),
+    ],
+)
+async def test_what_cannot_be_swept_is_refused_before_anything_is_sent(
+    house: SweepHouse, given: dict[str, Any], word: str
+) -> None:
+    outcome = await house.ask_start(**given)
+    assert code_of(outcome) is ErrorCode.BAD_ARGUMENTS
+    assert word in str(outcome.error)
+    assert [text for _, text in house.supply.log if "?" not in text] == []
+    assert not house.sweeps.holds_on(house.supply.id)
+
+
+async def test_the_owners_rate_holds(house: SweepHouse) -> None:
+    house.supply.rules = UnitRules(key="x", max_rate={"set_voltage": 0.5})
+    outcome = await house.ask_start(rate=0.6)
+    assert code_of(outcome) is ErrorCode.BAD_ARGUMENTS
+    assert outcome.error is not None
+    assert outcome.error.data["bound"] == 0.5
+    assert (await house.ask_start(rate=0.5)).error is None
+
+
+async def test_a_start_outside_of_the_limits_is_refused_before_the_first_step(
+    house: SweepHouse,
+) -> None:
+    house.supply.held[":SOUR2:VOLT"] = 8.0
+    outcome = await house.ask_start(target=1.0, parameters={"channel": 2})
+    assert code_of(outcome) is ErrorCode.BAD_ARGUMENTS
+    assert house.supply.writes(":SOUR2:VOLT") == []
+
+
+async def test_each_step_adds_a_row_after_it_has_settled(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    house.supply.answers[":MEAS:ALL? CH1"] = "1.5,0.25"
+    sweep_id = await house.start(
+        0.3,
+        1.0,
+        settle_ms=50,
+        measure=[
+            {"instrument_id": "psu1", "command_name": "measure_voltage"},
+            {"instrument_id": "psu2", "command_name": "measure_voltage"},
+            {"instrument_id": "psu1", "command_name": "measure_all"},
+        ],
+    )
+    await driven_clock.advance(1)
+    told = await house.status(sweep_id, points=10)
+    assert [c["name"] for c in told["columns"]] == [
+        "t",
+        "set",
+        "psu1.measure_voltage",
+        "psu2.measure_voltage",
+        "measure_all.v",
+        "measure_all.i",
+    ]
+    assert [c["unit"] for c in told["columns"]] == ["s", "V", "V", "V", "V", "A"]
+    assert [list(row.values()) for row in told["points"]] == [
+        [0.15, 0.1, 0.05, 0.0, 1.5, 0.25],
+        [0.25, 0.2, 0.1, 0.0, 1.5, 0.25],
+        [0.35, 0.3, 0.15, 0.0, 1.5, 0.25],
+    ]
+    sheet = house.recorder.sheets[0]
+    assert (len(sheet.rows), sheet.ended) == (3, "completed")
+    assert [row["set"] for row in (await house.status(sweep_id, points=2))["points"]] == [0.1, 0.3]
+
+
+@pytest.mark.parametrize(("then", "status"), [("hold", "holding"), ("abort", "stopped")])
+async def test_stop_when_ends_it_without_a_model_in_the_loop(
+    house: SweepHouse, driven_clock: DrivenClock, then: str, status: str
+) -> None:
+    sweep_id = await house.start(
+        1.0,
+        1.0,
+        measure=[{"instrument_id": "psu1", "command_name": "measure_voltage"}],
+        stop_when={"column": "measure_voltage", "op": ">=", "value": 0.15, "then": then},
+    )
+    await driven_clock.advance(3)
+    told = await house.status(sweep_id)
+    assert (told["status"], told["set_value"]) == (status, 0.3)
+    assert "stop_when" in told["error"]
+    assert house.supply.aborts == ([":OUTP CH1,OFF"] if then == "abort" else [])
+
+
+async def test_a_journal_that_cannot_be_written_starts_nothing(house: SweepHouse) -> None:
+    house.journal.is_broken = True
+    assert code_of(await house.ask_start()) is ErrorCode.STORE_FAILED
+    assert house.supply.writes() == []
+    assert not house.sweeps.holds_on(house.supply.id)
+
+
+@promise("sweep.journal-broken-holds")
+async def test_a_running_sweep_whose_journal_breaks_holds_and_says_why(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    await driven_clock.advance(0.25)
+    house.journal.is_broken = True
+    await driven_clock.advance(3)
+    told = await house.status(sweep_id)
+    assert (told["status"], told["set_value"]) == ("holding", 0.2)
+    assert "The disk is full" in told["error"]
+    assert (await house.stop(sweep_id))["status"] == "stopped"
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+async def test_the_journal_hears_of_a_sweep_that_holds_for_hours(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start()
+    await driven_clock.advance(0.15)
+    await house.stop(sweep_id, hold=True)
+    before = house.journal.updates
+    await driven_clock.advance(3600)
+    assert house.journal.updates - before >= 3600 / 30
+    assert house.journal.open[sweep_id]["last_step"] == 0.1
+
+
+@promise("shutdown.sweeps-aborted")
+async def test_closing_aborts_every_sweep_and_leaves_what_was_not_taken_in_the_journal(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    first = await house.start()
+    second = await house.start(parameters={"channel": 2})
+    await driven_clock.advance(0.15)
+    house.supply.abort_troubles = [TIMEOUT]
+    await house.sweeps.close(0.5)
+    told = {s["sweep_id"]: s["status"] for s in house.sweeps.listed()}
+    assert sorted(told.values()) == ["failed", "stopped"]
+    assert [i for i, status in told.items() if status == "failed"] == list(house.journal.open)
+    assert set(told) == {first, second}
+    assert code_of(await house.ask_start()) is ErrorCode.CANCELLED
+
+
+async def test_ended_sweeps_are_kept_in_bounds(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    house.supply.held[":SOUR1:VOLT"] = 1.0
+    for _ in range(110):
+        await house.start(1.0, 1.0)
+        await settle()
+    assert len(house.sweeps.listed()) <= 102
+
+
+async def test_an_unknown_sweep_is_told_with_the_ones_there_are(house: SweepHouse) -> None:
+    sweep_id = await house.start()
+    with pytest.raises(AssertionError, match=sweep_id):
+        await house.status("sweep-x")
+
+
+# Who may measure what
+
+
+def relay(*tools: str, danger: bool = True) -> Caller:
+    claims = Claims(
+        iss="i",
+        aud="edge:e",
+        sub="user:u",
+        exp=1,
+        iat=0,
+        edge_id="e",
+        tools_allow=frozenset(tools),
+        danger_allow=danger,
+    )
+    return Caller(route=Route.RELAY, claims=claims)
+
+
+MEASURE = [{"instrument_id": "psu1", "command_name": "measure_voltage"}]
+ARM = [{"instrument_id": "psu1", "command_name": "arm_and_read"}]
+
+
+@promise("sweep.measure-authorized")
+@pytest.mark.parametrize(
+    "tools",
+    [
+        ("start_sweep:set_voltage", "execute_command:measure_voltage"),
+        ("start_sweep", "execute_command"),
+        ("start_sweep", "toy_ramp__measure_voltage"),
+    ],
+)
+async def test_a_measure_that_is_allowed_by_itself_passes(
+    house: SweepHouse, driven_clock: DrivenClock, tools: tuple[str, ...]
+) -> None:
+    sweep_id = await house.start(0.2, 1.0, caller=relay(*tools, danger=False), measure=MEASURE)
+    await driven_clock.advance(1)
+    assert (await house.status(sweep_id))["rows"] == 2
+
+
+@pytest.mark.parametrize("tools", [("start_sweep",), ("start_sweep", "execute_command:set_hv")])
+async def test_being_allowed_to_sweep_is_not_being_allowed_to_measure(
+    house: SweepHouse, tools: tuple[str, ...]
+) -> None:
+    outcome = await house.ask_start(caller=relay(*tools), measure=MEASURE)
+    assert code_of(outcome) is ErrorCode.NOT_ALLOWED
+    assert house.supply.log == []
+
+
+async def test_danger_is_judged_over_everything_inside(house: SweepHouse) -> None:
+    caller = relay("start_sweep", "execute_command", danger=False)
+    assert code_of(await house.ask_start(caller=caller, measure=ARM)) is ErrorCode.DANGEROUS
+    assert house.supply.log == []
+    assert (await house.ask_start(caller=caller, measure=MEASURE)).error is None
+
+
+async def test_the_scope_of_start_sweep_is_the_command(house: SweepHouse) -> None:
+    caller = relay("start_sweep:set_hv")
+    assert code_of(await house.ask_start(caller=caller)) is ErrorCode.NOT_ALLOWED
