@@ -210,6 +210,15 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "relay.round": Promise("9", "Bodies, SSE and sessions pass through any relay front."),
+        "relay.front-checks": Promise("9", "The relay front checks the bearer token too."),
+        "relay.edge-holds": Promise("9", "The edge holds even if the relay is hostile."),
+        "relay.offline": Promise("9", "An edge that is offline is a 503 within two seconds."),
+        "relay.cancel": Promise("9", "Cancellation passes through the relay."),
+        "relay.front-host": Promise("3", "The relay front guards its own name."),
+        "relay.reconnect": Promise("9", "The relay comes back after its server was away."),
+        "relay.flow-control": Promise("9", "A slow client of the relay fills no memory."),
+        "relay.isolation": Promise("9", "One edge cannot hear another's requests."),
         "network.no-configuration": Promise(
             "3", "A client on the private network that uses address or name needs no configuration."
         ),

@@ -37,6 +37,8 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "supervisor": Verb(
             "edged.cli.supervisor", "keep an engine running, and its port open to the network"
         ),
+        "expose": Verb("edged.cli.expose", "say who can reach this bench"),
+        "relay": Verb("edged.cli.relay", "run a public front of the relay route"),
         "sim": Verb("edged.cli.sim", "run a simulated bench on loopback sockets"),
         "status": Verb("edged.cli.status", "say how the running engine is"),
         "instruments": Verb("edged.cli.instruments", "list the instruments it knows"),

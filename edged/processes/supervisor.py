@@ -22,7 +22,7 @@ from edged.errors import EdgedError, Invalid
 from edged.host import ExitStatus, write_atomically
 from edged.processes.engine_child import EngineChild
 from edged.processes.notify import Notifier
-from edged.processes.peer_header import keep_peer_secret
+from edged.processes.peer_header import PEER_HEADER, keep_peer_secret, peer_value
 from edged.processes.port_proxy import PortProxy, ProxySettings
 from edged.processes.state_lock import StateLock
 from edged.processes.stop import stop_requested
@@ -122,6 +122,8 @@ class Supervisor:
         ]
         if self._config.mcp_enabled and self._config.mcp_port:
             self._open(self._config.mcp_port)
+        if self._config.relay_nats_url is not None:
+            tasks.append(asyncio.create_task(self._carry_relayed(), name="relay carrier"))
         keeping = asyncio.create_task(self._keep_running(), name="keep the engine running")
         stopping = asyncio.create_task(asked.wait(), name="stop request")
         try:
@@ -225,6 +227,19 @@ class Supervisor:
         """Leave in STATE_DIR where the proxy listens, for `edged expose` and doctor."""
         facts = {"pid": os.getpid(), "port": self._proxy.port, "addresses": addresses}
         write_atomically(self._config.state_dir / SUPERVISOR_FILE, json.dumps(facts) + "\n")
+
+    async def _carry_relayed(self) -> None:
+        """The edge's end of the relay, as long as this task lives."""
+        # Here, because without a relay the supervisor needs neither HTTP client nor NATS.
+        from edged.processes.relay_end import RelayEnd
+
+        end = RelayEnd(
+            self._config,
+            health=lambda: self._health,
+            peer_header=lambda peer: (PEER_HEADER, peer_value(self._secret, peer)),
+            clock=self._clock,
+        )
+        await end.run()
 
     async def _say_alive(self) -> None:
         every_s = self._notifier.alive_every_s

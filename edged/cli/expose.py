@@ -1,0 +1,101 @@
+"""``edged expose``: who can reach this bench, by which address, and what would close it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edged.cli.options import add_config_options, load
+from edged.cli.tables import print_table
+from edged.config import Config
+from edged.processes.port_proxy import is_private, machine_addresses, wanted_addresses
+
+__all__ = ["run"]
+
+COLUMNS = {
+    "address": "address",
+    "port": "port",
+    "open": "open",
+    "reached_by": "reached by",
+}
+WILDCARD = "0.0.0.0"  # noqa: S104 - what EXPOSE: any listens on
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged expose", description=__doc__)
+    add_config_options(parser, ["--state-dir"])
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(arguments)
+    config = load(options).config
+    told = _report(config)
+    if options.json:
+        print(json.dumps(told))
+        return 0
+    print_table(told["listeners"], COLUMNS)
+    print()
+    for sentence in told["sentences"]:
+        print(sentence)
+    return 0
+
+
+def _report(config: Config) -> dict[str, Any]:
+    supervisor = _read(config.state_dir / "supervisor.json")
+    engine = _read(config.state_dir / "engine.json")
+    bound = set(supervisor.get("addresses", ()))
+    wanted = wanted_addresses(machine_addresses(), config.expose, is_port_shared=True)
+    port = supervisor.get("port") or engine.get("mcp_port") or config.mcp_port
+    listeners = [
+        {
+            "address": "127.0.0.1",
+            "port": port,
+            "open": bool(engine.get("mcp_port")),
+            "reached_by": "programs of this machine",
+        }
+    ]
+    listeners += [
+        {
+            "address": address,
+            "port": port,
+            "open": address in bound,
+            "reached_by": _reached_by(address),
+        }
+        for address in sorted(wanted | bound)
+    ]
+    return {"listeners": listeners, "sentences": _sentences(config, supervisor)}
+
+
+def _reached_by(address: str) -> str:
+    if address == WILDCARD:
+        return "every network this machine is on, within ALLOWED_NETWORKS"
+    return "its private network" if is_private(address) else "its network"
+
+
+def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
+    networks = ", ".join(str(network) for network in config.allowed_networks) or "none"
+    tools = "every tool" if config.direct_tools_allow is None else "the tools of DIRECT_TOOLS_ALLOW"
+    danger = "dangerous ones too" if config.direct_danger_allow else "no dangerous ones"
+    said = [f"Source addresses that are let in (ALLOWED_NETWORKS): {networks}."]
+    if not supervisor:
+        said.append("No supervisor is running: only programs of this machine reach the bench.")
+    said.append(f"Whoever gets in may call {tools}, {danger}, without a password.")
+    if config.relay_nats_url and config.relay_issuer:
+        said.append(
+            f"By the relay {config.relay_url or config.relay_nats_url}: whoever holds a token of "
+            f"{config.relay_issuer}, within what it allows."
+        )
+    else:
+        said.append("The relay route is off.")
+    said.append("EXPOSE: [] closes all but this machine; DIRECT_DANGER_ALLOW: false is a middle.")
+    return said
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}

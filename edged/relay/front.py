@@ -1,0 +1,346 @@
+"""The relay's public front: HTTP in, exchanges over NATS out. It keeps nothing between requests.
+
+Any number of copies work behind any load balancer: sessions live at the edge, and each exchange's
+answers come back to the very front that asked. The bearer token is verified here, and again by the
+edge, which does not trust this front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from edged.auth.claims import BadTokenError
+from edged.auth.verifier import Verifier
+from edged.clock import Clock
+from edged.protocol.http_rules import Rejected, rejection
+from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
+from edged.protocol.origins import Guard
+from edged.relay.envelope import (
+    CHUNK_BYTES,
+    MAX_BODY_BYTES,
+    REQUEST_HEADERS,
+    WINDOW_BYTES,
+    Alive,
+    BadEnvelopeError,
+    Body,
+    Cancel,
+    Credit,
+    Data,
+    End,
+    Envelope,
+    Head,
+    Open,
+    decode,
+    down_subject,
+    encode,
+    is_edge_id,
+    up_subject,
+)
+from edged.relay.link import Message, NatsLink
+
+__all__ = ["RelayFront"]
+
+OFFLINE_S: Final = 1.5
+"""How long an edge may take to say that it has a request."""
+SILENT_S: Final = 15.0
+ALIVE_EVERY_S: Final = 4.0
+LOOK_FOR_CLIENT_S: Final = 0.25
+SLOW_SENDER_S: Final = 30.0
+MAX_EXCHANGES: Final = 10_000
+
+
+class _RefusedError(Exception):
+    def __init__(self, refused: Rejected) -> None:
+        super().__init__(refused.status)
+        self.refused = refused
+
+
+class _BrokenError(Exception):
+    """The answer cannot be completed."""
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request under way.
+
+    Attributes:
+        inbox: what the edge sent; bounded by the credit it has.
+        peer: the client's address.
+        is_answering: the head of the answer is out.
+    """
+
+    id: str
+    edge_id: str
+    inbox: asyncio.Queue[Envelope | None]
+    is_answering: bool = False
+
+
+class RelayFront:
+    """Serves ``/mcp/<edge_id>``.
+
+    Args:
+        link: the NATS connection.
+        verifier: verifies bearer tokens.
+        guard: which Host and Origin may speak to this front.
+        clock: for silence.
+    """
+
+    def __init__(self, link: NatsLink, *, verifier: Verifier, guard: Guard, clock: Clock) -> None:
+        self._link = link
+        self._verifier = verifier
+        self._guard = guard
+        self._clock = clock
+        self._id = secrets.token_hex(8)
+        self._log = structlog.get_logger("edged.relay")
+        self._exchanges: dict[str, _Exchange] = {}
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def application(self) -> web.Application:
+        """The aiohttp application."""
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.router.add_route("GET", "/healthz", self._healthz)
+        application.router.add_route("*", "/{path:.*}", self.handle)
+        return application
+
+    async def start(self) -> None:
+        """Begin to hear answers; the link may be opened before or after."""
+        await self._link.subscribe(up_subject("*", self._id, "*"), self._hear)
+        self._sweeping = asyncio.create_task(self._sweep(), name="relay front sweep")
+
+    async def stop(self) -> None:
+        """Break off what is under way."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+        for exchange in self._exchanges.values():
+            exchange.inbox.put_nowait(End(exchange=exchange.id, number=-1, is_whole=False))
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Serve one request; called by aiohttp."""
+        try:
+            edge_id = self._edge_id(request)
+            body = await _read_body(request)
+            token = await self._token(request, edge_id, body)
+            return await self._carry(request, edge_id, body, token)
+        except _RefusedError as error:
+            refused = error.refused
+            return web.Response(
+                status=refused.status, body=refused.body, headers=dict(refused.headers)
+            )
+
+    def _edge_id(self, request: web.Request) -> str:
+        hosts, origins = request.headers.getall("Host", []), request.headers.getall("Origin", [])
+        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
+            raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
+        if len(origins) > 1 or (origins and not self._guard.allows_origin(origins[0])):
+            raise _RefusedError(rejection(403, "This Origin may not call this relay."))
+        path = request.raw_path.partition("?")[0]
+        edge_id = path.removeprefix("/mcp/")
+        if edge_id == path or not is_edge_id(edge_id):
+            raise _RefusedError(rejection(404, "MCP is at /mcp/<edge_id> here."))
+        return edge_id
+
+    async def _token(self, request: web.Request, edge_id: str, body: bytes) -> str:
+        """The bearer token, verified for that edge."""
+        values = request.headers.getall("Authorization", [])
+        scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+        # What is no bearer token is judged as an empty one.
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        try:
+            await self._verifier.verify(token, edge_id=edge_id)
+        except BadTokenError as bad:
+            self._log.info("relay_token_refused", edge_id=edge_id, reason=str(bad))
+            raise _RefusedError(
+                rejection(
+                    401,
+                    "This call could not be authenticated. Sign in again, or ask whoever issued "
+                    "the access for a new one.",
+                    rpc_code=RpcCode.NOT_AUTHENTICATED,
+                    request_id=_id_of(body),
+                    headers=(("WWW-Authenticate", "Bearer"),),
+                )
+            ) from bad
+        return token
+
+    async def _carry(
+        self, request: web.Request, edge_id: str, body: bytes, token: str
+    ) -> web.StreamResponse:
+        if len(self._exchanges) >= MAX_EXCHANGES:
+            raise _RefusedError(rejection(503, "This relay has too many requests under way."))
+        exchange = _Exchange(secrets.token_hex(12), edge_id, asyncio.Queue())
+        self._exchanges[exchange.id] = exchange
+        is_whole = False
+        try:
+            await self._send_request(exchange, request, body, token)
+            response = await self._answer(exchange, request, _id_of(body))
+            is_whole = True
+        except (_BrokenError, ConnectionError) as broken:
+            if not exchange.is_answering:
+                raise _RefusedError(_offline(edge_id, _id_of(body))) from broken
+            # Half an answer must not look like a whole one.
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+        else:
+            return response
+        finally:
+            del self._exchanges[exchange.id]
+            if not is_whole:
+                await self._tell(exchange, Cancel(exchange=exchange.id, front=self._id))
+
+    async def _send_request(
+        self, exchange: _Exchange, request: web.Request, body: bytes, token: str
+    ) -> None:
+        if not self._link.is_connected:
+            raise _BrokenError
+        opened = Open(
+            exchange=exchange.id,
+            front=self._id,
+            verb=request.method,
+            query=request.raw_path.partition("?")[2],
+            headers=_carried(request.headers),
+            token=token,
+            peer=request.remote or "",
+            length=len(body),
+            data=body[:CHUNK_BYTES],
+        )
+        reply = up_subject(exchange.edge_id, self._id, exchange.id)
+        await self._link.publish(down_subject(exchange.edge_id), encode(opened), reply=reply)
+        for start in range(CHUNK_BYTES, len(body), CHUNK_BYTES):
+            part = body[start : start + CHUNK_BYTES]
+            more = Body(exchange=exchange.id, front=self._id, offset=start, data=part)
+            await self._link.publish(down_subject(exchange.edge_id), encode(more))
+
+    async def _answer(
+        self, exchange: _Exchange, request: web.Request, request_id: RequestId | None
+    ) -> web.StreamResponse:
+        envelope = await self._next(exchange, request, OFFLINE_S)
+        while isinstance(envelope, Alive):
+            envelope = await self._next(exchange, request, SILENT_S)
+        if not isinstance(envelope, Head):
+            raise _RefusedError(_offline(exchange.edge_id, request_id))
+        response = web.StreamResponse(status=envelope.status, headers=dict(envelope.headers))
+        exchange.is_answering = True
+        await response.prepare(request)
+        number = owed = 0
+        while True:
+            envelope = await self._next(exchange, request, SILENT_S)
+            match envelope:
+                case Data(number=at, data=data) if at == number:
+                    number += 1
+                    await response.write(data)
+                    owed += len(data)
+                    if owed >= WINDOW_BYTES // 2:
+                        credit = Credit(exchange=exchange.id, front=self._id, size=owed)
+                        await self._tell(exchange, credit)
+                        owed = 0
+                case Alive():
+                    continue
+                case End(number=at, is_whole=True) if at == number:
+                    await response.write_eof()
+                    return response
+                case _:
+                    raise _BrokenError  # a piece was lost, or it broke off
+
+    async def _next(
+        self, exchange: _Exchange, request: web.Request, within_s: float
+    ) -> Envelope | None:
+        """What the edge says next; looks whether the client is still there meanwhile."""
+        deadline_s = self._clock.monotonic() + within_s
+        while True:
+            if not exchange.inbox.empty():
+                return exchange.inbox.get_nowait()
+            if request.transport is None or request.transport.is_closing():
+                raise ConnectionResetError
+            left_s = deadline_s - self._clock.monotonic()
+            if left_s <= 0:
+                raise _BrokenError
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, LOOK_FOR_CLIENT_S)):
+                    return await exchange.inbox.get()
+
+    async def _hear(self, message: Message) -> None:
+        _, edge_id, _, _, exchange_id = message.subject.split(".")
+        exchange = self._exchanges.get(exchange_id)
+        # Which edge may publish under which id is the NATS server's to enforce.
+        if exchange is None or exchange.edge_id != edge_id:
+            return
+        if message.is_nobody:
+            exchange.inbox.put_nowait(None)
+            return
+        try:
+            exchange.inbox.put_nowait(decode(message.data))
+        except BadEnvelopeError as bad:
+            self._log.warning("relay_message_refused", edge_id=edge_id, reason=str(bad))
+            exchange.inbox.put_nowait(None)
+
+    async def _tell(self, exchange: _Exchange, envelope: Envelope) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self._link.publish(down_subject(exchange.edge_id), encode(envelope))
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._clock.sleep(ALIVE_EVERY_S)
+            for exchange in tuple(self._exchanges.values()):
+                await self._tell(exchange, Alive(exchange=exchange.id, front=self._id))
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        is_well = self._link.is_connected
+        return web.Response(status=200 if is_well else 503, text="ok" if is_well else "no NATS")
+
+
+async def _read_body(request: web.Request) -> bytes:
+    if "Content-Encoding" in request.headers:
+        raise _RefusedError(rejection(415, "A Content-Encoding is not understood here."))
+    body = bytearray()
+    try:
+        async with asyncio.timeout(SLOW_SENDER_S):
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise _RefusedError(rejection(413, "The body is too large."))
+    except TimeoutError as slow:
+        raise _RefusedError(rejection(408, "The body did not arrive in time.")) from slow
+    except web.RequestPayloadError as bad:
+        raise _RefusedError(rejection(400, "The body could not be read.")) from bad
+    return bytes(body)
+
+
+def _carried(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The headers that are passed on; what came twice is refused, as it could mean two things."""
+    carried = [
+        (name.lower(), value.strip())
+        for name, value in headers.items()
+        if name.lower() in REQUEST_HEADERS
+    ]
+    if len({name for name, _ in carried} - {"accept"}) != sum(n != "accept" for n, _ in carried):
+        raise _RefusedError(rejection(400, "A header came twice."))
+    accepts = ", ".join(value for name, value in carried if name == "accept")
+    others = [(name, value) for name, value in carried if name != "accept"]
+    return tuple(others + ([("accept", accepts)] if accepts else []))
+
+
+def _offline(edge_id: str, request_id: RequestId | None) -> Rejected:
+    return rejection(
+        503,
+        f"The edge {edge_id} is not connected to the relay now.",
+        request_id=request_id,
+        headers=(("Retry-After", "2"),),
+    )
+
+
+def _id_of(body: bytes) -> RequestId | None:
+    """The request's id, if the body is one."""
+    try:
+        message = parse(body)
+    except BadMessage as bad:
+        return bad.request_id
+    return message.id if isinstance(message, Request) else None

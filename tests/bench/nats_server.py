@@ -1,0 +1,144 @@
+"""A real nats-server, for tests; plain, or with TLS and one user for each edge."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
+
+from tests.bench.token_issuer import rsa_key
+
+# The configuration of docs/relay.md; test_relay_docs holds the two equal.
+USERS = """
+authorization {
+  users = [
+    { user: front, password: $FRONT_PASSWORD
+      permissions: { publish: "edged.*.down", subscribe: "edged.*.up.>" } }
+    { user: edge-1, password: $EDGE_1_PASSWORD
+      permissions: { publish: "edged.edge-1.up.>", subscribe: "edged.edge-1.down" } }
+    { user: edge-2, password: $EDGE_2_PASSWORD
+      permissions: { publish: "edged.edge-2.up.>", subscribe: "edged.edge-2.down" } }
+  ]
+}
+"""
+PASSWORDS = {"FRONT_PASSWORD": "f-pw", "EDGE_1_PASSWORD": "e1-pw", "EDGE_2_PASSWORD": "e2-pw"}
+TLS = """
+tls { cert_file: "server.pem", key_file: "server.key" }
+"""
+
+
+class NatsServer:
+    """A server that can be stopped and started again on its port.
+
+    Args:
+        directory: for its configuration, certificate and log.
+        port: where it listens.
+        is_guarded: with TLS and users; else open to all.
+    """
+
+    def __init__(self, directory: Path, port: int, *, is_guarded: bool = False) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.port = port
+        self.is_guarded = is_guarded
+        self.ca_file = directory / "ca.pem"
+        self._process: subprocess.Popen[bytes] | None = None
+        config = f'listen: "127.0.0.1:{port}"\n'
+        if is_guarded:
+            make_certificate(directory)
+            config += TLS + USERS
+        (directory / "nats.conf").write_text(config)
+
+    @property
+    def url(self) -> str:
+        return f"{'tls' if self.is_guarded else 'nats'}://127.0.0.1:{self.port}"
+
+    def credentials(self, user: str) -> Path:
+        """A file with user and password, as RELAY_CREDENTIALS wants it."""
+        path = self.directory / f"{user}.credentials"
+        name = user.upper().replace("-", "_") + "_PASSWORD"
+        path.write_text(f"{user}:{PASSWORDS[name]}\n")
+        return path
+
+    def start(self) -> None:
+        program = shutil.which("nats-server") or "/usr/sbin/nats-server"
+        with (self.directory / "nats.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [program, "-c", "nats.conf"],
+                cwd=self.directory,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **PASSWORDS},
+            )
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self.port), 0.2),
+            ):
+                return
+            time.sleep(0.02)  # noqa: TID251
+        raise AssertionError((self.directory / "nats.log").read_text())
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
+@contextlib.contextmanager
+def running_nats(directory: Path, port: int, *, is_guarded: bool = False) -> Iterator[NatsServer]:
+    server = NatsServer(directory, port, is_guarded=is_guarded)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def make_certificate(directory: Path) -> None:
+    """An authority (ca.pem) and a certificate for 127.0.0.1 that it signed."""
+    now = datetime.datetime.now(datetime.UTC)
+    authority, server = rsa_key("authority"), rsa_key("server")
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+    for name, key, subject in (
+        ("ca", authority, issuer),
+        ("server", server, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])),
+    ):
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=name == "ca", path_length=None), critical=True)
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+                critical=False,
+            )
+        )
+        certificate = builder.sign(authority, hashes.SHA256())
+        pem = certificate.public_bytes(serialization.Encoding.PEM)
+        (directory / f"{name}.pem").write_bytes(pem)
+    (directory / "server.key").write_bytes(
+        server.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
