@@ -8,13 +8,14 @@ import csv
 import io
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import zipfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -451,3 +452,39 @@ def test_the_table_of_a_sequence_is_recorded(engine: EngineProcess) -> None:
         row["voltage_V"] for row in done["result"]["result"]["rows"]
     ]
     assert (shown["meta"]["kind"], shown["meta"]["status"]) == ("sequence", "completed")
+
+
+def test_a_client_of_the_rpc_interface_that_goes_cancels_its_stream(engine: EngineProcess) -> None:
+    params = {
+        "instrument_id": SUPPLY,
+        "command_name": "measure_voltage",
+        "parameters": {"channel": 1},
+        "interval_ms": 100,
+        "duration_ms": 60_000,
+    }
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "start_stream", "params": params})
+    port = engine.ports["rpc_port"]
+    with socket.create_connection(("127.0.0.1", port), 5) as line:
+        line.sendall(
+            f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        (running,) = wait_for(lambda: engine.tool("get_status")["result"]["streams"])
+    shown = wait_for(
+        lambda: (
+            found
+            if (found := engine.rpc("streams.show", stream_id=running["stream_id"]))["status"]
+            != "running"
+            else None
+        )
+    )
+    assert shown["status"] == "cancelled"
+
+
+def wait_for(look: Callable[[], Any]) -> Any:
+    """The first thing that is there, within two seconds."""
+    deadline = time.monotonic() + 2
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        pause(0.02)
+    return found

@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from edged.actions.caller import Caller, Route
-from edged.errors import EdgedError, ErrorCode, Failed
+from edged.errors import EdgedError, ErrorCode, Failed, NotFound
 from edged.host import port_holder
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
@@ -29,6 +29,7 @@ __all__ = ["RpcListener"]
 PATH: Final = "/rpc"
 LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 JSON_TYPE: Final = "application/json"
+LOOK_AT_CLIENT_S: Final = 0.1
 
 
 class RpcListener:
@@ -143,12 +144,35 @@ class RpcListener:
             own=self._own,
         )
         try:
-            result: Any = await dispatch(context, request.method, request.params)
+            result = await self._result(http, request, context)
         except EdgedError as error:
             is_method = error.code in (ErrorCode.UNKNOWN_METHOD, ErrorCode.RENAMED_TOOL)
             code = RpcCode.METHOD_NOT_FOUND if is_method else RpcCode.INVALID_PARAMS
             return _error(200, request.id, code, error.message, error)
         return _reply(200, jsonrpc.result_bytes(request.id, result))
+
+    async def _result(self, http: web.Request, request: Request, context: RpcContext) -> Any:
+        """What the method gives; its client's going ends what is only worth it for a listener."""
+        work = dispatch(context, request.method, request.params)
+        if not self._is_for_a_listener(request):
+            return await work
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=LOOK_AT_CLIENT_S))[0]:
+                if http.transport is None or http.transport.is_closing():
+                    break
+        finally:
+            # Once: a second time would tear the steps that make an instrument safe.
+            task.cancel()
+        return await task
+
+    def _is_for_a_listener(self, request: Request) -> bool:
+        called = request.params.get("name") if request.method == "tools/call" else request.method
+        try:
+            tool = self._desk.registry.find(called if isinstance(called, str) else "")
+        except NotFound:
+            return False
+        return tool.cancels_on_disconnect
 
 
 def _host_of(request: web.Request) -> str:
