@@ -194,6 +194,15 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "stream.client-gone": Promise(
             "7", "A client that disconnects cancels its stream within one interval."
         ),
+        "stream.queries-only": Promise(
+            "7", "start_stream takes only commands with is_query that are not requires_sweep."
+        ),
+        "stream.danger": Promise(
+            "9", "danger_allow false blocks whatever is dangerous underneath, a stream included."
+        ),
+        "stream.one-end": Promise(
+            "7", "A stream ends in one state; the instrument is left idle, whatever ended it."
+        ),
         "stream.slow-reader": Promise(
             "7", "Points are dropped for a slow reader, never the measurement or the final result."
         ),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import heapq
 import io
 import json
 import math
@@ -48,15 +47,20 @@ def list_runs(root: Path, limit: int, kind: str = "", instrument: str = "") -> l
         kind: sweep, stream or sequence; empty: all.
         instrument: a part of an instrument's id or alias; empty: all.
     """
-    found: list[tuple[int, str, dict[str, Any]]] = []
-    for meta_file in root.glob(f"{DATE}/*/{META_FILE}"):
-        meta = _read_meta(meta_file)
-        if meta is None or (kind and meta.get("kind") != kind) or not _is_on(meta, instrument):
-            continue
-        entry = {name: meta.get(name) for name in SHOWN}
-        entry["path"] = str(meta_file.parent)
-        found.append((int(meta.get("started_ms") or 0), str(meta.get("run_id")), entry))
-    return [entry for _, _, entry in heapq.nlargest(limit, found, key=lambda item: item[:2])]
+    found: list[dict[str, Any]] = []
+    for date in sorted(root.glob(DATE), reverse=True):
+        day = []
+        for meta_file in date.glob(f"*/{META_FILE}"):
+            meta = _read_meta(meta_file)
+            if meta is None or (kind and meta.get("kind") != kind) or not _is_on(meta, instrument):
+                continue
+            entry = {name: meta.get(name) for name in SHOWN}
+            day.append((meta.get("started_ms") or 0, {**entry, "path": str(meta_file.parent)}))
+        day.sort(key=lambda item: item[0], reverse=True)
+        found += [entry for _, entry in day]
+        if len(found) >= limit:
+            break
+    return found[:limit]
 
 
 def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:

@@ -14,25 +14,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
-from edged.actions.action import Progress, Purpose, RunCommand, StartStream
-from edged.actions.caller import Caller
+from edged.actions.action import Progress, StartStream
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound
+from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.profiles.model import Command
 from edged.work.grid import Grid
-from edged.work.ports import NewId, Perform, Recorder, RowSink
-from edged.work.run_head import RunHead, RunKind
+from edged.work.ports import NewId, Perform, Recorder
 from edged.work.states import StreamEvent, StreamState, next_stream_state
-from edged.work.statistics import RunningStats
-from edged.work.stream_point import Point, array_name, columns_of, point_of
+from edged.work.stream import Stream
+from edged.work.stream_point import Point, array_name, point_of
 from edged.work.waveforms import WaveformBook
 
 __all__ = ["StreamBook", "StreamNews"]
@@ -41,7 +39,6 @@ DEFAULT_INTERVAL_MS: Final = 500
 DEFAULT_DURATION_MS: Final = 10_000
 MAX_REMEMBERED: Final = 1_000
 """Streams that are over and whose end is still told."""
-RECENT_POINTS: Final = 256
 LONGEST_GRACE_S: Final = 1.0
 """A measurement on the wire may end by itself for one interval, and never longer than this."""
 COSTS_A_POINT: Final = frozenset({ErrorCode.PREEMPTED, ErrorCode.BUSY})
@@ -54,42 +51,6 @@ class StreamNews:
     what: str
     stream_id: str
     data: Mapping[str, Any]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Stream:
-    """One stream.
-
-    Attributes:
-        ending: why it is to end, once it is.
-        is_waiting: between two points, where it can be cut at once.
-        cutter: cuts a measurement that outlasts its grace.
-        recent: the last points with their numbers from 1.
-    """
-
-    stream_id: str
-    action: StartStream
-    instrument_id: str
-    command: Command
-    caller: Caller
-    interval_ms: int
-    duration_ms: int
-    is_detached: bool
-    started_ms: int
-    state: StreamState = StreamState.RUNNING
-    count: int = 0
-    skipped: int = 0
-    last: dict[str, Any] | None = None
-    stats: RunningStats = field(default_factory=RunningStats)
-    recent: deque[tuple[int, dict[str, Any]]] = field(
-        default_factory=lambda: deque(maxlen=RECENT_POINTS)
-    )
-    recording: RowSink | None = None
-    error: EdgedError | None = None
-    ending: StreamEvent | None = None
-    is_waiting: bool = False
-    cutter: asyncio.TimerHandle | None = None
-    task: asyncio.Task[None] | None = None
 
 
 class StreamBook:
@@ -117,14 +78,14 @@ class StreamBook:
         self._waveforms = waveforms
         self._recorder = recorder
         self._clock = clock
-        self._running: dict[str, _Stream] = {}
-        self._over: OrderedDict[str, _Stream] = OrderedDict()
+        self._running: dict[str, Stream] = {}
+        self._over: OrderedDict[str, Stream] = OrderedDict()
         self._listeners: list[Callable[[StreamNews], None]] = []
         self._log = structlog.get_logger("edged.streams")
 
     def running(self) -> list[dict[str, Any]]:
         """What get_status tells of each running stream."""
-        return [_told(stream) for stream in self._running.values()]
+        return [stream.told() for stream in self._running.values()]
 
     def subscribe(self, listener: Callable[[StreamNews], None]) -> Callable[[], None]:
         """Tell of everything that happens to streams; gives what ends that."""
@@ -146,9 +107,9 @@ class StreamBook:
         stream = self._make(action, instrument_id, command)
         self._running[stream.stream_id] = stream
         stream.task = asyncio.create_task(self._live(stream), name=stream.stream_id)
-        self._publish("started", stream, _told(stream))
+        self._publish("started", stream, stream.told())
         if stream.is_detached:
-            # Not ``_result``: it has measured nothing yet, whatever the loop has done meanwhile.
+            # Not ``result``: it has measured nothing yet, whatever the loop has done meanwhile.
             return {"stream_id": stream.stream_id, "count": 0, "last": None, "status": "running"}
         try:
             await asyncio.shield(stream.task)
@@ -157,8 +118,8 @@ class StreamBook:
             await _over(stream.task)
             raise
         if stream.error is not None:
-            raise self._failure(stream, stream.error)
-        return _result(stream)
+            raise stream.failure(stream.error)
+        return stream.result()
 
     async def stop(self, stream_id: str) -> dict[str, Any]:
         """End one stream.
@@ -199,11 +160,11 @@ class StreamBook:
         """
         stream = self.find(stream_id)
         points = [{"number": n, **shown} for n, shown in stream.recent if n > after]
-        told = {**_told(stream), **_result(stream), "points": points}
+        told = {**stream.told(), **stream.result(), "points": points}
         told["error"] = stream.error.message if stream.error else ""
         return told
 
-    def find(self, stream_id: str) -> _Stream:
+    def find(self, stream_id: str) -> Stream:
         """A stream that runs or is remembered.
 
         Raises:
@@ -220,10 +181,10 @@ class StreamBook:
             )
         return stream
 
-    def _make(self, action: StartStream, instrument_id: str, command: Command) -> _Stream:
+    def _make(self, action: StartStream, instrument_id: str, command: Command) -> Stream:
         wishes = action.arguments
         stream_id = f"mcp-{secrets.token_hex(5)}"
-        return _Stream(
+        return Stream(
             stream_id=stream_id,
             action=action,
             instrument_id=instrument_id,
@@ -237,11 +198,11 @@ class StreamBook:
             started_ms=self._clock.wall_ms(),
         )
 
-    async def _live(self, stream: _Stream) -> None:
+    async def _live(self, stream: Stream) -> None:
         """The whole life of a stream; never raises."""
         event = StreamEvent.ELAPSED
         try:
-            stream.recording = await self._recorder.open(_head(stream))
+            stream.recording = await self._recorder.open(stream.head())
             event = await self._measure(stream)
         except asyncio.CancelledError:
             event = stream.ending or StreamEvent.SHUTDOWN
@@ -257,7 +218,7 @@ class StreamBook:
         stream.state = next_stream_state(stream.state, event)
         await self._close(stream)
 
-    async def _measure(self, stream: _Stream) -> StreamEvent:
+    async def _measure(self, stream: Stream) -> StreamEvent:
         """Take the points of the grid; gives why that is over.
 
         Raises:
@@ -288,10 +249,10 @@ class StreamBook:
             stream.is_waiting = False
             stream.skipped += grid.missed_after(number, self._clock.monotonic())
 
-    async def _take_point(self, stream: _Stream) -> None:
+    async def _take_point(self, stream: Stream) -> None:
         timestamp_ms = self._clock.wall_ms()
         try:
-            outcome = await self._perform(self._question(stream))
+            outcome = await self._perform(stream.question(self._new_id()))
         finally:
             if stream.cutter is not None:
                 stream.cutter.cancel()
@@ -302,7 +263,7 @@ class StreamBook:
             raise outcome.error
         self._take(stream, outcome, timestamp_ms)
 
-    def _take(self, stream: _Stream, outcome: Outcome, timestamp_ms: int) -> None:
+    def _take(self, stream: Stream, outcome: Outcome, timestamp_ms: int) -> None:
         point = point_of(stream.command, outcome.data, timestamp_ms)
         stream.count += 1
         stream.last = point.shown
@@ -316,7 +277,7 @@ class StreamBook:
             sink(Progress(progress=stream.count, message=point.json(), meta=meta))
         self._publish("point", stream, point.shown)
 
-    def _record(self, stream: _Stream, point: Point, data: Any) -> None:
+    def _record(self, stream: Stream, point: Point, data: Any) -> None:
         if stream.recording is None:
             return
         stream.recording.append(point.row)
@@ -325,19 +286,7 @@ class StreamBook:
             waveform = self._waveforms.get(stream.stream_id, index)
             stream.recording.append_samples(array_name(index), waveform.type_code, waveform.samples)
 
-    def _question(self, stream: _Stream) -> RunCommand:
-        return RunCommand(
-            tool=stream.action.tool,
-            caller=stream.caller,
-            action_id=self._new_id(),
-            parent_id=stream.action.action_id,
-            instrument_id=stream.instrument_id,
-            command_name=stream.command.name,
-            parameters=stream.action.parameters,
-            purpose=Purpose.STREAM_POINT,
-        )
-
-    def _end(self, stream: _Stream, event: StreamEvent) -> None:
+    def _end(self, stream: Stream, event: StreamEvent) -> None:
         """Have a running stream end: at once between points, else when its measurement is over.
 
         A question that has gone out is given time for its answer, so that the instrument is idle
@@ -355,26 +304,17 @@ class StreamBook:
             grace_s = min(stream.interval_ms / 1000, LONGEST_GRACE_S)
             stream.cutter = asyncio.get_running_loop().call_later(grace_s, task.cancel)
 
-    async def _close(self, stream: _Stream) -> None:
+    async def _close(self, stream: Stream) -> None:
         if stream.recording is not None:
-            summary = {"count": stream.count, "stats": _stats(stream)}
+            summary = {"count": stream.count, "stats": stream.statistics()}
             await stream.recording.close(stream.state.value, summary)
         del self._running[stream.stream_id]
         self._over[stream.stream_id] = stream
         if len(self._over) > MAX_REMEMBERED:
             self._over.popitem(last=False)
-        self._publish("ended", stream, _result(stream))
+        self._publish("ended", stream, stream.result())
 
-    def _failure(self, stream: _Stream, cause: EdgedError) -> Failed:
-        return Failed(
-            f"The stream {stream.stream_id} failed after {stream.count} points: {cause.message}",
-            code=cause.code,
-            data=_result(stream),
-            remedy=cause.remedy,
-            sent=cause.sent if isinstance(cause, Failed) else (),
-        )
-
-    def _publish(self, what: str, stream: _Stream, data: Mapping[str, Any]) -> None:
+    def _publish(self, what: str, stream: Stream, data: Mapping[str, Any]) -> None:
         if self._listeners:
             news = StreamNews(what=what, stream_id=stream.stream_id, data=data)
             for listener in tuple(self._listeners):
@@ -388,48 +328,3 @@ async def _over(task: asyncio.Task[None]) -> None:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             continue
-
-
-def _head(stream: _Stream) -> RunHead:
-    return RunHead(
-        kind=RunKind.STREAM,
-        run_id=stream.stream_id,
-        instrument_id=stream.instrument_id,
-        command_name=stream.command.name,
-        columns=columns_of(stream.command),
-        caller=stream.caller,
-        parameters=stream.action.parameters,
-        details={"interval_ms": stream.interval_ms, "duration_ms": stream.duration_ms},
-    )
-
-
-def _stats(stream: _Stream) -> dict[str, Any]:
-    return {**stream.stats.told(), "skipped": stream.skipped}
-
-
-def _result(stream: _Stream) -> dict[str, Any]:
-    """The result of start_stream."""
-    return {
-        "stream_id": stream.stream_id,
-        "count": stream.count,
-        "last": stream.last,
-        "status": stream.state.value,
-        "stats": _stats(stream),
-        "recording": stream.recording.told() if stream.recording else None,
-    }
-
-
-def _told(stream: _Stream) -> dict[str, Any]:
-    return {
-        "stream_id": stream.stream_id,
-        "instrument_id": stream.instrument_id,
-        "command_name": stream.command.name,
-        "interval_ms": stream.interval_ms,
-        "duration_ms": stream.duration_ms,
-        "status": stream.state.value,
-        "count": stream.count,
-        "skipped": stream.skipped,
-        "last": stream.last,
-        "started_ms": stream.started_ms,
-        "is_detached": stream.is_detached,
-    }

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edged.actions.action import Action, Progress, Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Route
@@ -12,10 +14,12 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.profiles.model import AnswerType, Command, ScalarAnswer
 from edged.work.run_head import RunHead
-from edged.work.states import StreamEvent
-from edged.work.streams import RECENT_POINTS, StreamBook, StreamNews
+from edged.work.states import StreamEvent, StreamState
+from edged.work.stream import RECENT_POINTS
+from edged.work.streams import StreamBook, StreamNews
 from edged.work.waveforms import WaveformBook
 from tests.bench.driven_clock import DrivenClock, settle
+from tests.promises import promise
 
 VOLTS = Command(
     name="measure",
@@ -35,7 +39,7 @@ class Sink:
         self.rows.append(tuple(row))
 
     def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
-        raise AssertionError("no waveforms here")
+        raise AssertionError(name)
 
     def told(self) -> dict[str, Any]:
         return {"run_id": self.head.run_id, "path": "/x", "rows": len(self.rows), "error": ""}
@@ -300,3 +304,49 @@ async def test_listeners_hear_of_start_points_and_end() -> None:
     await lab.clock.advance(1.0)
     await task
     assert len(heard) == 4
+
+
+@given(
+    orders=st.lists(
+        st.tuples(st.sampled_from(["stop", "gone", "shutdown", "wait"]), st.floats(0.0, 0.4)),
+        max_size=6,
+    ),
+    takes_s=st.floats(0.0, 0.3),
+    fails_at=st.integers(0, 12),
+)
+@settings(max_examples=60, deadline=None)
+@promise("stream.one-end")
+async def test_whatever_happens_a_stream_ends_once_and_nothing_is_asked_afterwards(
+    orders: list[tuple[str, float]], takes_s: float, fails_at: int
+) -> None:
+    lab = Lab()
+    lab.takes_s = takes_s
+    lab.failing[fails_at] = Failed("no answer", code=ErrorCode.TIMEOUT)
+    task = lab.start(interval_ms=50, duration_ms=500)
+    await settle()
+    for order, after_s in orders:
+        await lab.clock.advance(after_s)
+        running = lab.book.running()
+        match order:
+            case "stop" if running:
+                stopping = asyncio.create_task(lab.book.stop(running[0]["stream_id"]))
+                await lab.clock.advance(1.0)
+                await stopping
+            case "gone":
+                task.cancel()
+            case "shutdown":
+                ending = asyncio.create_task(lab.book.stop_all(StreamEvent.SHUTDOWN))
+                await lab.clock.advance(1.0)
+                await ending
+            case _:
+                continue
+    await lab.clock.advance(3.0)
+    await asyncio.gather(task, return_exceptions=True)
+    (sink,) = lab.sinks
+    assert len(sink.closed) == 1
+    assert sink.closed[0] in {state.value for state in StreamState} - {"running"}
+    assert len(sink.rows) == lab.answered
+    asked = len(lab.asked)
+    await lab.clock.advance(2.0)
+    assert len(lab.asked) == asked
+    assert lab.book.running() == []

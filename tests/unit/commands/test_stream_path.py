@@ -1,0 +1,277 @@
+"""Streams and captures through the whole command path, over fake instruments."""
+
+import asyncio
+import base64
+import itertools
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from edged.actions.action import FetchWaveform, Purpose, RunCommand, StartStream, StopStream
+from edged.actions.caller import Caller, Claims, Route
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.auth.permissions import Permissions
+from edged.commands.captures import Captures
+from edged.commands.catalog import Catalog
+from edged.commands.executors import Executors, failure_shape
+from edged.commands.holds import hold_denied, hold_unswept
+from edged.commands.path import CommandPath
+from edged.commands.record import LogRecord
+from edged.commands.resolve import Resolver
+from edged.commands.stream_executors import StreamExecutors
+from edged.config_keys import RawScpi
+from edged.errors import ErrorCode, Failed
+from edged.instruments.mailbox import Priority
+from edged.work.sequences import SequenceBook
+from edged.work.streams import StreamBook
+from edged.work.waveforms import WaveformBook
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.promises import promise
+from tests.unit.work.test_streams import Sink
+
+PROFILE = """
+format: 1
+profile_key: toy_scope
+version: 1
+manufacturer: Toy
+model: T1
+instrument_class: oscilloscope
+source: made up
+match: {idn: 'toy,t1'}
+commands:
+  measure:
+    scpi: "MEAS? {channel}"
+    is_query: true
+    parameters: {channel: {type: int, min: 1, max: 2, default: 1}}
+    returns: {type: float, unit: V}
+  discharge:
+    scpi: "DISC?"
+    is_query: true
+    is_dangerous: true
+    returns: {type: float, unit: V}
+  set_level: {scpi: "LEV {level}", parameters: {level: {type: float}}}
+  ramp:
+    scpi: "RAMP {level:.3f}"
+    requires_sweep: true
+    parameters: {level: {type: float, min: 0, max: 1}}
+    sweep: {parameter: level, setpoint: "RAMP?"}
+  capture:
+    parameters:
+      channel: {type: int, min: 1, max: 2, default: 1}
+      first: {type: int, min: 1, default: 1}
+      last: {type: int, min: 1, default: 12}
+    returns:
+      waveform:
+        setup: ["SOUR {channel}", "STAR {first}", "STOP {last}"]
+        preamble: {query: "PRE?", fields: [{name: step, type: float, index: 0}]}
+        data: "DATA?"
+        dtype: u1
+        chunk_points: 5
+        x_increment: step
+        scale: "value * 2"
+  picture: {returns: {image: {mime: image/png, data: "SHOT?"}}}
+"""
+DIRECT = Caller(route=Route.DIRECT)
+
+
+class House:
+    def __init__(self, clock: DrivenClock) -> None:
+        self.clock = clock
+        self.scope = FakeInstrument(id="S::1", profile=toy_profile(PROFILE), alias="scope")
+        self.scope.answers = {"MEAS? 1": "1.5", "MEAS? 2": "2.5", "PRE?": "0.25", "DISC?": "9"}
+        self.sinks: list[Sink] = []
+        self.ids = itertools.count()
+        self.waveforms = WaveformBook(8)
+        self.streams = StreamBook(
+            perform=lambda action: self.path.perform(action),
+            new_id=self.new_id,
+            waveforms=self.waveforms,
+            recorder=self,
+            clock=clock,
+        )
+        pool, catalog = FakePool(self.scope), Catalog()
+        executors = Executors(
+            pool=pool,  # type: ignore[arg-type]
+            discovery=None,  # type: ignore[arg-type]
+            catalog=catalog,
+            sequences=SequenceBook(
+                perform=lambda action: self.path.perform(action),
+                precheck=lambda action: self.path.precheck(action),
+                new_id=self.new_id,
+                clock=clock,
+            ),
+            captures=Captures(self.waveforms),
+            profiles=dict,
+            status=dict,
+            experience=lambda _: {},
+            lockout=lambda _: None,
+            clock=clock,
+            more=StreamExecutors(streams=self.streams, waveforms=self.waveforms).table(),
+        )
+        self.path = CommandPath(
+            permissions=Permissions(),
+            resolver=Resolver(pool=pool, catalog=catalog, raw_scpi=RawScpi.ALL),  # type: ignore[arg-type]
+            holds=(hold_denied, hold_unswept),
+            record=LogRecord(),
+            executors=executors.table(),
+            failure_shape=failure_shape,
+            clock=clock,
+        )
+
+    def new_id(self) -> str:
+        return f"n{next(self.ids)}"
+
+    async def open(self, head: Any) -> Sink:
+        self.sinks.append(Sink(head))
+        return self.sinks[-1]
+
+    async def stream(self, command: str, *, caller: Caller = DIRECT, **more: Any) -> Outcome:
+        parameters = more.pop("parameters", {})
+        action = StartStream(
+            tool="start_stream",
+            scope=command,
+            caller=caller,
+            action_id=self.new_id(),
+            arguments={"interval_ms": 100, "duration_ms": 200, **more},
+            instrument_id="scope",
+            command_name=command,
+            parameters=parameters,
+        )
+        running = asyncio.create_task(self.path.perform(action))
+        await self.clock.advance(1.0)
+        return await running
+
+    async def command(self, name: str, **given: Any) -> Outcome:
+        return await self.path.perform(
+            RunCommand(
+                tool="execute_command",
+                scope=name,
+                caller=DIRECT,
+                action_id=self.new_id(),
+                instrument_id="scope",
+                command_name=name,
+                parameters=given,
+                purpose=Purpose.CALL,
+            )
+        )
+
+    async def fetch(self, stream_id: str, index: int) -> Outcome:
+        return await self.path.perform(
+            FetchWaveform(
+                tool="fetch_waveform",
+                caller=DIRECT,
+                action_id=self.new_id(),
+                stream_id=stream_id,
+                point_index=index,
+            )
+        )
+
+
+@pytest.fixture
+def house(driven_clock: DrivenClock) -> Iterator[House]:
+    house = House(driven_clock)
+    yield house
+    house.waveforms.stop()
+
+
+def relay(*tools: str, danger: bool) -> Caller:
+    claims = Claims(
+        iss="i",
+        aud="edge:e",
+        sub="user:u",
+        exp=1,
+        iat=0,
+        edge_id="e",
+        tools_allow=frozenset(tools),
+        danger_allow=danger,
+    )
+    return Caller(route=Route.RELAY, claims=claims)
+
+
+async def test_a_stream_measures_at_the_priority_of_measurements(house: House) -> None:
+    outcome = await house.stream("measure", parameters={"channel": 2})
+    assert outcome.status is OutcomeStatus.OK
+    assert outcome.data["last"]["value"] == 2.5
+    assert house.scope.sent == ["MEAS? 2", "MEAS? 2"]
+    assert set(house.scope.priorities) == {Priority.MEASURE}
+
+
+@pytest.mark.parametrize("command", ["set_level", "ramp", "picture"])
+@promise("stream.queries-only")
+async def test_what_is_no_measurement_is_a_bad_argument(house: House, command: str) -> None:
+    outcome = await house.stream(command)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.BAD_ARGUMENTS
+    assert house.scope.sent == []
+    assert house.sinks == []
+
+
+async def test_parameters_are_checked_before_the_first_point(house: House) -> None:
+    outcome = await house.stream("measure", parameters={"channel": 3})
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.BAD_ARGUMENTS
+    assert "channel" in outcome.error.message
+    assert house.sinks == []
+
+
+@promise("stream.danger")
+async def test_a_stream_is_as_dangerous_as_its_command(house: House) -> None:
+    meek = relay("start_stream", danger=False)
+    refused = await house.stream("discharge", caller=meek)
+    assert refused.error is not None
+    assert refused.error.code is ErrorCode.DANGEROUS
+    assert house.scope.sent == []
+    assert (await house.stream("measure", caller=meek)).status is OutcomeStatus.OK
+
+
+async def test_the_scope_of_a_stream_is_its_command_and_covers_its_points(house: House) -> None:
+    narrow = relay("start_stream:measure", danger=False)
+    assert (await house.stream("measure", caller=narrow)).data["count"] == 2
+    refused = await house.stream("capture", caller=narrow)
+    assert refused.error is not None
+    assert refused.error.code is ErrorCode.NOT_ALLOWED
+
+
+async def test_a_failed_stream_has_its_own_shape_and_what_was_sent(house: House) -> None:
+    house.scope.failing = Failed("silence", code=ErrorCode.TIMEOUT, sent=("MEAS? 1",))
+    outcome = await house.stream("measure")
+    assert outcome.status is OutcomeStatus.FAILED
+    assert (outcome.data["status"], outcome.data["count"]) == ("failed", 0)
+    assert outcome.data["error"]["sent"] == ["MEAS? 1"]
+    assert set(outcome.data) >= {"stream_id", "count", "last", "status", "stats", "recording"}
+
+
+async def test_stopping_an_unknown_stream_is_told(house: House) -> None:
+    outcome = await house.path.perform(
+        StopStream(tool="stop_stream", caller=DIRECT, action_id="a", stream_id="mcp-none")
+    )
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.UNKNOWN_STREAM
+
+
+async def test_a_capture_is_one_conversation_of_as_many_reads_as_it_takes(house: House) -> None:
+    outcome = await house.command("capture", channel=2)
+    told = outcome.data["data"]
+    assert (told["y_length"], told["x_increment"], told["point_index"]) == (15, 0.25, 0)
+    assert house.scope.sent == [
+        *("SOUR 2", "STAR 1", "STOP 5", "PRE?", "DATA?"),
+        *("SOUR 2", "STAR 6", "STOP 10", "DATA?"),
+        *("SOUR 2", "STAR 11", "STOP 12", "DATA?"),
+    ]
+    assert len(house.scope.priorities) == 1
+    fetched = (await house.fetch(told["stream_id"], 0)).data
+    samples = base64.b64decode(fetched["y_data"])
+    assert struct.unpack("<5f", samples[:20]) == tuple(2.0 * byte for byte in b"hello")
+
+
+async def test_a_picture_comes_as_text_with_its_type(house: House) -> None:
+    outcome = await house.command("picture")
+    assert outcome.data["data"] == {
+        "mime": "image/png",
+        "length": 5,
+        "encoding": "base64",
+        "image": base64.b64encode(b"hello").decode(),
+    }

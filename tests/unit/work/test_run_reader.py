@@ -1,0 +1,130 @@
+import base64
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.work import run_reader
+from edged.work.npy import finish_archive, member_bytes
+from edged.work.run_files import Array, RunFiles, write_meta
+from edged.work.run_reader import export_run, list_runs, show_run
+
+
+def record(
+    root: Path, run_id: str, *, day: str = "2026-11-21", rows: Any = (), **meta: Any
+) -> Path:
+    files = RunFiles(root / day / run_id, ["t", "name", "value"])
+    files.write(rows, meta.pop("arrays", ()))
+    files.close()
+    told = {"run_id": run_id, "kind": "stream", "status": "ended", "started_ms": 1, **meta}
+    write_meta(files.directory, told)
+    return files.directory
+
+
+def whole(root: Path, run_id: str, form: str) -> bytes:
+    """Every piece of an export, put together."""
+    content, offset = b"", 0
+    while offset is not None:
+        piece = export_run(root, run_id, form, offset)
+        text = piece["content"]
+        content += base64.b64decode(text) if piece["encoding"] == "base64" else text.encode()
+        offset = piece["next_offset"]
+    return content
+
+
+def test_the_newest_recordings_come_first_and_can_be_narrowed(tmp_path: Path) -> None:
+    record(tmp_path, "mcp-a", day="2026-11-20", started_ms=1)
+    record(tmp_path, "mcp-b", started_ms=3, instruments=[{"id": "USB0::1", "alias": "Psu"}])
+    record(tmp_path, "sweep-c", started_ms=2, kind="sweep")
+    assert [run["run_id"] for run in list_runs(tmp_path, 10)] == ["mcp-b", "sweep-c", "mcp-a"]
+    assert [run["run_id"] for run in list_runs(tmp_path, 1)] == ["mcp-b"]
+    assert [run["run_id"] for run in list_runs(tmp_path, 10, "sweep")] == ["sweep-c"]
+    assert [run["run_id"] for run in list_runs(tmp_path, 10, "", "psu")] == ["mcp-b"]
+
+
+def test_what_is_no_recording_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "2026-11-21" / "broken").mkdir(parents=True)
+    (tmp_path / "2026-11-21" / "broken" / "meta.json").write_text("{")
+    (tmp_path / ".open").mkdir()
+    assert list_runs(tmp_path, 10) == []
+    assert list_runs(tmp_path / "nowhere", 10) == []
+
+
+def test_a_recording_shows_its_last_rows_as_values(tmp_path: Path) -> None:
+    record(tmp_path, "mcp-a", rows=[(1, "x", 0.5), (2, "y", None), (3, "", True)])
+    shown = show_run(tmp_path, "mcp-a", 2)
+    assert shown["columns"] == ["t", "name", "value"]
+    assert shown["rows"] == [[2, "y", None], [3, None, True]]
+    assert shown["meta"]["status"] == "ended"
+
+
+@pytest.mark.parametrize("run_id", ["mcp-none", "../2026-11-21/mcp-a", "", "*"])
+def test_an_unknown_recording_is_told_and_no_path_leads_out(tmp_path: Path, run_id: str) -> None:
+    record(tmp_path, "mcp-a")
+    with pytest.raises(NotFound) as caught:
+        show_run(tmp_path, run_id, 1)
+    assert caught.value.code is ErrorCode.UNKNOWN_RUN
+
+
+def test_lines_of_json_carry_the_rows_by_name(tmp_path: Path) -> None:
+    record(tmp_path, "mcp-a", rows=[(1, 'a,"b"', 0.5), (2, "", None)])
+    lines = whole(tmp_path, "mcp-a", "jsonl").decode().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"t": 1, "name": 'a,"b"', "value": 0.5},
+        {"t": 2, "name": None, "value": None},
+    ]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(), st.text(), st.floats(allow_nan=False)), max_size=60),
+    chunk=st.integers(1, 200),
+)
+@settings(max_examples=60, deadline=None)
+def test_pieces_of_any_size_make_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], chunk: int
+) -> None:
+    root = tmp_path_factory.mktemp("runs")
+    directory = record(root, "mcp-a", rows=rows)
+    before = run_reader.CHUNK_BYTES
+    try:
+        run_reader.CHUNK_BYTES = chunk  # type: ignore[misc]
+        assert whole(root, "mcp-a", "csv") == (directory / "data.csv").read_bytes()
+        lines = whole(root, "mcp-a", "jsonl").decode().splitlines()
+    finally:
+        run_reader.CHUNK_BYTES = before  # type: ignore[misc]
+    assert [json.loads(line)["t"] for line in lines] == [row[0] for row in rows]
+
+
+def test_a_table_becomes_an_archive_of_columns(tmp_path: Path) -> None:
+    record(tmp_path, "mcp-a", rows=[(1, "on", 0.5), (2, "off", None)])
+    with zipfile.ZipFile(io.BytesIO(whole(tmp_path, "mcp-a", "npz"))) as archive:
+        assert archive.namelist() == ["t.npy", "name.npy", "value.npy"]
+        assert b"'<U3'" in archive.read("name.npy")
+        assert b"'<f8'" in archive.read("value.npy")
+
+
+def test_archives_of_waveforms_come_one_after_the_other(tmp_path: Path) -> None:
+    directory = record(tmp_path, "mcp-a", arrays=[Array("y_0", "f", b"\0" * 4000)])
+    second = directory / "data-2.npz"
+    second.write_bytes(member_bytes("y_1.npy", b"x" * 100))
+    finish_archive(second)
+    names, offset, content = [], 0, b""
+    while offset is not None:
+        piece = export_run(tmp_path, "mcp-a", "npz", offset)
+        names.append(piece["name"])
+        content += base64.b64decode(piece["content"])
+        offset = piece["next_offset"]
+    assert names == ["mcp-a.npz", "mcp-a-2.npz", "mcp-a.npz"]
+    assert content == (directory / "data.npz").read_bytes() + second.read_bytes()
+
+
+def test_an_unknown_format_names_the_known_ones(tmp_path: Path) -> None:
+    record(tmp_path, "mcp-a")
+    with pytest.raises(Invalid, match="csv, jsonl, npz"):
+        export_run(tmp_path, "mcp-a", "xls")
