@@ -62,6 +62,7 @@ smoke: ## curl against a running engine: initialize, tools/list, one call
 
 docs: $(VENV)/.ok ## write anew what is generated in docs/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
+	$(PY) -m edged.surfaces.rpc.reference > docs/rpc.md
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 

@@ -148,6 +148,19 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "store.heals": Promise("8", "A full or broken database heals without a restart."),
         "store.survives-kill": Promise("13", "kill -9, power loss: database intact."),
         "capability.kept": Promise("8", "Capability tracking is kept over restarts."),
+        "lockout.refuses-writes": Promise(
+            "8", "Locked out: every write but safe ones is refused with the reason."
+        ),
+        "lockout.stops-first": Promise("8", "A lockout first stops what runs there."),
+        "rpc.token": Promise("8", "Bearer INBOUND_AUTH_TOKEN when set, 401 otherwise."),
+        "rpc.events": Promise("8", "WebSocket /events; a slow reader is told what it missed."),
+        "rpc.documented": Promise("8", "docs/rpc.md is what the method table says."),
+        "rpc.nothing-crashes": Promise(
+            "13", "No RPC method with whatever parameters gives a 500, a traceback or a hang."
+        ),
+        "capability.shared": Promise(
+            "8", "Capability tracking is shared by all surfaces and shown in get_capabilities."
+        ),
         "lockout.persisted": Promise("8", "A lockout is persisted until it is cleared."),
         "auth.tool-before-lookup": Promise("9", "Tool and scope before anything is looked up."),
         "direct.bounded-by-owner": Promise("9", "An owner may bound the direct route."),

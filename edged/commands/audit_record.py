@@ -28,7 +28,7 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import Clock
 from edged.commands.record import LogRecord
 from edged.commands.target import Target
-from edged.errors import EdgedError, ErrorCode
+from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
 from edged.store.audit import Audit
@@ -121,6 +121,38 @@ class AuditRecord:
             )
         )
         self._log.refuse(caller, tool, error)
+
+    def method(
+        self,
+        caller: Caller,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        action_id: str,
+        error: EdgedError | None,
+        duration_ms: float,
+    ) -> None:
+        """Write down that a surface was asked something that is no tool (RPC's own methods)."""
+        is_tried = error is None or isinstance(error, Failed | Fault)
+        outcome = OutcomeStatus.FAILED if is_tried else OutcomeStatus.REFUSED
+        instrument = params.get("instrument_id")
+        self._audit.note(
+            Entry(
+                time_ms=self._clock.wall_ms(),
+                phase=Phase.END if is_tried else Phase.REFUSAL,
+                action_id=action_id,
+                tool=clip(name),
+                route=caller.route.value,
+                session=clip(caller.session_id),
+                remote=clip(caller.remote),
+                instrument=clip(instrument) if isinstance(instrument, str) else "",
+                arguments=bounded_arguments(params),
+                outcome=(outcome if error else OutcomeStatus.OK).value,
+                code=error.code.value if error else "",
+                error=clip(error.message, ERROR_CHARS) if error else "",
+                duration_ms=round(duration_ms, 3),
+            )
+        )
 
     def _entry(
         self,

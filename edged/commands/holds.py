@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from edged.actions.action import Action, Purpose, RunCommand, SendScpi, StartSweep
+from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi, StartSweep
 from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
@@ -34,7 +34,7 @@ def locked_out(find: Callable[[Instrument], Lockout | None]) -> Hold:
     def hold(action: Action, target: Target) -> None:
         if not target.is_write or target.instrument is None:
             return
-        if isinstance(action, RunCommand | SendScpi) and action.purpose in ENDS_WORK:
+        if isinstance(action, RunCommand | SendScpi | SendLines) and action.purpose in ENDS_WORK:
             return
         lockout = find(target.instrument)
         if lockout is None:

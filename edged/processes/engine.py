@@ -25,8 +25,10 @@ from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
+from edged.commands.counts import CountedRecord
 from edged.commands.executors import Executors, failure_shape
 from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_out
+from edged.commands.lockout import LockoutDesk
 from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
 from edged.commands.stream_executors import StreamExecutors
@@ -47,6 +49,7 @@ from edged.instruments.visa_link import VisaLibrary
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.relay_route import RelayRoute
+from edged.processes.rpc_parts import RpcParts
 from edged.processes.sim_child import SimChild
 from edged.processes.state_lock import StateLock
 from edged.processes.status import StatusReport
@@ -57,7 +60,6 @@ from edged.profiles.loader import load_library
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
-from edged.surfaces.rpc.run_methods import run_methods
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import bench_tools, static_tools
@@ -143,6 +145,7 @@ class Engine:
         self._stores = Stores(
             state_dir=config.state_dir, retention_days=config.audit_retention_days, clock=clock
         )
+        self._counts = CountedRecord(self._stores.record)
         self._pool = InstrumentPool(clock=clock)
         self._stores.watch(self._pool)
         self._catalog = Catalog()
@@ -200,12 +203,16 @@ class Engine:
             is_strict=config.tool_names is ToolNames.STRICT,
         )
         self._desk = ToolDesk(registry=self._registry, path=self._path, permissions=permissions)
+        parts = self._rpc_parts()
         self._rpc = RpcListener(
             desk=self._desk,
             port=config.rpc_port,
             token=config.inbound_auth_token,
             new_action_id=new_id,
-            own=run_methods(self._runs, self._streams),
+            record=self._stores.record,
+            sights=parts.sights(),
+            clock=clock,
+            own=parts.methods(),
         )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._mcp_error = ""
@@ -395,13 +402,43 @@ class Engine:
                 locked_out(self._stores.lockout_of),
                 hold_swept(self._sweeps),
             ),
-            record=self._stores.record,
+            record=self._counts,
             executors=executors.table(),
             failure_shape=failure_shape,
             clock=self._clock,
             present_tool=lambda instrument_id, plain: self._registry.present_name(
                 instrument_id, plain
             ),
+        )
+
+    def _rpc_parts(self) -> RpcParts:
+        return RpcParts(
+            stores=self._stores,
+            counts=self._counts,
+            pool=self._pool,
+            lockout=LockoutDesk(
+                pool=self._pool,
+                lockouts=self._stores.lockouts,
+                stop_on=(self._stop_sweeps_on, self._stop_streams_on, self._stop_sequences_on),
+            ),
+            runs=self._runs,
+            streams=self._streams,
+            watch=self._watch,
+            mcp=lambda: self._mcp,
+            sweeps=self._sweeps,
+            clock=self._clock,
+        )
+
+    async def _stop_sweeps_on(self, instrument_id: str) -> list[str]:
+        ended = await self._sweeps.stop_all("a lockout", instrument_id)
+        return [str(sweep["sweep_id"]) for sweep in ended]
+
+    async def _stop_streams_on(self, instrument_id: str) -> list[str]:
+        return await self._streams.stop_all(instrument_id=instrument_id)
+
+    async def _stop_sequences_on(self, instrument_id: str) -> list[str]:
+        return await self._sequences.stop_all(
+            lambda name: self._instrument_id_of(name) == instrument_id
         )
 
     def _report_complaints(self) -> None:

@@ -10,14 +10,14 @@ import enum
 import io
 import json
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from edged.store.audit_row import COLUMNS, AuditRow
 from edged.store.database import Database
 
-__all__ = ["AuditFilter", "ExportForm", "export_lines", "list_rows", "select_rows"]
+__all__ = ["AuditFilter", "ExportForm", "export_lines", "export_rows", "list_rows", "select_rows"]
 
 PAGE_ROWS: Final = 500
 """Rows read at a time: a few milliseconds of the reader's thread, and of its share of the lock."""
@@ -109,7 +109,14 @@ async def export_lines(
         if not page:
             return
         after = page[-1].seq
-        yield "".join(_jsonl(row) if form is ExportForm.JSONL else _csv(row) for row in page)
+        yield export_rows(form, page)
+
+
+def export_rows(form: ExportForm, rows: Iterable[AuditRow], *, with_header: bool = False) -> str:
+    """Rows as text; see ``export_lines``."""
+    write = _jsonl if form is ExportForm.JSONL else _csv
+    header = _csv_line(COLUMNS) if with_header and form is ExportForm.CSV else ""
+    return header + "".join(map(write, rows))
 
 
 def _page(wanted: AuditFilter) -> Any:

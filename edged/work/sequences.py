@@ -7,7 +7,7 @@ nothing by itself and judges nothing but the order. The states are ``states.SEQU
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
@@ -161,16 +161,20 @@ class SequenceBook:
             recording=run.recording.told() if run.recording else None,
         )
 
-    async def stop_all(self) -> None:
-        """End every running sequence; returns when their ``finally`` steps have run."""
-        bodies = []
-        for run in self._running.values():
+    async def stop_all(self, is_meant: Callable[[str], bool] = lambda _: True) -> list[str]:
+        """End every running sequence; returns their ids when their ``finally`` steps have run.
+
+        Args:
+            is_meant: judges by the name of the instrument, as the caller spelled it.
+        """
+        ending = [run for run in self._running.values() if is_meant(run.action.instrument_id)]
+        for run in ending:
             run.is_stopped = True
             if run.body is not None:
                 run.body.cancel()
-                bodies.append(run.body)
-        if bodies:
+        if bodies := [run.body for run in ending if run.body is not None]:
             await asyncio.wait(bodies)
+        return [run.run_id for run in ending]
 
     async def _run_to_end(self, run: _Run) -> None:
         """Body, then ``finally``, then the state; raises what the body raised."""

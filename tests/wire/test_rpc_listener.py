@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,10 +13,15 @@ import aiohttp
 import pytest
 
 from edged.actions.action import ReadState, State
+from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.errors import ErrorCode, Failed, NotFound
-from edged.surfaces.rpc.listener import RpcListener
+from edged.clock import SystemClock
+from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.surfaces.rpc.events import EventHub, Publish, Source
+from edged.surfaces.rpc.listener import RpcListener, Sights
+from edged.surfaces.rpc.methods import OwnMethod
 from edged.tools.tool import Tool, ToolAnnotations, ToolCall
+from tests.promises import promise
 
 HINTS = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
 
@@ -43,7 +49,27 @@ class Desk:
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
+        self.rows: list[tuple[str, str]] = []
+        self.publish: dict[str, Publish] = {}
+        self.own: dict[str, OwnMethod] = {}
+        self.hub = EventHub(
+            sources={name: self._source(name) for name in ("instrument", "audit")},
+            clock=SystemClock(),
+        )
         self.registry = SimpleNamespace(find=self.find, tools=lambda: (tool("get_status"),))
+
+    def _source(self, topic: str) -> Source:
+        def follow(publish: Publish) -> Callable[[], None]:
+            self.publish[topic] = publish
+            return lambda: self.publish.pop(topic) and None
+
+        return follow
+
+    def method(self, caller: Caller, name: str, params: Any, **how: Any) -> None:
+        self.rows.append((name, how["error"].code.value if how["error"] else "ok"))
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        self.rows.append((tool, error.code.value))
 
     def find(self, name: str) -> Tool:
         if name != "get_status":
@@ -75,8 +101,25 @@ async def guarded_rpc(desk: Desk) -> AsyncIterator[str]:
         yield url
 
 
+async def no_metrics() -> tuple[bytes, str]:
+    return b"edged_info 1", "text/plain"
+
+
+def make_listener(desk: Desk, port: int, token: str | None) -> RpcListener:
+    return RpcListener(
+        desk=desk,  # type: ignore[arg-type]
+        port=port,
+        token=token,
+        new_action_id=lambda: "a1",
+        record=desk,
+        sights=Sights(hub=desk.hub, health=lambda: {"status": "ok"}, metrics=no_metrics),
+        clock=SystemClock(),
+        own=desk.own,
+    )
+
+
 async def serve(desk: Desk, token: str | None) -> AsyncIterator[str]:
-    listener = RpcListener(desk=desk, port=0, token=token, new_action_id=lambda: "a1")  # type: ignore[arg-type]
+    listener = make_listener(desk, 0, token)
     await listener.start()
     try:
         yield f"http://127.0.0.1:{listener.port}/rpc"
@@ -181,7 +224,106 @@ async def test_other_verbs_and_content_types_are_refused_with_a_body(open_rpc: s
 
 async def test_a_taken_port_is_told_with_its_number(open_rpc: str, desk: Desk) -> None:
     port = int(open_rpc.rsplit(":", 1)[1].split("/")[0])
-    second = RpcListener(desk=desk, port=port, token=None, new_action_id=lambda: "a")  # type: ignore[arg-type]
+    second = make_listener(desk, port, None)
     with pytest.raises(Failed, match=str(port)) as failure:
         await second.start()
     assert failure.value.code is ErrorCode.BIND_FAILED
+
+
+@promise("rpc.token")
+async def test_every_path_of_the_port_wants_the_token(guarded_rpc: str, desk: Desk) -> None:
+    base = guarded_rpc.removesuffix("/rpc")
+    async with aiohttp.ClientSession() as session:
+        for path in ("/healthz", "/metrics", "/events"):
+            async with session.get(base + path) as reply:
+                assert reply.status == 401
+                assert (await reply.json())["error"]["code"] == -33001
+        headers = {"Authorization": "Bearer s3cret"}
+        async with session.get(f"{base}/healthz", headers=headers) as reply:
+            assert await reply.json() == {"status": "ok"}
+        async with session.get(f"{base}/metrics", headers=headers) as reply:
+            assert b"edged_info" in await reply.read()
+    assert desk.rows == [(p, "not_authenticated") for p in ("/healthz", "/metrics", "/events")]
+
+
+async def test_a_page_from_elsewhere_may_not_open_the_events(open_rpc: str, desk: Desk) -> None:
+    url = open_rpc.replace("/rpc", "/events")
+    async with aiohttp.ClientSession() as session:
+        async with session.get(url, headers={"Origin": "https://evil.example"}) as reply:
+            assert reply.status == 403
+        async with session.ws_connect(url, headers={"Origin": "http://localhost:3000"}):
+            pass
+    assert desk.rows[0] == ("/events", "not_allowed")
+
+
+@promise("rpc.events")
+async def test_events_come_over_a_websocket_to_whoever_subscribed(
+    open_rpc: str, desk: Desk
+) -> None:
+    url = open_rpc.replace("/rpc", "/events")
+    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
+        await socket.send_json(request("subscribe", topics=["audit"]))
+        assert (await socket.receive_json())["result"] == {"topics": ["audit"]}
+        desk.publish["audit"]("row", {"seq": 3})
+        told = await socket.receive_json()
+        assert told["method"] == "event"
+        assert (told["params"]["event"], told["params"]["data"]) == ("row", {"seq": 3})
+        await socket.send_json(request("subscribe", topics=["nope"]))
+        assert (await socket.receive_json())["error"]["code"] == -32602
+        await socket.send_json(request("dance"))
+        assert (await socket.receive_json())["error"]["code"] == -32601
+        await socket.send_str("{")
+        assert (await socket.receive_json())["error"]["code"] == -32700
+        await socket.send_json(request("unsubscribe"))
+        assert (await socket.receive_json())["result"] == {"topics": []}
+    assert not desk.publish
+
+
+async def test_topics_may_stand_in_the_url_and_must_exist(open_rpc: str, desk: Desk) -> None:
+    url = open_rpc.replace("/rpc", "/events")
+    async with aiohttp.ClientSession() as session:
+        async with session.ws_connect(f"{url}?topics=audit") as socket:
+            desk.publish["audit"]("row", 1)
+            assert (await socket.receive_json())["params"]["data"] == 1
+        async with session.get(f"{url}?topics=nope") as reply:
+            assert reply.status == 400
+
+
+async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(desk: Desk) -> None:
+    listener = make_listener(desk, 0, None)
+    await listener.start()
+    async with aiohttp.ClientSession() as session:
+        await session.ws_connect(f"http://127.0.0.1:{listener.port}/events?topics=audit")
+        async with asyncio.timeout(3):
+            await listener.stop()
+
+
+async def test_methods_of_the_daemon_leave_their_rows_and_tools_those_of_the_path(
+    open_rpc: str, desk: Desk
+) -> None:
+    for body in (
+        request("version"),
+        request("methods"),
+        request("nope"),
+        request("status"),
+        request("tools/call", name=7),
+    ):
+        await post(open_rpc, body)
+    assert desk.rows == [
+        ("version", "ok"),
+        ("methods", "ok"),
+        ("nope", "unknown_method"),
+        ("tools/call", "bad_arguments"),
+    ]
+    assert [call.name for call in desk.calls] == ["get_status"]
+
+
+async def test_a_bug_is_an_answer_with_an_id_and_never_a_500(open_rpc: str, desk: Desk) -> None:
+    async def broken(_params: Any) -> Any:
+        raise RuntimeError("secret detail")
+
+    desk.own["broken"] = broken
+    status, reply = await post(open_rpc, request("broken"))
+    assert (status, reply["error"]["code"]) == (200, -32603)
+    assert reply["error"]["data"]["data"]["fault_id"] == "a1"
+    assert "secret detail" not in json.dumps(reply)

@@ -1,35 +1,62 @@
-"""``POST /rpc`` on loopback: JSON-RPC 2.0 for the CLI, scripts and the supervisor.
-
-Who may call: whoever has INBOUND_AUTH_TOKEN, when there is one; else loopback peers that name a
-loopback Host (a page in a browser that was rebound to 127.0.0.1 names another). There is no CORS.
-"""
+"""The RPC port: ``POST /rpc`` for the CLI and scripts, and what stands beside it."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import hmac
-import ipaddress
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import structlog
 from aiohttp import web
 
 from edged.actions.caller import Caller, Route
-from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.host import port_holder
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
-from edged.surfaces.rpc.methods import OwnMethod, RpcContext, dispatch, told
+from edged.surfaces.rpc.door import Door
+from edged.surfaces.rpc.event_socket import EventSockets
+from edged.surfaces.rpc.events import EventHub
+from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, dispatch, told
 from edged.tools.call import ToolDesk
 
-__all__ = ["RpcListener"]
+__all__ = ["RpcListener", "RpcRecord", "Sights"]
 
 PATH: Final = "/rpc"
-LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
+HTTP_STATUS: Final = {ErrorCode.NOT_AUTHENTICATED: 401, ErrorCode.NOT_ALLOWED: 403}
+
+
+class RpcRecord(Protocol):
+    """The part of the record that the RPC port writes itself."""
+
+    @property
+    def method(self) -> MethodRecord:
+        """Writes down a call of the daemon's own methods."""
+        ...
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        """Write down an attempt that ended at the door."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sights:
+    """What can be seen at the RPC port besides its methods.
+
+    Attributes:
+        hub: the events of ``/events``.
+        health: the body of ``/healthz``.
+        metrics: the body of ``/metrics`` and its content type.
+    """
+
+    hub: EventHub
+    health: Callable[[], Mapping[str, Any]]
+    metrics: Callable[[], Awaitable[tuple[bytes, str]]]
 
 
 class RpcListener:
@@ -40,6 +67,9 @@ class RpcListener:
         port: RPC_PORT; 0 takes any free one.
         token: INBOUND_AUTH_TOKEN, or none.
         new_action_id: makes the id under which a call is recorded.
+        record: where the daemon's own methods leave their rows.
+        sights: what stands beside ``/rpc``.
+        clock: for durations.
         own: further methods of the daemon's own.
     """
 
@@ -50,14 +80,21 @@ class RpcListener:
         port: int,
         token: str | None,
         new_action_id: Callable[[], str],
+        record: RpcRecord,
+        sights: Sights,
+        clock: Clock,
         own: Mapping[str, OwnMethod] | None = None,
     ) -> None:
         self._desk = desk
         self._wanted_port = port
-        self._token = token
+        self._door = Door(token)
         self._new_action_id = new_action_id
-        self._own = dict(own or {})
+        self._record = record
+        self._sights = sights
+        self._clock = clock
+        self._own = own if own is not None else {}
         self._runner: web.AppRunner | None = None
+        self._readers = EventSockets(sights.hub)
         self._log = structlog.get_logger("edged.rpc")
         self.port = 0
 
@@ -68,7 +105,10 @@ class RpcListener:
             Failed: BIND_FAILED, with the port in ``data``.
         """
         app = web.Application(client_max_size=jsonrpc.MAX_BODY_BYTES)
-        app.router.add_route("*", PATH, self._handle)
+        app.router.add_route("*", PATH, self._admitted(self._rpc))
+        app.router.add_get("/events", self._admitted(self._events))
+        app.router.add_get("/healthz", self._admitted(self._healthz))
+        app.router.add_get("/metrics", self._admitted(self._metrics))
         runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self._wanted_port, reuse_address=True)
@@ -76,27 +116,46 @@ class RpcListener:
             await site.start()
         except OSError as taken:
             await runner.cleanup()
-            why = str(taken.strerror)
-            if taken.errno == errno.EADDRINUSE:
-                holder = await asyncio.to_thread(port_holder, self._wanted_port)
-                why = f"it is held by {holder or 'another program'}"
-            raise Failed(
-                f"The RPC port {self._wanted_port} on 127.0.0.1 cannot be bound: {why}.",
-                code=ErrorCode.BIND_FAILED,
-                data={"port": self._wanted_port},
-                remedy="Stop the program that holds it, or set RPC_PORT to another port.",
-            ) from taken
+            raise await self._unbound(taken) from taken
         self._runner = runner
         self.port = runner.addresses[0][1]
 
     async def stop(self) -> None:
         """Stop accepting, end what is open."""
+        await self._readers.stop()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _handle(self, request: web.Request) -> web.Response:
-        refusal = self._door(request)
+    async def _unbound(self, taken: OSError) -> Failed:
+        why = str(taken.strerror)
+        if taken.errno == errno.EADDRINUSE:
+            holder = await asyncio.to_thread(port_holder, self._wanted_port)
+            why = f"it is held by {holder or 'another program'}"
+        return Failed(
+            f"The RPC port {self._wanted_port} on 127.0.0.1 cannot be bound: {why}.",
+            code=ErrorCode.BIND_FAILED,
+            data={"port": self._wanted_port},
+            remedy="Stop the program that holds it, or set RPC_PORT to another port.",
+        )
+
+    def _admitted(
+        self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """The handler behind the door."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                self._door.admit(request)
+            except Refused as refused:
+                self._record.refuse(_caller(request), request.path[:128], refused)
+                return _turned_away(refused)
+            return await handler(request)
+
+        return handle
+
+    async def _rpc(self, request: web.Request) -> web.Response:
+        refusal = _unusable(request)
         if refusal is not None:
             return refusal
         try:
@@ -111,45 +170,27 @@ class RpcListener:
             )
         return await self._answer(request, message)
 
-    def _door(self, request: web.Request) -> web.Response | None:
-        """Who may come in; ``None`` lets pass."""
-        if not self._is_authentic(request):
-            response = _error(
-                401, None, RpcCode.NOT_AUTHENTICATED, "The RPC interface wants its bearer token."
-            )
-            response.headers["WWW-Authenticate"] = "Bearer"
-            return response
-        if request.method != "POST":
-            response = _error(405, None, RpcCode.INVALID_REQUEST, "Use POST.")
-            response.headers["Allow"] = "POST"
-            return response
-        if request.headers.get("Content-Type", "").split(";")[0].strip().lower() != JSON_TYPE:
-            return _error(415, None, RpcCode.INVALID_REQUEST, "Send Content-Type application/json.")
-        return None
-
-    def _is_authentic(self, request: web.Request) -> bool:
-        if self._token is None:
-            return _is_loopback(request.remote or "") and _is_loopback(_host_of(request))
-        kind, _, given = request.headers.get("Authorization", "").partition(" ")
-        return kind.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode("utf-8", "surrogateescape"), self._token.encode()
-        )
-
     async def _answer(self, http: web.Request, request: Request) -> web.Response:
-        caller = Caller(route=Route.RPC, remote=http.remote or "")
         context = RpcContext(
             desk=self._desk,
-            caller=caller,
+            caller=_caller(http),
             new_action_id=self._new_action_id,
+            record=self._record.method,
+            clock=self._clock,
             own=self._own,
         )
         try:
             result = await self._result(http, request, context)
+            return _reply(200, jsonrpc.result_bytes(request.id, result))
         except EdgedError as error:
             is_method = error.code in (ErrorCode.UNKNOWN_METHOD, ErrorCode.RENAMED_TOOL)
             code = RpcCode.METHOD_NOT_FOUND if is_method else RpcCode.INVALID_PARAMS
             return _error(200, request.id, code, error.message, error)
-        return _reply(200, jsonrpc.result_bytes(request.id, result))
+        except Exception as bug:  # noqa: BLE001 - the top of every call: a caller gets a reply
+            fault_id = self._new_action_id()
+            self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
+            fault = Fault("edged made a mistake.", data={"fault_id": fault_id})
+            return _error(200, request.id, RpcCode.INTERNAL_ERROR, fault.message, fault)
 
     async def _result(self, http: web.Request, request: Request, context: RpcContext) -> Any:
         """What the method gives; its client's going ends what is only worth it for a listener."""
@@ -174,22 +215,53 @@ class RpcListener:
             return False
         return tool.cancels_on_disconnect
 
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        try:
+            self._note_reader(request, None)
+            return await self._readers.serve(request)
+        except EdgedError as error:
+            self._note_reader(request, error)
+            return _error(400, None, RpcCode.INVALID_REQUEST, error.message, error)
 
-def _host_of(request: web.Request) -> str:
-    """The Host header's name or address, without its port."""
-    host = request.headers.get("Host", "")
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    def _note_reader(self, request: web.Request, error: EdgedError | None) -> None:
+        self._record.method(
+            _caller(request),
+            "/events",
+            {"topics": request.query.get("topics", "")},
+            action_id=self._new_action_id(),
+            error=error,
+            duration_ms=0.0,
+        )
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.json_response(dict(self._sights.health()))
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        body, content_type = await self._sights.metrics()
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
 
-def _is_loopback(name: str) -> bool:
-    if name.lower().rstrip(".") in LOOPBACK_NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+def _caller(request: web.Request) -> Caller:
+    return Caller(route=Route.RPC, remote=request.remote or "")
+
+
+def _unusable(request: web.Request) -> web.Response | None:
+    if request.method != "POST":
+        response = _error(405, None, RpcCode.INVALID_REQUEST, "Use POST.")
+        response.headers["Allow"] = "POST"
+        return response
+    if request.headers.get("Content-Type", "").split(";")[0].strip().lower() != JSON_TYPE:
+        return _error(415, None, RpcCode.INVALID_REQUEST, "Send Content-Type application/json.")
+    return None
+
+
+def _turned_away(refused: Refused) -> web.Response:
+    status = HTTP_STATUS.get(refused.code, 403)
+    code = RpcCode.NOT_AUTHENTICATED if status == 401 else RpcCode.INVALID_REQUEST
+    response = _error(status, None, code, refused.message)
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
 
 
 def _reply(status: int, body: bytes) -> web.Response:

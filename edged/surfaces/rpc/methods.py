@@ -1,7 +1,7 @@
 """``METHODS`` of the RPC interface: the daemon's own, tools/list, tools/call, and every tool.
 
-A method that acts goes through the same ``ToolDesk`` as an MCP call, so there is one command path;
-the methods of the daemon itself only tell.
+A method that acts on an instrument goes through the same ``ToolDesk`` as an MCP call, so there is
+one command path, which leaves the row. The daemon's own methods leave theirs here.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from edged import __version__
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
-from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Fault, NotFound
+from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.call import ToolDesk
 from edged.tools.tool import Tool, ToolCall
 
@@ -22,7 +24,24 @@ __all__ = ["METHODS", "OwnMethod", "RpcContext", "dispatch"]
 
 Params = Mapping[str, Any]
 OwnMethod = Callable[[Params], Awaitable[Any]]
-"""A method that only tells: params in, result out; raises ``EdgedError``."""
+"""A method of the daemon's own: params in, result out; raises ``EdgedError``."""
+
+
+class MethodRecord(Protocol):
+    """Where a call of the daemon's own methods is written down."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        name: str,
+        params: Params,
+        *,
+        action_id: str,
+        error: EdgedError | None,
+        duration_ms: float,
+    ) -> None:
+        """Never raises, never waits."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +50,16 @@ class RpcContext:
 
     Attributes:
         new_action_id: makes the id under which a call is recorded.
+        record: where the daemon's own methods leave their rows.
+        clock: for how long they took.
         own: further methods of the daemon's own, from the rooms that know.
     """
 
     desk: ToolDesk
     caller: Caller
     new_action_id: Callable[[], str]
+    record: MethodRecord
+    clock: Clock
     own: Mapping[str, OwnMethod] = field(default_factory=dict)
 
 
@@ -50,12 +73,50 @@ async def dispatch(context: RpcContext, method: str, params: Params) -> Any:
         NotFound: UNKNOWN_METHOD.
         EdgedError: what the method raised; a tool's failure is in its result instead.
     """
-    handler = METHODS.get(method)
-    if handler is not None:
-        return await handler(context, params)
-    own = context.own.get(method)
-    if own is not None:
-        return await own(params)
+    began = context.clock.monotonic()
+
+    def leave_row(error: EdgedError | None) -> None:
+        context.record(
+            context.caller,
+            method,
+            params,
+            action_id=context.new_action_id(),
+            error=error,
+            duration_ms=(context.clock.monotonic() - began) * 1000,
+        )
+
+    try:
+        result = await _find(context, method)(params)
+    except EdgedError as error:
+        leave_row(error)
+        raise
+    except Exception:
+        leave_row(Fault("edged made a mistake."))
+        raise
+    if method in context.own or (method in METHODS and method not in BY_THE_DESK):
+        leave_row(None)
+    return result
+
+
+def _find(context: RpcContext, method: str) -> OwnMethod:
+    """What runs a method, after its parameters have been checked."""
+    entry, handler, own = METHOD_TABLE.get(method), METHODS.get(method), context.own.get(method)
+    if handler is None and own is None:
+        _look_for_tool(context, method)
+
+    async def run(params: Params) -> Any:
+        if entry is not None:
+            entry.check(params)
+        if handler is not None:
+            return await handler(context, params)
+        if own is not None:
+            return await own(params)
+        return await _call(context, method, params)
+
+    return run
+
+
+def _look_for_tool(context: RpcContext, method: str) -> None:
     try:
         context.desk.registry.find(method)
     except NotFound as unknown:
@@ -67,7 +128,11 @@ async def dispatch(context: RpcContext, method: str, params: Params) -> Any:
             code=ErrorCode.UNKNOWN_METHOD,
             remedy=f"Methods: {', '.join(names)}, and every tool by its name.",
         ) from unknown
-    return await _call(context, method, params)
+
+
+async def list_methods(context: RpcContext, _params: Params) -> Any:
+    """{methods: […]}: the names of the daemon's own methods."""
+    return {"methods": sorted({*METHODS, *context.own})}
 
 
 async def version(_context: RpcContext, _params: Params) -> Any:
@@ -82,13 +147,7 @@ async def list_tools(context: RpcContext, _params: Params) -> Any:
 
 async def call_tool(context: RpcContext, params: Params) -> Any:
     """Params {name, arguments?} → {is_error, result, error?}, as each tool's own method answers."""
-    name, arguments = params.get("name"), params.get("arguments", {})
-    if not isinstance(name, str) or not isinstance(arguments, Mapping):
-        raise Invalid(
-            "tools/call takes name (a string) and arguments (an object).",
-            data={"parameter": "name" if not isinstance(name, str) else "arguments"},
-        )
-    return await _call(context, name, arguments)
+    return await _call(context, params["name"], params.get("arguments", {}))
 
 
 def _short_form(tool_name: str) -> Handler:
@@ -102,6 +161,7 @@ def _short_form(tool_name: str) -> Handler:
 METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
     {
         "version": version,
+        "methods": list_methods,
         "tools/list": list_tools,
         "tools/call": call_tool,
         "status": _short_form("get_status"),
@@ -109,6 +169,10 @@ METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
         "scan": _short_form("scan_instruments"),
     }
 )
+
+
+BY_THE_DESK: Final = frozenset({"tools/call", "status", "instruments", "scan"})
+"""Those whose row is that of the tool they call."""
 
 
 async def _call(context: RpcContext, name: str, arguments: Params) -> dict[str, Any]:

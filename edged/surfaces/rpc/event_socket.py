@@ -1,0 +1,141 @@
+"""The WebSocket ``/events``: JSON-RPC both ways.
+
+A client asks ``subscribe {topics}`` (or names them in the URL: ``/events?topics=audit,sweep``);
+from then on it gets ``event`` notifications, and ``missed`` when it reads too slowly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any, Final
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.protocol import jsonrpc
+from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
+from edged.surfaces.rpc.events import EventHub, Subscription
+from edged.surfaces.rpc.methods import told
+
+__all__ = ["EventSockets"]
+
+HEARTBEAT_S: Final = 30.0
+"""A reader that answers no ping within half of this is gone."""
+CLOSE_S: Final = 0.25
+"""How long a reader may take to say goodbye."""
+MAX_MESSAGE_BYTES: Final = 64 * 1024
+
+
+class EventSockets:
+    """All open readers of ``/events``.
+
+    Args:
+        hub: what they listen to.
+    """
+
+    def __init__(self, hub: EventHub) -> None:
+        self._hub = hub
+        self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
+
+    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+        """Serve one reader until it goes.
+
+        Raises:
+            EdgedError: the topics in the URL do not exist, or too many listen already.
+        """
+        subscription = self._hub.subscribe()
+        try:
+            named = [name for name in request.query.get("topics", "").split(",") if name]
+            self._hub.choose(subscription, named)
+            socket = web.WebSocketResponse(
+                heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S
+            )
+            await socket.prepare(request)
+            self._open[socket] = request.transport
+            writing = asyncio.create_task(_write(socket, subscription))
+            try:
+                await _read(socket, self._hub, subscription)
+            finally:
+                self._open.pop(socket, None)
+                writing.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                    await writing
+            return socket
+        finally:
+            self._hub.leave(subscription)
+
+    async def stop(self) -> None:
+        """Say goodbye to all at once; who does not take it is cut off."""
+        await asyncio.gather(*(self._end(*reader) for reader in tuple(self._open.items())))
+
+    @staticmethod
+    async def _end(socket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
+        try:
+            async with asyncio.timeout(2 * CLOSE_S):
+                await socket.close(code=WSCloseCode.GOING_AWAY)
+        except (TimeoutError, ConnectionError):
+            if transport is not None:
+                transport.abort()
+
+
+async def _read(socket: web.WebSocketResponse, hub: EventHub, subscription: Subscription) -> None:
+    async for message in socket:
+        if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
+            return
+        text = message.data.encode() if message.type is WSMsgType.TEXT else message.data
+        with contextlib.suppress(ConnectionError):
+            await socket.send_str(_answer(text, hub, subscription).decode())
+
+
+def _answer(body: bytes, hub: EventHub, subscription: Subscription) -> bytes:
+    try:
+        message = jsonrpc.parse(body)
+    except BadMessage as bad:
+        return bad.reply().encode()
+    if not isinstance(message, Request):
+        return jsonrpc.error_bytes(
+            None, RpcCode.INVALID_REQUEST, "/events takes JSON-RPC requests, one at a time."
+        )
+    try:
+        return jsonrpc.result_bytes(message.id, _perform(message, hub, subscription))
+    except NotFound as unknown:
+        return jsonrpc.error_bytes(
+            message.id, RpcCode.METHOD_NOT_FOUND, unknown.message, told(unknown)
+        )
+    except EdgedError as error:
+        return jsonrpc.error_bytes(message.id, RpcCode.INVALID_PARAMS, error.message, told(error))
+
+
+def _perform(request: Request, hub: EventHub, subscription: Subscription) -> dict[str, Any]:
+    topics = request.params.get("topics", [])
+    if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+        raise Invalid("topics must be a list of strings.", data={"parameter": "topics"})
+    match request.method:
+        case "subscribe":
+            chosen = subscription.topics | set(topics)
+        case "unsubscribe":
+            chosen = subscription.topics - set(topics) if topics else set()
+        case _:
+            raise NotFound(
+                f"There is no method {request.method[:128]!r} here.",
+                code=ErrorCode.UNKNOWN_METHOD,
+                remedy="/events knows subscribe and unsubscribe; everything else is at /rpc.",
+            )
+    return {"topics": hub.choose(subscription, chosen)}
+
+
+async def _write(socket: web.WebSocketResponse, subscription: Subscription) -> None:
+    """Send what there is; waits for a reader that is slower than the events."""
+    while True:
+        events, missed = await subscription.take()
+        for event in events:
+            await socket.send_str(_notification("event", event))
+        if missed:
+            lost = {"count": sum(missed.values()), "topics": missed}
+            await socket.send_str(_notification("missed", lost))
+
+
+def _notification(method: str, params: Any) -> str:
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}, default=str)

@@ -1,0 +1,272 @@
+"""``METHOD_TABLE``: what each of the daemon's own methods takes and gives, for checks and readers.
+
+docs/rpc.md is made from it (``make docs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.actions.action import Check
+from edged.profiles.schema import compile_schema
+
+__all__ = ["METHOD_TABLE", "Method", "reference"]
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method.
+
+    Attributes:
+        sentence: what it does.
+        result: what it answers.
+        schema: JSON Schema of its parameters.
+        check: that schema, compiled; raises ``Invalid``.
+    """
+
+    sentence: str
+    result: str
+    schema: Schema
+    check: Check = field(compare=False)
+
+
+def _text(description: str, most: int = 500, **more: Any) -> Schema:
+    return {"type": "string", "maxLength": most, "description": description, **more}
+
+
+def _whole(description: str, lowest: int, highest: int) -> Schema:
+    return {
+        "type": "integer",
+        "minimum": lowest,
+        "maximum": highest,
+        "description": description,
+    }
+
+
+INSTRUMENT: Final = _text("the instrument's id, alias, serial number or address", minLength=1)
+FAR_AHEAD: Final = 1 << 53
+FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
+    {
+        "instrument": _text("only rows of the instrument with this id"),
+        "since_ms": _whole("only rows from then on (Unix epoch, ms)", 0, FAR_AHEAD),
+        "until_ms": _whole("only rows up to then (Unix epoch, ms)", 0, FAR_AHEAD),
+        "caller": _text("a session, remote address, subject, route, sweep, stream or sequence"),
+        "tool": _text("only rows of this tool or method"),
+        "outcome": _text("only rows with this outcome", enum=["", "ok", "refused", "failed"]),
+        "after": _whole("only rows with a greater number, oldest first", 0, FAR_AHEAD),
+    }
+)
+ANYTHING: Final[Schema] = {"type": "object", "additionalProperties": True}
+TOOL_ANSWER: Final = "{is_error, result, error?: {code, message, remedy, data}}"
+
+
+def _entry(
+    name: str, sentence: str, result: str, /, *required: str, **properties: Schema
+) -> tuple[str, Method]:
+    schema: Schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return name, Method(sentence, result, schema, compile_schema(name, schema))
+
+
+METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
+    dict(
+        (
+            _entry("version", "Says which edged runs.", "{version}"),
+            _entry("methods", "Names the daemon's own methods.", "{methods}"),
+            _entry("tools/list", "Lists the tools with their input schemas.", "{tools}"),
+            _entry(
+                "tools/call",
+                "Calls a tool. Each tool is also a method by its own name.",
+                TOOL_ANSWER,
+                "name",
+                name=_text("the tool"),
+                arguments=ANYTHING,
+            ),
+            (
+                "status",
+                Method("The tool get_status.", TOOL_ANSWER, ANYTHING, lambda _: None),
+            ),
+            (
+                "instruments",
+                Method("The tool list_instruments.", TOOL_ANSWER, ANYTHING, lambda _: None),
+            ),
+            ("scan", Method("The tool scan_instruments.", TOOL_ANSWER, ANYTHING, lambda _: None)),
+            _entry(
+                "audit.list",
+                "Lists rows of the record, oldest first: the newest that fit, unless `after` is "
+                "given.",
+                "{rows}",
+                limit=_whole("how many at most (100)", 1, 10_000),
+                **FILTER,
+            ),
+            _entry(
+                "audit.verify",
+                "Walks the whole chain and says whether it is intact.",
+                "{is_intact, rows, first_seq, last_seq, head_hash, problem_count, problems}",
+            ),
+            _entry(
+                "audit.export",
+                "Gives rows as text, a page at a time: ask again with `after` = `next_after`.",
+                "{text, next_after: number or null}",
+                format=_text("jsonl (the default) or csv", enum=["jsonl", "csv"]),
+                **FILTER,
+            ),
+            _entry(
+                "lockout.set",
+                "Locks an instrument out at once, then stops what runs on it. Until that is "
+                "cleared every write but safe commands is refused with the reason.",
+                "{instrument_id, unit, reason, by, since_ms, is_present, is_persisted, remark, "
+                "stopped, failures}",
+                "instrument_id",
+                "reason",
+                "by",
+                instrument_id=INSTRUMENT,
+                reason=_text("why; everybody who is refused reads it", minLength=1),
+                by=_text("who says so", 100, minLength=1),
+            ),
+            _entry(
+                "lockout.clear",
+                "Lifts a lockout. There is no tool for this: whoever locked it out does it here, "
+                "at the edge itself.",
+                "{instrument_id, unit, reason, by, since_ms}: what was lifted",
+                "instrument_id",
+                instrument_id=INSTRUMENT,
+            ),
+            _entry("lockout.list", "Lists what is locked out.", "{lockouts}"),
+            _entry(
+                "trace",
+                "The last exchanges on an instrument's line, oldest first.",
+                "{instrument_id, exchanges: [{timestamp_ms, direction, text, bytes}]}",
+                "instrument_id",
+                instrument_id=INSTRUMENT,
+            ),
+            _entry(
+                "runs.list",
+                "Lists recordings, newest first.",
+                "{runs}",
+                limit=_whole("how many at most (100)", 1, 10_000),
+                kind=_text("sweep, stream or sequence"),
+                instrument=_text("only recordings of this instrument"),
+            ),
+            _entry(
+                "runs.show",
+                "One recording: what its meta.json says, and its last rows.",
+                "the recording",
+                "run_id",
+                run_id=_text("its id"),
+                rows=_whole("how many rows at most (10)", 0, 10_000),
+            ),
+            _entry(
+                "runs.export",
+                "A recording's data, a piece at a time: ask again with `offset`.",
+                "the piece",
+                "run_id",
+                run_id=_text("its id"),
+                format=_text("csv (the default), npz or another that it has"),
+                offset=_whole("where to go on", 0, 1 << 62),
+            ),
+            _entry("runs.status", "How recording is: budget, what is open.", "the status"),
+            _entry(
+                "streams.show",
+                "How a stream stands, with its newest points.",
+                "the stream",
+                "stream_id",
+                stream_id=_text("its id"),
+                after=_whole("only points with a greater number", 0, 1 << 62),
+            ),
+        )
+    )
+)
+
+HEAD: Final = """# The RPC interface
+
+<!-- Made by `make docs` from edged/surfaces/rpc/reference.py; do not edit. -->
+
+`POST /rpc` on `127.0.0.1:RPC_PORT`: one JSON-RPC 2.0 request a POST, `Content-Type:
+application/json`. The port in use stands in `STATE_DIR/engine.json`. The command line is a client
+of it: everything the daemon does can be done here.
+
+**Who may call.** With INBOUND_AUTH_TOKEN: whoever sends `Authorization: Bearer <token>` (401
+otherwise). Without: a peer on loopback that names a loopback Host. A request with an Origin that is
+not loopback is refused with 403; there is no CORS. The same holds for `/events`, `/healthz` and
+`/metrics`. Every call leaves a row in the record (docs/audit.md), refused ones included.
+
+**Answers.** A method's result, or a JSON-RPC error: -32601 for a method that does not exist, -32602
+for everything that could not be done (`error.data` is {code, message, remedy, data}), -32603 for a
+bug of ours, with an id that is in the log. A tool answers
+{is_error, result, error?}, so that a failed call still has its result.
+
+```sh
+curl -s -H 'Content-Type: application/json' http://127.0.0.1:8766/rpc \\
+  -d '{"jsonrpc": "2.0", "id": 1, "method": "get_status", "params": {}}'
+```
+
+## Methods
+
+Every tool is a method by its own name, with its arguments as params. Besides:
+"""
+
+TAIL: Final = """
+## `/events`: what happens, as it happens
+
+A WebSocket. Send `{"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": {"topics":
+["audit"]}}` (and `unsubscribe`), or name topics in the URL: `/events?topics=instrument,sweep`.
+Events come as notifications:
+`{"method": "event", "params": {"topic", "event", "time_ms", "data"}}`.
+
+| topic | events |
+|---|---|
+| instrument | `arrived`, `left`, `changed` with the instrument; `lockouts` with all lockouts |
+| sweep | `changed` with the sweep's status |
+| stream | `started`, `point`, `ended` with the stream's id |
+| audit | `row` with each row as it comes to disk |
+
+A thousand events wait for a reader. What comes beyond is not sent, and told:
+`{"method": "missed", "params": {"count", "topics": {topic: count}}}`. 64 readers may be connected.
+
+## `/healthz` and `/metrics`
+
+`GET /healthz` answers 200 with {status: ok or degraded, version, uptime_s, store, loop_lag_s}
+while the engine serves at all; degraded: the database cannot be written. `GET /metrics` is in
+Prometheus' text format: calls and their latencies, instruments by state, sessions, streams, sweeps,
+lag of the event loop and of the record, faults.
+"""
+
+
+def reference() -> str:
+    """docs/rpc.md."""
+    parts = [HEAD]
+    for name, method in METHOD_TABLE.items():
+        parts.append(f"\n### `{name}`\n\n{method.sentence}\n")
+        properties = method.schema.get("properties", {})
+        required = set(method.schema.get("required", ()))
+        if properties:
+            parts.append("\n| parameter | type | |\n|---|---|---|\n")
+            parts += [
+                _row(parameter, schema, is_required=parameter in required)
+                for parameter, schema in properties.items()
+            ]
+        elif method.schema is ANYTHING:
+            parts.append("\nParameters: the tool's arguments.\n")
+        parts.append(f"\nResult: {method.result}\n")
+    return "".join((*parts, TAIL))
+
+
+def _row(name: str, schema: Schema, *, is_required: bool) -> str:
+    needed = " (required)" if is_required else ""
+    return f"| {name}{needed} | {schema['type']} | {schema.get('description', '')} |\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(reference())

@@ -1,0 +1,136 @@
+"""Lockout: in force at once, work stopped, writes refused with the reason, reads and safe pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.actions.action import Purpose, RunCommand
+from edged.actions.caller import Caller, Route
+from edged.commands.holds import locked_out
+from edged.commands.lockout import LockoutDesk
+from edged.commands.target import Target
+from edged.errors import ErrorCode, Failed, NotFound, Refused
+from edged.profiles.match import Identity
+from tests.bench.store_bench import StoreBench, running_store
+from tests.promises import promise
+
+ADDRESS = "TCPIP::192.168.1.9::5555::SOCKET"
+
+
+class FakeInstrument:
+    id = ADDRESS
+    identity = Identity(manufacturer="Rigol", model="DP832", serial="S1", firmware="1")
+
+
+class FakePool:
+    def get(self, name: str) -> Any:
+        if name in {ADDRESS, "psu"}:
+            return FakeInstrument()
+        raise NotFound(f"There is no instrument {name!r}.")
+
+
+class Rooms:
+    def __init__(self, store: StoreBench) -> None:
+        self.store = store
+        self.stopped: list[str] = []
+        self.was_in_force: list[bool] = []
+        self.desk = LockoutDesk(
+            pool=FakePool(),  # type: ignore[arg-type]
+            lockouts=store.lockouts,
+            stop_on=(self.stop_streams, self.stop_badly),
+        )
+        self.hold = locked_out(lambda instrument: store.lockouts.find(instrument.id))
+
+    async def stop_streams(self, instrument_id: str) -> list[str]:
+        self.was_in_force.append(self.store.lockouts.find(instrument_id) is not None)
+        return ["mcp-1"]
+
+    async def stop_badly(self, instrument_id: str) -> list[str]:
+        raise Failed("The line is gone.")
+
+
+@pytest.fixture
+async def rooms(tmp_path: Path) -> AsyncIterator[Rooms]:
+    async with running_store(tmp_path / "edged.db") as store:
+        yield Rooms(store)
+
+
+def act(purpose: Purpose = Purpose.CALL) -> RunCommand:
+    return RunCommand(
+        tool="execute_command",
+        caller=Caller(route=Route.DIRECT),
+        action_id="a1",
+        instrument_id="psu",
+        command_name="set_voltage",
+        purpose=purpose,
+    )
+
+
+def aim(*, is_write: bool) -> Target:
+    return Target(instrument=FakeInstrument(), is_write=is_write)  # type: ignore[arg-type]
+
+
+@promise("lockout.stops-first")
+async def test_it_is_in_force_before_what_runs_is_stopped_and_says_what_was(rooms: Rooms) -> None:
+    told = await rooms.desk.set("psu", reason="probe in the fixture", by="anna")
+    assert rooms.was_in_force == [True]
+    assert told["instrument_id"] == ADDRESS
+    assert (told["stopped"], told["failures"]) == (["mcp-1"], ["The line is gone."])
+    assert told["is_present"]
+    assert told["is_persisted"]
+
+
+@promise("lockout.refuses-writes")
+async def test_writes_are_refused_with_the_reason_and_reads_pass(rooms: Rooms) -> None:
+    await rooms.desk.set("psu", reason="probe in the fixture", by="anna")
+    with pytest.raises(Refused, match="locked out by anna: probe in the fixture") as refused:
+        rooms.hold(act(), aim(is_write=True))
+    assert refused.value.code is ErrorCode.LOCKED_OUT
+    rooms.hold(act(), aim(is_write=False))
+
+
+async def test_what_ends_running_work_passes(rooms: Rooms) -> None:
+    await rooms.desk.set("psu", reason="r", by="anna")
+    for purpose in (Purpose.FINALLY_STEP, Purpose.ABORT):
+        rooms.hold(act(purpose), aim(is_write=True))
+    with pytest.raises(Refused):
+        rooms.hold(act(Purpose.SWEEP_STEP), aim(is_write=True))
+
+
+async def test_cleared_by_alias_or_id_it_holds_nothing_back(rooms: Rooms) -> None:
+    await rooms.desk.set(ADDRESS, reason="r", by="anna")
+    assert [lock["by"] for lock in rooms.desk.list()] == ["anna"]
+    await rooms.desk.clear("psu")
+    rooms.hold(act(), aim(is_write=True))
+    with pytest.raises(NotFound, match="is not locked out"):
+        await rooms.desk.clear("psu")
+
+
+async def test_an_address_where_nothing_answers_may_be_locked_out_but_no_misspelt_name(
+    rooms: Rooms,
+) -> None:
+    told = await rooms.desk.set("TCPIP::10.0.0.7::5025::SOCKET", reason="r", by="anna")
+    assert not told["is_present"]
+    with pytest.raises(NotFound):
+        await rooms.desk.set("psv", reason="r", by="anna")
+
+
+async def test_on_a_full_disk_it_is_in_force_and_says_that_it_is_not_written_down(
+    rooms: Rooms,
+) -> None:
+    await rooms.store.fill_the_disk()
+    async with asyncio.timeout(10):
+        for number in range(200):
+            told = await rooms.desk.set("psu", reason="x" * 400 + str(number), by="anna")
+            if not told["is_persisted"]:
+                break
+            rooms.store.audit.event("filler", "x" * 4000)
+    assert not told["is_persisted"]
+    assert "disk is full" in told["remark"]
+    with pytest.raises(Refused):
+        rooms.hold(act(), aim(is_write=True))
