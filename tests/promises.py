@@ -232,6 +232,10 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "relay.whole-chain": Promise(
+            "9", "The supervisor passes bodies, SSE and cancellations through the relay."
+        ),
+        "relay.engine-back": Promise("9", "A killed engine is back by itself behind the relay."),
         "relay.round": Promise("9", "Bodies, SSE and sessions pass through any relay front."),
         "relay.front-checks": Promise("9", "The relay front checks the bearer token too."),
         "relay.edge-holds": Promise("9", "The edge holds even if the relay is hostile."),

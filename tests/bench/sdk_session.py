@@ -62,12 +62,15 @@ class SdkSession:
 
 
 @contextlib.contextmanager
-def sdk_session(client: str, url: str) -> Iterator[SdkSession]:
-    """A session of one of ``CLIENTS``; its process is always gone at the end."""
+def sdk_session(client: str, url: str, *more: str) -> Iterator[SdkSession]:
+    """A session of one of ``CLIENTS``; its process is always gone at the end.
+
+    ``more`` is for its script: of python-sdk-1 a bearer token.
+    """
     environment, script, *arguments = CLIENTS[client]
     python = REPOSITORY / ".venv-clients" / environment / "bin" / "python"
     process = subprocess.Popen(
-        [str(python), str(REPOSITORY / "tests" / "clients" / script), url, *arguments],
+        [str(python), str(REPOSITORY / "tests" / "clients" / script), url, *arguments, *more],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

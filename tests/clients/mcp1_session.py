@@ -12,8 +12,9 @@ from mcp.client.streamable_http import streamablehttp_client
 from orders import Changes, given_up, obey, say
 
 
-async def main(url: str) -> None:
+async def main(url: str, token: str) -> None:
     changes = Changes()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     async def on_message(message: Any) -> None:
         if isinstance(message, types.ServerNotification) and isinstance(
@@ -22,7 +23,7 @@ async def main(url: str) -> None:
             changes.note()
 
     async with (
-        streamablehttp_client(url) as (reading, writing, _),
+        streamablehttp_client(url, headers=headers) as (reading, writing, _),
         ClientSession(reading, writing, message_handler=on_message) as session,
     ):
         first = await session.initialize()
@@ -62,4 +63,4 @@ async def main(url: str) -> None:
         )
 
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""))

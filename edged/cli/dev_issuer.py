@@ -1,0 +1,147 @@
+"""``edged dev-issuer``: a token issuer for development. NOT FOR PRODUCTION: it knows no users.
+
+``serve`` makes a key on first use and serves its public half as a JWKS on loopback; ``mint`` prints
+a token that lives for five minutes at most. Nothing of the daemon loads this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import http.server
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from edged.clock import SystemClock
+from edged.host import write_atomically
+
+__all__ = ["run"]
+
+WARNING: Final = "edged dev-issuer is for development only. Whoever reads its key is everybody."
+DEFAULT_ISSUER: Final = "http://127.0.0.1:8769"
+LONGEST_S: Final = 300
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    sys.stderr.write(f"edged: {WARNING}\n")
+    key = _keep_key(options.directory)
+    if options.do == "mint":
+        print(_mint(key, options))
+        return 0
+    return _serve(key, options.port)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="edged dev-issuer", description=__doc__, epilog=WARNING)
+    actions = parser.add_subparsers(dest="do", required=True)
+    serve = actions.add_parser("serve", help="serve the JWKS on loopback")
+    serve.add_argument("--port", type=int, default=8769, help="where (8769; 0: any)")
+    mint = actions.add_parser("mint", help="print a token")
+    mint.add_argument("--sub", required=True, metavar="USER", help="who: user:<USER>")
+    mint.add_argument("--edge", required=True, metavar="EDGE_ID", help="for which edge")
+    mint.add_argument("--tools", default="", metavar="TOOL[:SCOPE],…", help="what is allowed")
+    mint.add_argument("--danger", action="store_true", help="dangerous things too")
+    mint.add_argument("--issuer", default=DEFAULT_ISSUER, metavar="URL", help="RELAY_ISSUER")
+    mint.add_argument(
+        "--lives-s", type=int, default=LONGEST_S, metavar="SECONDS", help="300 at most"
+    )
+    for action in (serve, mint):
+        action.add_argument(
+            "--directory", type=Path, default=Path("dev-issuer"), help="where its key lies"
+        )
+    return parser
+
+
+def _keep_key(directory: Path) -> rsa.RSAPrivateKey:
+    """The kept key, made on first use and readable for this user alone."""
+    path = directory / "key.pem"
+    if not path.exists():
+        made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        os.umask(0o077)
+        write_atomically(
+            path,
+            made.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            ).decode("ascii"),
+        )
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, rsa.RSAPrivateKey):
+        raise SystemExit(f"{path} is no RSA key.")
+    return key
+
+
+def _mint(key: rsa.RSAPrivateKey, options: argparse.Namespace) -> str:
+    now_s = SystemClock().wall_ms() // 1000
+    claims = {
+        "iss": options.issuer,
+        "aud": f"edge:{options.edge}",
+        "sub": f"user:{options.sub}",
+        "iat": now_s,
+        "exp": now_s + min(options.lives_s, LONGEST_S),
+        "edge_id": options.edge,
+        "tools_allow": [entry for entry in options.tools.split(",") if entry],
+        "danger_allow": options.danger,
+    }
+    header = {"alg": "RS256", "typ": "JWT", "kid": _kid(key)}
+    signed = ".".join(_b64(json.dumps(part).encode("ascii")) for part in (header, claims))
+    signature = key.sign(signed.encode("ascii"), padding.PKCS1v15(), hashes.SHA256())
+    return f"{signed}.{_b64(signature)}"
+
+
+def _serve(key: rsa.RSAPrivateKey, port: int) -> int:
+    body = json.dumps({"keys": [_jwk(key)]}).encode("ascii")
+
+    class Jwks(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Jwks) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        print(json.dumps({"jwks_url": f"{url}/jwks.json", "issuer": url}), flush=True)
+        server.serve_forever()
+    return 0
+
+
+def _jwk(key: rsa.RSAPrivateKey) -> dict[str, str]:
+    numbers = key.public_key().public_numbers()
+    size = (numbers.n.bit_length() + 7) // 8
+    return {
+        "kty": "RSA",
+        "use": "sig",
+        "alg": "RS256",
+        "kid": _kid(key),
+        "n": _b64(numbers.n.to_bytes(size, "big")),
+        "e": _b64(numbers.e.to_bytes(3, "big")),
+    }
+
+
+def _kid(key: rsa.RSAPrivateKey) -> str:
+    """A name for the key that follows from it."""
+    public = key.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(public)
+    return f"dev-{digest.finalize().hex()[:16]}"
+
+
+def _b64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")

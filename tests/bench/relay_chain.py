@@ -1,0 +1,167 @@
+"""The whole relay route in real processes, from the issuer to the simulated bench."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.bench.engine_process import REPOSITORY
+from tests.bench.nats_server import NatsServer, running_nats
+
+EDGE = "edge-1"
+READY_WITHIN_S = 20.0
+EDGED = (sys.executable, "-m", "edged")
+
+
+@dataclass
+class Chain:
+    """What a test works with."""
+
+    directory: Path
+    nats: NatsServer
+    issuer_url: str
+    supervisor: subprocess.Popen[bytes] | None = None
+    front_ports: list[int] = field(default_factory=list)
+
+    @property
+    def state_dir(self) -> Path:
+        return self.directory / "state"
+
+    def url(self, front: int = 0, edge: str = EDGE) -> str:
+        return f"http://127.0.0.1:{self.front_ports[front]}/mcp/{edge}"
+
+    def token(self, *tools: str, danger: bool = False, sub: str = "ada", edge: str = EDGE) -> str:
+        words = ["mint", "--sub", sub, "--edge", edge, "--issuer", self.issuer_url]
+        words += ["--tools", ",".join(tools), "--directory", str(self.directory / "issuer")]
+        words += ["--danger"] if danger else []
+        done = subprocess.run(
+            [*EDGED, "dev-issuer", *words], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def post(self, token: str, method: str, front: int = 0, **params: Any) -> tuple[int, Any]:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        request = urllib.request.Request(
+            self.url(front),
+            body.encode(),
+            {
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                "Authorization": f"Bearer {token}",
+            },
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as reply:
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as refused:
+            return refused.code, json.load(refused)
+
+    def engine_pid(self) -> int:
+        return int(json.loads((self.state_dir / "engine.json").read_text())["pid"])
+
+
+def wait_for(what: Callable[[], object], within_s: float = READY_WITHIN_S) -> float:
+    """How long it took."""
+    began = time.monotonic()
+    while not what():
+        assert time.monotonic() - began < within_s, "it did not happen in time"
+        time.sleep(0.02)  # noqa: TID251
+    return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def process(log: Path, *words: str, reads_line: bool = False) -> Iterator[Any]:
+    """A program of edged; with ``reads_line`` its first line of output, as JSON."""
+    with log.open("ab") as errors:
+        made = subprocess.Popen(
+            [*EDGED, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if reads_line else errors,
+            stderr=errors,
+            cwd=REPOSITORY,
+            env={**os.environ},
+        )
+    try:
+        if reads_line:
+            assert made.stdout is not None
+            line = made.stdout.readline()
+            assert line, log.read_text()
+            yield json.loads(line)
+        else:
+            yield made
+    finally:
+        if made.poll() is None:
+            made.send_signal(signal.SIGTERM)
+        try:
+            made.wait(10)
+        except subprocess.TimeoutExpired:
+            made.kill()
+            made.wait()
+        if made.stdout is not None:
+            made.stdout.close()
+
+
+@contextlib.contextmanager
+def running_chain(
+    directory: Path,
+    ports: Callable[[], int],
+    *,
+    fronts: int = 2,
+    edge_arguments: tuple[str, ...] = ("--sim",),
+) -> Iterator[Chain]:
+    """Everything started; the first call through it has been answered."""
+    with contextlib.ExitStack() as stack:
+        nats = stack.enter_context(running_nats(directory / "nats", ports(), is_guarded=True))
+        serve = ("dev-issuer", "serve", "--port", "0", "--directory", str(directory / "issuer"))
+        told = stack.enter_context(process(directory / "issuer.log", *serve, reads_line=True))
+        chain = Chain(directory, nats, told["issuer"])
+        common = {
+            "RELAY_NATS_URL": nats.url,
+            "RELAY_CA_FILE": str(nats.ca_file),
+            "RELAY_ISSUER": told["issuer"],
+            "RELAY_JWKS_URL": told["jwks_url"],
+        }
+        front_config = _write(
+            directory / "front.yaml",
+            {**common, "RELAY_CREDENTIALS": str(nats.credentials("front"))},
+        )
+        for number in range(fronts):
+            words = ("relay", "--config", str(front_config), "--port", "0")
+            log = directory / f"front{number}.log"
+            ready = stack.enter_context(process(log, *words, reads_line=True))
+            chain.front_ports.append(ready["port"])
+        edge_config = _write(
+            directory / "edge.yaml",
+            {
+                **common,
+                "RELAY_CREDENTIALS": str(nats.credentials(EDGE)),
+                "EDGE_ID": EDGE,
+                "MCP_PORT": 0,
+                "RPC_PORT": 0,
+                "STATE_DIR": str(chain.state_dir),
+                "BENCH_FILE": str(directory / "bench.yaml"),
+                "EXPOSE": [],
+            },
+        )
+        words = ("supervisor", "--config", str(edge_config), "--", *edge_arguments)
+        chain.supervisor = stack.enter_context(process(directory / "supervisor.log", *words))
+        token = chain.token("get_status")
+        wait_for(lambda: chain.post(token, "ping")[0] == 200)
+        yield chain
+
+
+def _write(path: Path, settings: dict[str, Any]) -> Path:
+    # JSON is YAML, so no YAML writer is needed here.
+    path.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
+    return path

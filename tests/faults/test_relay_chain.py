@@ -1,0 +1,112 @@
+"""The relay route as its users meet it: real processes, TLS, and the official SDK's client."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench.relay_chain import Chain, running_chain, wait_for
+from tests.bench.sdk_session import sdk_session
+from tests.promises import promise
+
+
+def a_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+    with running_chain(tmp_path_factory.mktemp("chain"), a_port) as running:
+        yield running
+
+
+@promise("relay.whole-chain")
+def test_the_official_client_works_through_the_whole_chain(chain: Chain) -> None:
+    token = chain.token("list_instruments", "execute_command:measure_voltage", "start_stream")
+    with sdk_session("python-sdk-1", chain.url(), token) as client:
+        assert client.greeting["server"] == "edged"
+        assert "list_instruments" in client.do("list")
+        assert {"psu1", "dmm1"} <= {entry["alias"] for entry in client.call("list_instruments")}
+        read = {"instrument_id": "psu1", "command_name": "measure_voltage"}
+        done = client.call("execute_command", **read, parameters={"channel": 1})
+        assert done["success"] is True
+        streamed = client.do(
+            "progress",
+            name="start_stream",
+            arguments={
+                **read,
+                "parameters": {"channel": 1},
+                "interval_ms": 50,
+                "duration_ms": 300,
+            },
+        )
+        counted = [step for step, _ in streamed["progress"]]
+        assert counted == list(range(1, len(counted) + 1))
+        assert len(counted) >= 4
+        long = {**read, "parameters": {"channel": 1}, "interval_ms": 50, "duration_ms": 60_000}
+        given_up = client.do("cancel", name="start_stream", arguments=long, after_s=0.3)
+        assert given_up == "cancelled"
+        refused = client.refused("send_scpi", instrument_id="psu1", scpi_command="*IDN?")
+        assert "not among those" in refused
+
+
+def test_what_the_token_does_not_allow_is_refused_with_its_own_code(chain: Chain) -> None:
+    token = chain.token("execute_command")
+    call = {"name": "execute_command", "arguments": {"instrument_id": "psu1"}}
+    cases = {"output_on": -33004}
+    for command, code in cases.items():
+        call["arguments"] = {
+            "instrument_id": "psu1",
+            "command_name": command,
+            "parameters": {"channel": 1},
+        }
+        status, reply = chain.post(token, "tools/call", **call)
+        assert (status, reply["error"]["code"]) == (200, code)
+    status, reply = chain.post(token, "tools/call", name="get_status", arguments={})
+    assert (status, reply["error"]["code"], reply["id"]) == (200, -33003, 1)
+    status, reply = chain.post("x.y.z", "ping")
+    assert (status, reply["error"]["code"], reply["id"]) == (401, -33001, 1)
+    other = chain.token("get_status", edge="edge-2")
+    assert chain.post(other, "ping")[0] == 401
+
+
+def test_no_token_is_in_any_log(chain: Chain) -> None:
+    token = chain.token("get_status")
+    chain.post(token, "ping")
+    chain.post(token[:-4] + "AAAA", "ping")
+    parts = [part for part in token.split(".") if len(part) > 20]
+    for log in chain.directory.glob("*.log"):
+        text = log.read_text(errors="replace")
+        assert not [part for part in parts if part in text], log
+    assert json.loads((chain.state_dir / "jwks.json").read_text())["url"]
+
+
+@promise("relay.engine-back")
+def test_a_killed_engine_and_a_restarted_nats_are_503_at_once_and_come_back_by_themselves(
+    tmp_path: Path,
+) -> None:
+    with running_chain(tmp_path, a_port) as chain:
+        token = chain.token("get_status")
+        os.kill(chain.engine_pid(), signal.SIGKILL)
+        began = time.monotonic()
+        status, reply = chain.post(token, "ping")
+        assert (status, time.monotonic() - began < 1.5) == (503, True)
+        assert "error" in reply
+        assert wait_for(lambda: chain.post(token, "ping", front=1)[0] == 200) < 6
+        chain.nats.stop()
+        began = time.monotonic()
+        assert chain.post(token, "ping")[0] == 503
+        assert time.monotonic() - began < 2.5
+        chain.nats.start()
+        wait_for(lambda: chain.post(token, "ping", front=0)[0] == 200)
+        wait_for(lambda: chain.post(token, "ping", front=1)[0] == 200)
