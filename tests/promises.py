@@ -202,6 +202,15 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "sweep.measure-authorized": Promise(
             "9", "Each command in measure must be allowed by itself."
         ),
+        "crash.rule": Promise(
+            "7", "Daemon died: the abort is run only for the unit and moment of the journal."
+        ),
+        "stop-all.everything": Promise(
+            "7", "Stop all runs each abort, ends all work, and reports what was confirmed."
+        ),
+        "stop-all.hung-one-delays-none": Promise(
+            "7", "Stop all pre-empts every line at once; a hung one delays no other."
+        ),
         "shutdown.sweeps-aborted": Promise("13", "SIGTERM: sweeps aborted."),
         # 7: streams, waveforms, recorded data
         "stream.client-gone": Promise(

@@ -124,9 +124,9 @@ class CommandPath:
         present = self._present_tool(measure.instrument_id, plain)
         self._permissions.authorize_measure(action.caller, measure.command_name, (plain, present))
 
-    def precheck(self, action: Action) -> None:
+    def precheck(self, action: Action) -> tuple[str, ...]:
         """``judge`` for those who only want to know; see ``work.ports.Precheck``."""
-        self.judge(action)
+        return self.judge(action).lines
 
     async def perform(self, action: Action) -> Outcome:
         """Judge, record, run, record.

@@ -14,6 +14,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import structlog
@@ -44,8 +45,9 @@ from edged.host import (
 )
 from edged.instruments.discovery import Discovery
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.scan import Knowledge
+from edged.instruments.scan import Knowledge, connection_for
 from edged.instruments.visa_link import VisaLibrary
+from edged.instruments.visit import Guest, visiting
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.relay_route import RelayRoute
@@ -57,13 +59,16 @@ from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
 from edged.profiles.bench import load_bench
 from edged.profiles.loader import load_library
+from edged.profiles.model import Connection
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import bench_tools, static_tools
+from edged.work.after_crash import AfterCrash
 from edged.work.runs import RunBook
+from edged.work.sequence_journal import SequenceJournal
 from edged.work.sequences import SequenceBook
 from edged.work.states import StreamEvent
 from edged.work.stop import BenchStop
@@ -164,6 +169,7 @@ class Engine:
             new_id=new_id,
             clock=clock,
             recorder=self._runs,
+            journal=SequenceJournal(journal=self._stores.journal, pool=self._pool, clock=clock),
         )
         self._waveforms = WaveformBook(config.waveform_memory_mb)
         self._streams = StreamBook(
@@ -183,6 +189,15 @@ class Engine:
             abort_within_s=config.abort_after_crash_sec,
         )
         self._pool.subscribe(self._sweeps.hear)
+        self._after_crash = AfterCrash(
+            journal=self._stores.journal,
+            visit=self._visit,
+            tell=lambda name, text, instrument: self._stores.audit.event(
+                name, text, instrument=instrument
+            ),
+            clock=clock,
+            abort_within_s=config.abort_after_crash_sec,
+        )
         self._bench_stop = BenchStop(
             pool=self._pool,
             sweeps=self._sweeps,
@@ -193,6 +208,7 @@ class Engine:
             perform=self._perform,
             new_id=new_id,
             clock=clock,
+            made_safe=self._made_safe,
         )
         self._path = self._make_path(permissions)
         self._registry = ToolRegistry(
@@ -238,6 +254,9 @@ class Engine:
                 "waveforms": self._waveforms.status,
                 "loop": self._watch.status,
                 "store": self._stores.status,
+                "needs_attention": lambda: [
+                    left.told() for left in self._after_crash.found if left.needs_attention
+                ],
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
             },
         )
@@ -255,6 +274,8 @@ class Engine:
         if self._sim is not None:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
+        await self._after_crash.clean_up()
+        self._sweeps.adopt(self._after_crash.found)
         parts.callback(self._registry.close)
         await self._rpc.start()
         parts.push_async_callback(self._rpc.stop)
@@ -294,8 +315,24 @@ class Engine:
         """The command path, for parts that are made before it."""
         return await self._path.perform(action)
 
-    def _precheck(self, action: Action) -> None:
-        self._path.precheck(action)
+    def _precheck(self, action: Action) -> tuple[str, ...]:
+        return self._path.precheck(action)
+
+    async def _made_safe(self, instrument_id: str) -> None:
+        """An instrument has obeyed its abort: whatever work owed it one is done with it."""
+        await self._sweeps.note_made_safe(instrument_id)
+        await self._after_crash.made_safe(instrument_id)
+
+    def _visit(self, address: str, profile_key: str) -> AbstractAsyncContextManager[Guest]:
+        """A visit to an address before anything is registered there."""
+        profile = self._library.profiles.get(profile_key)
+        connection = profile.connection if profile is not None else Connection()
+        for entry in self._config.instruments:
+            if entry.address == address:
+                connection = connection_for(connection, entry)
+        return visiting(
+            address, open_link=self._visa.open_link, connection=connection, clock=self._clock
+        )
 
     def _make_mcp(self, new_id: Callable[[], str], is_supervised: bool) -> McpSurface:
         config = self._config

@@ -25,8 +25,8 @@ NewId = Callable[[], str]
 class Precheck(Protocol):
     """Judges an action as the path would, and sends nothing."""
 
-    def __call__(self, action: Action) -> None:
-        """Raises what ``Perform`` would have put into the outcome before sending a byte."""
+    def __call__(self, action: Action) -> tuple[str, ...]:
+        """The lines that would be sent; raises what ``Perform`` would have put into the outcome."""
         ...
 
 

@@ -7,7 +7,9 @@ nothing by itself and judges nothing but the order. The states are ``states.SEQU
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
@@ -30,9 +32,11 @@ from edged.profiles.model import (
     Step,
     WaitStep,
 )
+from edged.profiles.raw import is_query
 from edged.profiles.render import placeholders, render
 from edged.work.ports import NewId, Perform, Precheck, Recorder, RowSink
 from edged.work.run_head import RunHead
+from edged.work.sequence_journal import SequenceJournal
 from edged.work.sequence_values import (
     UNKNOWN,
     NotKnownYet,
@@ -48,6 +52,8 @@ from edged.work.table_run import row_cells, table_head
 __all__ = ["SequenceBook", "SequenceResult"]
 
 MAX_ROWS: Final = 1_000_000
+MAX_CLEAN_UP: Final = 200
+"""Lines of ``finally`` that the journal keeps."""
 CHECKS_A_TURN: Final = 200
 """Steps checked before the loop gets a turn: a table of 100,000 rows must not block it."""
 
@@ -81,6 +87,10 @@ class _Run:
     body: asyncio.Task[None] | None = None
     is_stopped: bool = False
     is_client_gone: bool = False
+    # The lines of ``finally``, and whether they are being gathered now.
+    clean_up: list[str] = field(default_factory=list)
+    is_gathering: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     step_count: int = 0
     table: RunHead | None = None
     recording: RowSink | None = None
@@ -95,6 +105,7 @@ class SequenceBook:
         new_id: makes action ids.
         clock: for waits and polls.
         recorder: records tables; ``None`` records none.
+        journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
     """
 
     def __init__(
@@ -105,12 +116,14 @@ class SequenceBook:
         new_id: NewId,
         clock: Clock,
         recorder: Recorder | None = None,
+        journal: SequenceJournal | None = None,
     ) -> None:
         self._perform = perform
         self._precheck = precheck
         self._new_id = new_id
         self._clock = clock
         self._recorder = recorder
+        self._journal = journal
         self._running: dict[str, _Run] = {}
 
     def running(self) -> tuple[dict[str, Any], ...]:
@@ -148,8 +161,10 @@ class SequenceBook:
         await self._check(run)
         self._running[run.run_id] = run
         try:
-            await self._run_to_end(run)
+            async with self._journalled(run):
+                await self._run_to_end(run)
         finally:
+            run.over.set()
             if run.recording is not None:
                 await run.recording.close(run.state.value)
             del self._running[run.run_id]
@@ -172,12 +187,21 @@ class SequenceBook:
             run.is_stopped = True
             if run.body is not None:
                 run.body.cancel()
-        if bodies := [run.body for run in ending if run.body is not None]:
-            await asyncio.wait(bodies)
+        for run in ending:
+            await run.over.wait()
         return [run.run_id for run in ending]
+
+    def _journalled(self, run: _Run) -> AbstractAsyncContextManager[None]:
+        """What must run at the end stands in the journal, as far as it is known beforehand."""
+        if self._journal is None or not run.sequence.finally_steps:
+            return contextlib.nullcontext()
+        return self._journal.kept(
+            run.run_id, run.action.instrument_id, run.sequence.name, tuple(run.clean_up)
+        )
 
     async def _run_to_end(self, run: _Run) -> None:
         """Body, then ``finally``, then the state; raises what the body raised."""
+        _refuse_stopped(run)
         run.body = asyncio.create_task(
             self._steps(run, run.sequence.steps, Purpose.SEQUENCE_STEP), name=run.run_id
         )
@@ -364,8 +388,9 @@ class SequenceBook:
             EdgedError: what the path would say of that step.
         """
         values = dict(run.values)
-        for steps in (run.sequence.steps, run.sequence.finally_steps):
-            await self._check_steps(run, steps, values)
+        await self._check_steps(run, run.sequence.steps, values)
+        run.is_gathering = True
+        await self._check_steps(run, run.sequence.finally_steps, values)
 
     async def _check_steps(self, run: _Run, steps: tuple[Step, ...], values: Values) -> None:
         for step in steps:
@@ -382,7 +407,9 @@ class SequenceBook:
             case CommandStep():
                 if step.save_as:
                     values[step.save_as] = UNKNOWN
-                self._precheck(self._command(run, step, values, Purpose.SEQUENCE_STEP))
+                lines = self._precheck(self._command(run, step, values, Purpose.SEQUENCE_STEP))
+                if run.is_gathering and len(run.clean_up) < MAX_CLEAN_UP:
+                    run.clean_up += [line for line in lines if not is_query(line)]
             case QueryStep():
                 values[step.save_as] = UNKNOWN
                 self._precheck(self._query(run, step.query, values, Purpose.SEQUENCE_STEP))
@@ -397,6 +424,15 @@ class SequenceBook:
                 return
             case _:
                 assert_never(step)
+
+
+def _refuse_stopped(run: _Run) -> None:
+    """Raises if everything was stopped while the run was being prepared."""
+    if run.is_stopped:
+        raise Failed(
+            f"Everything was stopped before {run.sequence.name} began; nothing was sent.",
+            code=ErrorCode.CANCELLED,
+        )
 
 
 def _rendered(template: str, sequence: Sequence, values: Values) -> str:

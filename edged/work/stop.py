@@ -73,6 +73,7 @@ class BenchStop:
         perform: the command path.
         new_id: makes action ids.
         clock: for how long things took.
+        made_safe: told of each instrument that obeyed its abort.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class BenchStop:
         perform: Perform,
         new_id: NewId,
         clock: Clock,
+        made_safe: Callable[[str], Awaitable[None]],
     ) -> None:
         self._pool = pool
         self._sweeps = sweeps
@@ -91,6 +93,7 @@ class BenchStop:
         self._perform = perform
         self._new_id = new_id
         self._clock = clock
+        self._made_safe = made_safe
 
     async def stop_all(self, action: StopAll) -> dict[str, Any]:
         """End everything; returns when each instrument has answered or cannot.
@@ -121,7 +124,7 @@ class BenchStop:
         failed = [s.instrument.id for s in stopped if s.state == "failed"]
         for one in stopped:
             if one.state in {"confirmed", "taken"}:
-                await self._sweeps.note_made_safe(one.instrument.id)
+                await self._made_safe(one.instrument.id)
         log.warning("bench_stopped", instruments=len(stopped), sweeps=len(told), failed=failed)
         return {
             "is_confirmed": not failed and all(s["status"] == "stopped" for s in told),

@@ -7,40 +7,17 @@ and owes no abort. The rule of what is done with a row that is found is ``after_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 from edged.errors import Failed
-from edged.instruments.instrument import Instrument
-from edged.store.capability import unit_of
 from edged.store.journal import JournalEntry, JournalKind
+from edged.work.journalling import Journalling, place_of, unit_key
 from edged.work.sweep import Sweep
 
-__all__ = ["Journalling", "SweepJournal", "unit_key"]
+__all__ = ["SweepJournal"]
 
 WRITTEN_EVERY_S: Final = 0.5
 """The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
-
-
-class Journalling(Protocol):
-    """The seam to ``store.journal.Journal``."""
-
-    async def begin(self, entry: JournalEntry) -> JournalEntry:
-        """Write the row, synced; raises Failed STORE_FAILED."""
-        ...
-
-    async def update(
-        self, entry_id: str, changes: dict[str, Any], *, is_forced: bool = False
-    ) -> None:
-        """Change the row; raises Failed STORE_FAILED."""
-        ...
-
-    async def finish(self, entry_id: str) -> None:
-        """Remove the row; never raises."""
-        ...
-
-    def unfinished(self) -> tuple[JournalEntry, ...]:
-        """What a former life left."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +41,7 @@ class SweepJournal:
                 instrument_id=instrument.id,
                 unit=unit_key(instrument),
                 payload={
-                    "address": instrument.address,
-                    "profile": instrument.profile.key if instrument.profile else "",
+                    **place_of(instrument),
                     "command": thing.command.name,
                     "parameter": thing.plan.parameter,
                     "unit": thing.parameter.unit,
@@ -101,18 +77,6 @@ class SweepJournal:
         except Failed:
             # What is on the disk already says enough to clean up by.
             return
-
-
-def unit_key(instrument: Instrument) -> str:
-    """The physical unit, as the audit and lockouts know it."""
-    identity = instrument.identity
-    return unit_of(
-        manufacturer=identity.manufacturer,
-        model=identity.model,
-        serial=identity.serial,
-        firmware=identity.firmware,
-        instrument_id=instrument.id,
-    ).key
 
 
 def _tolerance(sweep: Sweep) -> float:

@@ -16,11 +16,12 @@ import structlog
 from edged.actions.action import Purpose, SendLines
 from edged.clock import Clock
 from edged.errors import Failed
+from edged.work.journalling import HEARTBEAT_S
 from edged.work.ports import NewId, Perform
 from edged.work.states import SweepEvent, next_sweep_state
 from edged.work.sweep import Ending, Sweep
 from edged.work.sweep_journal import SweepJournal
-from edged.work.sweep_ramp import HEARTBEAT_S, Ramp
+from edged.work.sweep_ramp import Ramp
 
 __all__ = ["SweepLife"]
 

@@ -17,6 +17,7 @@ from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.model import ParameterType, Scalar
+from edged.work.journalling import HEARTBEAT_S
 from edged.work.plan import gap_s, next_step
 from edged.work.ports import NewId, Perform
 from edged.work.states import SweepEvent
@@ -30,9 +31,6 @@ STALL_S: Final = 0.1
 MOST_STALLS: Final = 50
 """Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
 READBACK_EVERY_S: Final = 0.5
-HEARTBEAT_S: Final = 20.0
-"""How often the journal hears of a sweep that has nothing to write: its age is what counts after a
-crash (ABORT_AFTER_CRASH_SEC)."""
 
 
 class Steps(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,10 +19,13 @@ from edged.errors import Conflict, ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.profiles.raw import identify
+from edged.store.journal import JournalKind
+from edged.work.after_crash import Left as Found
+from edged.work.journalling import Journalling
 from edged.work.ports import NewId, Perform, Precheck, Recorder
 from edged.work.states import SweepEvent, SweepState
 from edged.work.sweep import Ending, Sweep, SweptThing
-from edged.work.sweep_journal import Journalling, SweepJournal
+from edged.work.sweep_journal import SweepJournal
 from edged.work.sweep_life import SweepLife
 from edged.work.sweep_ramp import Ramp
 from edged.work.sweep_request import Measure, SweepRequest
@@ -105,6 +108,8 @@ class SweepBook:
         # By id in the order of their start; those that are over go out at the front.
         self._sweeps: dict[str, Sweep] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        # What a former life of the daemon left; told of, and never run again.
+        self._found: dict[str, Found] = {}
         self._held: dict[tuple[str, str], _Holder] = {}
         self._listeners: list[Callable[[SweepChanged], None]] = []
         # Counts stops of everything: a sweep that was being prepared meanwhile does not begin.
@@ -155,6 +160,9 @@ class SweepBook:
         Raises:
             NotFound: UNKNOWN_SWEEP.
         """
+        found = self._found.get(sweep_id)
+        if found is not None:
+            return found.told()
         return self._find(sweep_id).told(self._clock.monotonic(), points)
 
     async def stop(self, sweep_id: str, *, hold: bool) -> dict[str, Any]:
@@ -163,19 +171,22 @@ class SweepBook:
         Raises:
             NotFound: UNKNOWN_SWEEP.
         """
+        found = self._found.get(sweep_id)
+        if found is not None:
+            return _short(found.told())
         sweep = self._find(sweep_id)
         event = SweepEvent.STOP_HOLD if hold else SweepEvent.STOP_ABORT
         is_parked = hold and sweep.state is SweepState.HOLDING
         if not sweep.ended.is_set() and not is_parked:
             sweep.wishes.put_nowait(Ending(event=event))
             await (sweep.parked if hold else sweep.ended).wait()
-        told = sweep.told(self._clock.monotonic())
-        return {name: told[name] for name in ("sweep_id", "status", "current_value", "error")}
+        return _short(sweep.told(self._clock.monotonic()))
 
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""
         now = self._clock.monotonic()
-        return tuple(
+        found = tuple(found.told() for found in self._found.values() if found.needs_attention)
+        return found + tuple(
             sweep.told(now)
             for sweep in self._sweeps.values()
             if sweep.is_active or sweep.needs_attention
@@ -184,7 +195,14 @@ class SweepBook:
     def listed(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is still known, oldest first."""
         now = self._clock.monotonic()
-        return tuple(sweep.told(now) for sweep in self._sweeps.values())
+        found = tuple(found.told() for found in self._found.values())
+        return found + tuple(sweep.told(now) for sweep in self._sweeps.values())
+
+    def adopt(self, left: Iterable[Found]) -> None:
+        """Tell of sweeps that were found after a crash."""
+        self._found.update(
+            {found.entry.id: found for found in left if found.entry.kind is JournalKind.SWEEP}
+        )
 
     # What sweeps hold
 
@@ -336,6 +354,11 @@ class SweepBook:
             data={"sweep_id": holder.sweep_id, "status": state},
             remedy=f"Wait for its end, or call stop_sweep with sweep_id {holder.sweep_id!r}.",
         )
+
+
+def _short(told: Mapping[str, Any]) -> dict[str, Any]:
+    """stop_sweep's result."""
+    return {name: told[name] for name in ("sweep_id", "status", "current_value", "error")}
 
 
 def _writes(thing: SweptThing, line: str) -> bool:

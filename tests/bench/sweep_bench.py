@@ -254,6 +254,7 @@ class SweepHouse:
             perform=self.perform,
             new_id=self.new_id,
             clock=clock,
+            made_safe=self.sweeps.note_made_safe,
         )
         rooms = Executors(
             pool=self.pool,

@@ -45,11 +45,12 @@ class Lab:
             clock=clock,
         )
 
-    def precheck(self, action: Action) -> None:
+    def precheck(self, action: Action) -> tuple[str, ...]:
         assert isinstance(action, RunCommand | SendScpi)
         name = action.command_name if isinstance(action, RunCommand) else action.scpi
         if name in self.refusing:
             raise self.refusing[name]
+        return ()
 
     async def perform(self, action: Action) -> Outcome:
         assert isinstance(action, RunCommand | SendScpi)
@@ -217,11 +218,12 @@ async def test_a_loop_makes_rows_with_expressions(lab: Lab) -> None:
 async def test_every_turn_of_a_loop_is_checked_before_the_first_is_sent(lab: Lab) -> None:
     seen: list[Any] = []
 
-    def precheck(action: Action) -> None:
+    def precheck(action: Action) -> tuple[str, ...]:
         assert isinstance(action, RunCommand)
         seen.append(action.parameters["voltage"])
         if action.parameters["voltage"] > 30:
             raise Invalid("voltage 40 is over the maximum 30")
+        return ()
 
     lab.book = SequenceBook(
         perform=lab.perform, precheck=precheck, new_id=lambda: "x", clock=lab.clock

@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from edged.profiles.loader import load_library, load_profile
+from edged.work.abort_proof import Proof, proofs_of
+from tests.bench.fake_instruments import toy_profile
+from tests.bench.sweep_bench import PROFILE
+
+PROFILES = Path(__file__).resolve().parents[3] / "profiles"
+
+
+def test_what_switched_outputs_off_is_proved_by_the_query_of_the_same_header() -> None:
+    profile = load_profile(PROFILES / "rigol_dp832.yaml")
+    assert proofs_of(profile, profile.abort) == tuple(
+        Proof(f":OUTP? CH{n}", "OFF") for n in (1, 2, 3)
+    )
+
+
+def test_every_shipped_supplys_abort_can_be_proved_or_has_nothing_to_ask() -> None:
+    for profile in load_library([PROFILES]).profiles.values():
+        for proof in proofs_of(profile, profile.abort):
+            assert proof.query.partition(" ")[0].endswith("?")
+
+
+def test_a_sweeps_own_abort_is_proved_for_its_channel() -> None:
+    assert proofs_of(toy_profile(PROFILE), (":OUTP CH2,OFF",)) == (Proof(":OUTP? CH2", "OFF"),)
+
+
+@pytest.mark.parametrize("line", [":STOP", "*RST", ":UNKNOWN CH1,OFF"])
+def test_what_has_no_question_has_no_proof(line: str) -> None:
+    assert proofs_of(toy_profile(PROFILE), (line,)) == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answer", "is_so"),
+    [
+        ("OFF", "OFF", True),
+        ("OFF", "0", True),
+        ("0", "off\n", True),
+        ("OFF", "ON", False),
+        ("OFF", "1", False),
+        ("0", "0.000E+00", True),
+        ("0", "", False),
+    ],
+)
+def test_an_answer_counts_by_its_meaning(wanted: str, answer: str, *, is_so: bool) -> None:
+    assert Proof(":X?", wanted).is_given_by(answer) is is_so

@@ -1,0 +1,169 @@
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from edged.errors import ErrorCode, Failed
+from edged.store.journal import JournalEntry, JournalKind
+from edged.work.after_crash import AfterCrash, is_still_there
+from tests.bench.driven_clock import START_WALL_MS, DrivenClock
+from tests.bench.sweep_bench import Notebook
+from tests.promises import promise
+
+IDN = "TOY,R1,0001,1.0"
+PAYLOAD = {
+    "address": "TCPIP::h::1::SOCKET",
+    "profile": "toy_ramp",
+    "command": "set_voltage",
+    "unit": "V",
+    "target": 5.0,
+    "setpoint": ":VOLT?",
+    "abort": [":OUTP CH1,OFF"],
+    "last_step": 2.0,
+    "reach": 0.6,
+    "tolerance": 0.001,
+}
+
+
+def entry(
+    *, age_s: float = 5, kind: JournalKind = JournalKind.SWEEP, **payload: Any
+) -> JournalEntry:
+    return JournalEntry(
+        id="sweep-1",
+        kind=kind,
+        instrument_id="TCPIP::h::1::SOCKET",
+        unit="TOY|R1|0001",
+        payload={**PAYLOAD, **payload},
+        begun_ms=START_WALL_MS - 3_600_000,
+        updated_ms=START_WALL_MS - round(age_s * 1000),
+    )
+
+
+@dataclass
+class Bench:
+    """One instrument behind an address, and what was sent to it."""
+
+    clock: DrivenClock
+    idn: str = IDN
+    setpoint: str = "2.000"
+    trouble: Failed | None = None
+    sent: list[str] = field(default_factory=list)
+    events: list[tuple[str, str, str]] = field(default_factory=list)
+    journal: Notebook = field(default_factory=Notebook)
+
+    @contextlib.asynccontextmanager
+    async def visit(self, address: str, profile: str) -> AsyncIterator["Bench"]:
+        assert (address, profile) == ("TCPIP::h::1::SOCKET", "toy_ramp")
+        yield self
+
+    async def identify(self) -> str:
+        if self.trouble is not None:
+            raise self.trouble
+        return self.idn
+
+    async def ask(self, query: str) -> str:
+        assert query == ":VOLT?"
+        return self.setpoint
+
+    async def abort(self, lines: tuple[str, ...]) -> None:
+        self.sent += lines
+
+    async def found(self, *entries: JournalEntry) -> AfterCrash:
+        self.journal.left = entries
+        after = AfterCrash(
+            journal=self.journal,
+            visit=self.visit,
+            tell=lambda *event: self.events.append(event),
+            clock=self.clock,
+            abort_within_s=120,
+        )
+        await after.clean_up()
+        return after
+
+
+@pytest.fixture
+def bench(driven_clock: DrivenClock) -> Bench:
+    return Bench(driven_clock)
+
+
+@promise("crash.rule")
+async def test_a_young_journal_of_the_same_unit_has_its_abort_sent(bench: Bench) -> None:
+    bench.setpoint = "7.7"
+    after = await bench.found(entry())
+    assert bench.sent == [":OUTP CH1,OFF"]
+    told = after.found[0].told()
+    assert (told["status"], told["needs_attention"]) == ("failed", False)
+    assert bench.journal.left == ()
+    assert bench.events[0][0] == "sweep.after_crash"
+
+
+@promise("crash.rule")
+@pytest.mark.parametrize("setpoint", ["2.000", "2.6", "1.9995"])
+async def test_an_old_journal_is_acted_on_only_where_the_set_point_still_is_its_step(
+    bench: Bench, setpoint: str
+) -> None:
+    bench.setpoint = setpoint
+    await bench.found(entry(age_s=4000))
+    assert bench.sent == [":OUTP CH1,OFF"]
+
+
+@promise("crash.rule")
+@pytest.mark.parametrize("setpoint", ["1.9", "2.7", "0", "nonsense"])
+async def test_an_old_journal_whose_set_point_has_moved_wants_a_person(
+    bench: Bench, setpoint: str
+) -> None:
+    bench.setpoint = setpoint
+    after = await bench.found(entry(age_s=4000))
+    assert bench.sent == []
+    assert after.found[0].told()["needs_attention"]
+    assert bench.journal.left != ()
+    await after.made_safe("TCPIP::h::1::SOCKET")
+    assert not after.found[0].needs_attention
+    assert bench.journal.left == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"idn": "TOY,R1,0002,1.0"},
+        {"trouble": Failed("Nobody is there.", code=ErrorCode.DISCONNECTED)},
+    ],
+)
+async def test_another_unit_or_none_gets_nothing(bench: Bench, change: dict[str, Any]) -> None:
+    for name, value in change.items():
+        setattr(bench, name, value)
+    after = await bench.found(entry())
+    assert bench.sent == []
+    assert after.found[0].needs_attention
+
+
+async def test_a_clock_that_jumped_back_does_not_make_a_journal_young(bench: Bench) -> None:
+    bench.setpoint = "9"
+    await bench.found(entry(age_s=-50))
+    assert bench.sent == []
+
+
+async def test_a_sequence_is_cleaned_up_by_its_age_alone(bench: Bench) -> None:
+    sequence = replace(entry(kind=JournalKind.SEQUENCE), payload={**PAYLOAD, "setpoint": None})
+    await bench.found(sequence)
+    assert bench.sent == [":OUTP CH1,OFF"]
+    bench.sent.clear()
+    await bench.found(replace(sequence, updated_ms=START_WALL_MS - 200_000))
+    assert bench.sent == []
+
+
+@pytest.mark.parametrize("payload", [{"abort": []}, {"address": None}])
+async def test_a_spoiled_journal_sends_nothing_and_says_so(
+    bench: Bench, payload: dict[str, Any]
+) -> None:
+    after = await bench.found(entry(**payload))
+    assert bench.sent == []
+    assert "does not say how" in after.found[0].error
+
+
+def test_a_falling_sweep_is_looked_for_below_its_last_step() -> None:
+    falling = {**PAYLOAD, "target": 0.0}
+    assert is_still_there(falling, "1.5")
+    assert not is_still_there(falling, "2.1")
