@@ -202,6 +202,10 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "sweep.measure-authorized": Promise(
             "9", "Each command in measure must be allowed by itself."
         ),
+        "sweep.outlives-client": Promise("1", "A client that vanishes never strands hardware."),
+        "sequence.finally-after-crash": Promise(
+            "7", "A sequence is journalled like a sweep: finally runs at the next start."
+        ),
         "crash.rule": Promise(
             "7", "Daemon died: the abort is run only for the unit and moment of the journal."
         ),

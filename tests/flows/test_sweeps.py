@@ -48,9 +48,7 @@ def engine_on(bench: SimBench, directory: Path, **config: Any) -> Iterator[Engin
 
 
 @pytest.fixture(scope="module")
-def engine(
-    bench: SimBench, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EngineProcess]:
+def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     with engine_on(bench, tmp_path_factory.mktemp("sweeps")) as running:
         yield running
 
