@@ -191,7 +191,7 @@ class UsbtmcLink:
             self._wake.check()
             if self._clock.monotonic() >= deadline:
                 raise LinkTimeout("the instrument takes nothing")
-            with _usb("writing"), contextlib.suppress(LinkTimeout):
+            with contextlib.suppress(LinkTimeout), _usb("writing"):
                 data = data[int(endpoint.write(data, SLICE_MS)) :]
 
     def _get(self, count: int, deadline: float) -> bytes:
@@ -201,7 +201,7 @@ class UsbtmcLink:
             self._wake.check()
             if self._clock.monotonic() >= deadline:
                 raise LinkTimeout("nothing came before the time limit")
-            with _usb("reading"), contextlib.suppress(LinkTimeout):
+            with contextlib.suppress(LinkTimeout), _usb("reading"):
                 data = bytes(endpoint.read(count, SLICE_MS))
                 if data:
                     return data
