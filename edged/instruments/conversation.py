@@ -54,8 +54,8 @@ QUERY_ERRORS: Final = range(-499, -399)
 ESR_OTHER_ERRORS: Final = 0x38
 """IEEE 488.2 11.5.1: command, execution and device errors; the fourth, 0x04, is a query error."""
 IDENTITY_QUESTION: Final = "*IDN?"
-MAX_OLD_ANSWERS: Final = 64
-"""Lines that are passed over while a unit is asked for its name; more is no instrument."""
+NAME_COMMAS: Final = 2
+"""A name has four fields; some instruments leave one out."""
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class AskBlock:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Read one more line; answered by its text, or by nothing when none comes in time."""
+    """Read one more line; answered by its text, or ``None`` when none comes in time."""
 
     timeout_s: float | None = None
 
@@ -225,9 +225,7 @@ def identify() -> Conversation[str]:
     return (yield from _ask(IDENTITY_QUESTION, None))
 
 
-def identify_again(
-    is_known: Callable[[str], bool], *, owed: int, most: int = MAX_OLD_ANSWERS
-) -> Conversation[str]:
+def identify_again(is_known: Callable[[str], bool], *, owed: int) -> Conversation[str]:
     """``identify`` where answers to earlier questions may come first: they are passed over.
 
     Args:
@@ -235,18 +233,21 @@ def identify_again(
         owed: how many earlier ``*IDN?`` may still be answered, which no reader can tell apart.
 
     Returns:
-        The expected name, or the last line where it did not come.
+        The expected name, or another unit's.
+
+    Raises:
+        Failed: BAD_ANSWER, what came is nobody's name.
     """
     answer = yield from _ask(IDENTITY_QUESTION, None)
-    for _ in range(most):
-        if is_known(answer):
-            break
+    while not is_known(answer):
         following = yield Listen()
-        if not isinstance(following, str) or not following:
+        if not isinstance(following, str):
+            if answer.count(",") < NAME_COMMAS:
+                raise Failed("An old answer came, and no name.", code=ErrorCode.BAD_ANSWER)
             return answer
-        answer = following
+        answer = following or answer
     for _ in range(owed):
-        if not (yield Listen()):
+        if (yield Listen()) is None:
             break
     return answer
 

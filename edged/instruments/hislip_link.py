@@ -1,16 +1,16 @@
 """``TCPIP::host::hislip0[,port]::INSTR``: HiSLIP 1.0 (IVI-6.1), synchronized mode.
 
-PyVISA opens the two channels and closes them; messages are moved here, over that session's sockets.
-pyvisa-py's own receive cannot be woken, and loses its place in the stream at a time limit in the
-middle of a message. Answers are told apart by message id, so a late or doubled one is dropped.
+PyVISA opens and closes the two connections, as socket sessions; the protocol is spoken here.
+pyvisa-py's own cannot be woken, loses its place in the stream at a time limit in the middle of a
+message, waits five seconds for a port that accepts and stays silent, and leaves the sockets of a
+failed handshake open. Answers are told apart by message id, so a late or doubled one is dropped.
 """
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from edged.clock import Clock
 from edged.instruments.link import (
@@ -19,16 +19,17 @@ from edged.instruments.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
-    translated,
 )
-from edged.instruments.opening import Opener
 from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
 __all__ = ["HislipLink"]
 
 HEADER: Final = struct.Struct("!2sBBIQ")
+INITIALIZE: Final = 0
+INITIALIZE_RESPONSE: Final = 1
 FATAL_ERROR: Final = 2
 ERROR: Final = 3
 DATA: Final = 6
@@ -37,9 +38,14 @@ CLEAR_COMPLETE: Final = 8
 CLEAR_ACKNOWLEDGE: Final = 9
 MAX_SIZE: Final = 15
 MAX_SIZE_RESPONSE: Final = 16
+ASYNC_INITIALIZE: Final = 17
+ASYNC_INITIALIZE_RESPONSE: Final = 18
 ASYNC_CLEAR: Final = 19
 ASYNC_CLEAR_ACKNOWLEDGE: Final = 23
 
+VERSION_1_0: Final = 0x0100
+VENDOR: Final = int.from_bytes(b"ED", "big")
+DEFAULT_PORT: Final = 4880
 FIRST_MESSAGE_ID: Final = 0xFFFF_FF00
 ANY_MESSAGE_ID: Final = 0xFFFF_FFFF
 OUR_LARGEST_BYTES: Final = 1024 * 1024
@@ -66,13 +72,12 @@ class HislipLink:
 
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
         self._clock = clock
+        self._open_resource = open_resource
         self._wake = Wake()
-        self._opener = Opener(address, open_resource, self._wake, clock)
-        self._address = address
-        self._resource: Any = None
-        # The channels; None while closed.
-        self._sync: SocketStream | None = None
-        self._async: SocketStream | None = None
+        self._socket_address, self._sub_address = _taken_apart(address)
+        # None while closed.
+        self._sync_channel: TcpChannel | None = None
+        self._async_channel: TcpChannel | None = None
         self._server_takes = OUR_LARGEST_BYTES
         self._next_id = FIRST_MESSAGE_ID
         self._last_id = ANY_MESSAGE_ID
@@ -89,21 +94,13 @@ class HislipLink:
         """See ``Link``."""
         self.close()
         deadline = self._clock.monotonic() + timeout_s
-        self._resource = self._opener.open(timeout_s)
         try:
-            with translated(f"connecting to {self._address}"):
-                channels = self._resource.visalib.sessions[self._resource.session].interface
-                self._sync = SocketStream(
-                    channels._sync,  # noqa: SLF001 - it has no other
-                    self._wake,
-                    self._clock,
-                )
-                self._async = SocketStream(
-                    channels._async,  # noqa: SLF001 - it has no other
-                    self._wake,
-                    self._clock,
-                )
-                self._agree_on_size(deadline)
+            self._sync_channel = self._connect(deadline)
+            parameter = VERSION_1_0 << 16 | VENDOR
+            answer = self._handshake(self._sync, INITIALIZE, parameter, deadline, self._sub_address)
+            self._async_channel = self._connect(deadline)
+            self._handshake(self._async, ASYNC_INITIALIZE, answer.parameter & 0xFFFF, deadline)
+            self._agree_on_size(deadline)
         except LinkError:
             self.close()
             raise
@@ -125,7 +122,7 @@ class HislipLink:
             header = HEADER.pack(b"HS", kind, has_read_all, self._next_id, len(piece))
             self._last_id = self._next_id
             self._next_id = (self._next_id + 2) & 0xFFFF_FFFF
-            self._connected(self._sync).send(header + piece, deadline)
+            self._sync.send(header + piece, deadline)
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
@@ -151,9 +148,9 @@ class HislipLink:
 
     def pending(self) -> bytes:
         """See ``Link``. What belongs to an earlier question is dropped by its message id."""
-        self._connected(self._sync).fill()
+        self._sync.fill()
         # Service requests and notices of interruption; nobody waits for them.
-        self._connected(self._async).drain()
+        self._async.drain()
         rest = bytes(self._answer)
         self._answer.clear()
         return rest
@@ -166,11 +163,11 @@ class HislipLink:
         """See ``Link``: the device clear of both channels."""
         deadline = self._clock.monotonic() + min(timeout_s, CLEAR_WITHIN_S)
         try:
-            asynchronous = self._connected(self._async)
+            asynchronous = self._async
             asynchronous.drain()
             asynchronous.send(HEADER.pack(b"HS", ASYNC_CLEAR, 0, 0, 0), deadline)
             answer = self._skip_to(asynchronous, ASYNC_CLEAR_ACKNOWLEDGE, deadline)
-            synchronous = self._connected(self._sync)
+            synchronous = self._sync
             synchronous.send(HEADER.pack(b"HS", CLEAR_COMPLETE, answer.control, 0, 0), deadline)
             self._skip_to(synchronous, CLEAR_ACKNOWLEDGE, deadline)
         except (LinkLost, LinkTimeout, LinkGarbled):
@@ -185,15 +182,12 @@ class HislipLink:
 
     def close(self) -> None:
         """See ``Link``."""
-        resource, self._resource = self._resource, None
-        for stream in (self._sync, self._async):
-            if stream is not None:
-                stream.close()
-        self._sync = self._async = self._header = None
+        channels = (self._sync_channel, self._async_channel)
+        self._sync_channel = self._async_channel = self._header = None
         self._forget_answer()
-        if resource is not None:
-            with contextlib.suppress(LinkError), translated("closing"):
-                resource.close()
+        for channel in channels:
+            if channel is not None:
+                channel.close()
 
     def release(self) -> None:
         """See ``Link``."""
@@ -201,7 +195,7 @@ class HislipLink:
         self._wake.release()
 
     def _agree_on_size(self, deadline: float) -> None:
-        channel = self._connected(self._async)
+        channel = self._async
         payload = struct.pack("!Q", OUR_LARGEST_BYTES)
         channel.send(HEADER.pack(b"HS", MAX_SIZE, 0, 0, len(payload)) + payload, deadline)
         answer = self._skip_to(channel, MAX_SIZE_RESPONSE, deadline)
@@ -212,7 +206,7 @@ class HislipLink:
 
     def _more(self, deadline: float) -> None:
         """Add the next message of this answer to it; others are dropped."""
-        stream = self._connected(self._sync)
+        stream = self._sync
         header = self._header or _header(stream.take(HEADER.size, deadline))
         self._header = header
         if header.kind not in {DATA, DATA_END}:
@@ -240,8 +234,7 @@ class HislipLink:
     def _skip_to(self, stream: SocketStream, kind: int, deadline: float) -> Header:
         """The next message of this kind; those before it, and a half-read one, are dropped."""
         while True:
-            is_half_read = self._header is not None and stream is self._sync
-            header = self._header if is_half_read else None
+            header = self._header if stream is self._sync else None
             header = header or _header(stream.take(HEADER.size, deadline))
             self._header = None
             if header.kind == kind:
@@ -254,11 +247,43 @@ class HislipLink:
         self._answer.clear()
         self._has_end = False
 
-    @staticmethod
-    def _connected(stream: SocketStream | None) -> SocketStream:
-        if stream is None:
+    def _connect(self, deadline: float) -> TcpChannel:
+        return TcpChannel(
+            self._socket_address,
+            self._open_resource,
+            wake=self._wake,
+            clock=self._clock,
+            timeout_s=deadline - self._clock.monotonic(),
+        )
+
+    def _handshake(
+        self, stream: SocketStream, kind: int, parameter: int, deadline: float, payload: bytes = b""
+    ) -> Header:
+        stream.send(HEADER.pack(b"HS", kind, 0, parameter, len(payload)) + payload, deadline)
+        answer = _header(stream.take(HEADER.size, deadline))
+        stream.take(min(answer.length, MAX_CONTROL_BYTES), deadline)
+        if answer.kind not in {INITIALIZE_RESPONSE, ASYNC_INITIALIZE_RESPONSE}:
+            raise LinkLost("the instrument refused the session")
+        return answer
+
+    @property
+    def _sync(self) -> SocketStream:
+        if self._sync_channel is None:
             raise LinkLost("not connected")
-        return stream
+        return self._sync_channel.stream
+
+    @property
+    def _async(self) -> SocketStream:
+        if self._async_channel is None:
+            raise LinkLost("not connected")
+        return self._async_channel.stream
+
+
+def _taken_apart(address: str) -> tuple[str, bytes]:
+    """The socket's address, and the sub-address (``hislip0``)."""
+    _, host, device, *_ = address.split("::")
+    sub_address, _, port = device.partition(",")
+    return f"TCPIP::{host}::{port or DEFAULT_PORT}::SOCKET", sub_address.encode("ascii", "replace")
 
 
 def _header(data: bytes) -> Header:

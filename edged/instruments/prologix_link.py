@@ -16,7 +16,7 @@ import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
@@ -26,10 +26,9 @@ from edged.instruments.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
-    translated,
 )
-from edged.instruments.raw_socket_link import connect_in_slices
 from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
@@ -91,9 +90,8 @@ class PrologixAdapter:
     open_resource: OpenResource
     clock: Clock
     turn: threading.Lock = field(default_factory=threading.Lock)
-    resource: Any = None
     # Belongs to the link whose turn it is; None while not connected.
-    stream: SocketStream | None = None
+    channel: TcpChannel | None = None
     # Of nobody: exchanges are short, and one that is cut short would leave bytes behind.
     deaf: Wake = field(default_factory=Wake)
     version: bytes = b""
@@ -102,13 +100,9 @@ class PrologixAdapter:
 
     def drop(self) -> None:
         """End the connection: what it still brings belongs to nobody. In one's turn only."""
-        resource, self.resource = self.resource, None
-        stream, self.stream = self.stream, None
-        if stream is not None:
-            stream.close()
-        if resource is not None:
-            with contextlib.suppress(LinkError), translated("closing"):
-                resource.close()
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            channel.close()
 
 
 class PrologixLink:
@@ -131,7 +125,7 @@ class PrologixLink:
         self.close()
         deadline = self._clock.monotonic() + timeout_s
         with self._turn(deadline):
-            if self._adapter.stream is None:
+            if self._adapter.channel is None:
                 self._connect(deadline)
             self._opening = self._adapter.openings
 
@@ -234,11 +228,11 @@ class PrologixLink:
         """One turn at the adapter. What goes wrong in it ends the connection, for all."""
         self._wake.check()
         with self._turn(deadline):
-            stream = self._adapter.stream
-            if stream is None or self._opening != self._adapter.openings:
+            channel = self._adapter.channel
+            if channel is None or self._opening != self._adapter.openings:
                 raise LinkLost("the connection to the adapter was lost")
             try:
-                yield stream
+                yield channel.stream
             except LinkError as error:
                 self._adapter.openings += 1
                 self._adapter.drop()
@@ -256,19 +250,20 @@ class PrologixLink:
 
     def _connect(self, deadline: float) -> None:
         adapter = self._adapter
-        left_s = deadline - self._clock.monotonic()
-        adapter.resource = connect_in_slices(
-            adapter.address, adapter.open_resource, self._wake, self._clock, left_s
+        adapter.channel = channel = TcpChannel(
+            adapter.address,
+            adapter.open_resource,
+            wake=self._wake,
+            clock=self._clock,
+            timeout_s=deadline - self._clock.monotonic(),
+            waits_by=adapter.deaf,
         )
         try:
-            with translated(f"connecting to {adapter.address}"):
-                session = adapter.resource.visalib.sessions[adapter.resource.session]
-                stream = SocketStream(session.interface, adapter.deaf, self._clock)
-                adapter.stream = stream
-                limit = min(deadline, self._clock.monotonic() + ADAPTER_ANSWERS_S)
-                stream.send("".join(f"{line}\n" for line in (*SETUP, "++ver")).encode(), limit)
-                adapter.version = stream.take_until(b"\n", limit) + b"\n"
-                adapter.openings += 1
+            limit = min(deadline, self._clock.monotonic() + ADAPTER_ANSWERS_S)
+            orders = "".join(f"{line}\n" for line in (*SETUP, "++ver"))
+            channel.stream.send(orders.encode(), limit)
+            adapter.version = channel.stream.take_until(b"\n", limit) + b"\n"
+            adapter.openings += 1
         except LinkError:
             adapter.drop()
             raise

@@ -9,20 +9,14 @@ pyvisa-py's SOCKET session can be woken and keeps its bytes.
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Final
-
 from edged.clock import Clock
-from edged.instruments.link import LinkError, LinkLost, OpenResource, translated
+from edged.instruments.link import LinkLost, OpenResource
 from edged.instruments.socket_stream import SocketStream
+from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
-__all__ = ["RawSocketLink", "connect_in_slices"]
-
-CONNECT_SLICE_S: Final = 1.5
-"""pyvisa-py's connect cannot be woken; tried in slices, a stop waits for one of them. A slice
-outlasts the first repetition of a lost SYN (1 s)."""
+__all__ = ["RawSocketLink"]
 
 
 class RawSocketLink:
@@ -33,27 +27,22 @@ class RawSocketLink:
         self._open_resource = open_resource
         self._clock = clock
         self._wake = Wake()
-        # PyVISA's resource, and its socket; None while closed.
-        self._resource: Any = None
-        self._stream: SocketStream | None = None
+        # None while closed.
+        self._channel: TcpChannel | None = None
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: nothing of a socket can be tuned."""
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``. Tries in slices, between which a pre-emption is heard."""
+        """See ``Link``."""
         self.close()
-        self._resource = connect_in_slices(
-            self._address, self._open_resource, self._wake, self._clock, timeout_s
+        self._channel = TcpChannel(
+            self._address,
+            self._open_resource,
+            wake=self._wake,
+            clock=self._clock,
+            timeout_s=timeout_s,
         )
-        try:
-            with translated(f"connecting to {self._address}"):
-                # pyvisa-py reports success for a refused port: its `select` finds it "ready".
-                session = self._resource.visalib.sessions[self._resource.session]
-                self._stream = SocketStream(session.interface, self._wake, self._clock)
-        except LinkError:
-            self.close()
-            raise
 
     def begin(self, ticket: int) -> None:
         """See ``Link``."""
@@ -90,13 +79,9 @@ class RawSocketLink:
 
     def close(self) -> None:
         """See ``Link``."""
-        resource, self._resource = self._resource, None
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
-        if resource is not None:
-            with contextlib.suppress(LinkError), translated("closing"):
-                resource.close()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
 
     def release(self) -> None:
         """See ``Link``."""
@@ -104,29 +89,6 @@ class RawSocketLink:
         self._wake.release()
 
     def _connected(self) -> SocketStream:
-        if self._stream is None:
+        if self._channel is None:
             raise LinkLost("not connected")
-        return self._stream
-
-
-def connect_in_slices(
-    address: str, open_resource: OpenResource, wake: Wake, clock: Clock, timeout_s: float
-) -> Any:
-    """A PyVISA resource for a raw socket.
-
-    Raises:
-        LinkError: it cannot be had; ``LinkPreempted`` between two slices.
-    """
-    deadline = clock.monotonic() + timeout_s
-    while True:
-        wake.check()
-        began = clock.monotonic()
-        slice_s = max(0.001, min(deadline - began, CONNECT_SLICE_S))
-        try:
-            return open_resource(address, slice_s)
-        except LinkError as error:
-            now = clock.monotonic()
-            if now - began < slice_s * 0.9:
-                raise
-            if now >= deadline:
-                raise LinkLost(f"{address} cannot be reached") from error
+        return self._channel.stream

@@ -134,13 +134,6 @@ class SocketStream:
         """Stop watching; the socket itself is the session's to close."""
         self._selector.close()
 
-    def hang_up(self) -> None:
-        """End the connection at once, so that nobody's farewell waits for an answer."""
-        try:
-            self._connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
-
     def _wait(self, events: int, deadline: float) -> None:
         """Wait until the socket is ready for ``events``.
 

@@ -97,7 +97,7 @@ class Speech:
                 try:
                     return self._read_line(connection, limit)
                 except LinkTimeout:
-                    return ""
+                    return None
             case Pause():
                 if self._clock.monotonic() + step.seconds > deadline:
                     raise LinkTimeout(f"there is no time left for a pause of {step.seconds:g} s")

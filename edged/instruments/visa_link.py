@@ -84,6 +84,7 @@ class VisaLibrary:
             manager, self._manager = self._manager, None
         for adapter in self._adapters.values():
             adapter.drop()
+            adapter.deaf.release()
         if manager is not None:
             with contextlib.suppress(LinkError), translated("closing VISA"):
                 manager.close()

@@ -1,16 +1,17 @@
 """``TCPIP::host[,port]::inst0::INSTR``: VXI-11 over ONC RPC.
 
-PyVISA finds the port, connects and creates the link; the calls after that are made here, over that
-session's socket. pyvisa-py's own calls cannot be woken, and wait a second longer than the time
-limit after the peer has closed. A read that is pre-empted leaves its call open, so such a
-connection is closed and a new link is created; otherwise ``device_clear`` makes the line clean.
+PyVISA opens and closes the connection, a socket session; the calls are made here. pyvisa-py's own
+cannot be woken, wait a second longer than the time limit, at 100 % of a core once the peer has
+closed, and leave the socket of a failed handshake open. A read that is pre-empted leaves its call
+open, so such a connection is closed and a new link is created; otherwise ``device_clear`` makes the
+line clean.
 """
 
 from __future__ import annotations
 
 import contextlib
 import struct
-from typing import Any, Final
+from typing import Final
 
 from edged.clock import Clock
 from edged.instruments.link import (
@@ -19,16 +20,20 @@ from edged.instruments.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
-    translated,
 )
-from edged.instruments.opening import Opener
 from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
 __all__ = ["Vxi11Link"]
 
 CORE_PROGRAM: Final = 0x0607AF
+PORT_MAPPER: Final = 100_000
+PORT_MAPPER_PORT: Final = 111
+GET_PORT: Final = 3
+TCP: Final = 6
+CREATE_LINK: Final = 10
 DEVICE_WRITE: Final = 11
 DEVICE_READ: Final = 12
 DEVICE_CLEAR: Final = 15
@@ -46,18 +51,19 @@ MARGIN_S: Final = 0.1
 """So much before our own limit the device is asked to give up, and says so in step."""
 CLEAR_WITHIN_S: Final = 0.3
 FAREWELL_S: Final = 0.1
+CLIENT_ID: Final = 0x6564
 
 
 class Vxi11Link:
     """See ``Link``."""
 
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
-        self._address = address
         self._clock = clock
+        self._open_resource = open_resource
         self._wake = Wake()
-        self._opener = Opener(address, open_resource, self._wake, clock)
-        self._resource: Any = None
-        self._stream: SocketStream | None = None
+        self._host, self._port, self._device = _taken_apart(address)
+        # None while closed.
+        self._channel: TcpChannel | None = None
         self._link_id = 0
         self._takes_bytes = 1024
         self._call_id = 0
@@ -72,16 +78,18 @@ class Vxi11Link:
     def open(self, timeout_s: float) -> None:
         """See ``Link``."""
         self.close()
-        self._resource = self._opener.open(timeout_s)
+        deadline = self._clock.monotonic() + timeout_s
         try:
-            with translated(f"connecting to {self._address}"):
-                session = self._resource.visalib.sessions[self._resource.session]
-                self._stream = SocketStream(session.interface.sock, self._wake, self._clock)
-                self._link_id = session.link
-                self._takes_bytes = max(64, int(session.max_recv_size))
-                self._call_id = int(session.interface.lastxid)
+            self._channel = self._connect(self._port or self._mapped_port(deadline), deadline)
+            name = self._device
+            head = struct.pack(">iIII", CLIENT_ID, 0, 0, len(name))
+            reply = self._call(CREATE_LINK, head + name + bytes(-len(name) % 4), deadline)
+            if _integer(reply, 0):
+                raise LinkLost(f"no link was created: VXI-11 error {_integer(reply, 0)}")
+            self._link_id = _integer(reply, 4)
+            self._takes_bytes = max(64, min(_integer(reply, 12), READ_BYTES))
         except LinkError:
-            self.close()
+            self._hang_up()
             raise
 
     def begin(self, ticket: int) -> None:
@@ -144,7 +152,7 @@ class Vxi11Link:
 
     def clear(self, timeout_s: float) -> bool:
         """See ``Link``: ``device_clear``, unless a call is still open on this connection."""
-        if self._is_waiting or self._stream is None:
+        if self._is_waiting or self._channel is None:
             return False
         deadline = self._clock.monotonic() + min(timeout_s, CLEAR_WITHIN_S)
         arguments = struct.pack(">iiII", self._link_id, 0, 0, self._patience_ms(deadline))
@@ -162,26 +170,43 @@ class Vxi11Link:
 
     def close(self) -> None:
         """See ``Link``. Says farewell where nobody has to be waited for."""
-        resource, self._resource = self._resource, None
-        stream = self._stream
-        if stream is not None:
-            if not self._is_waiting:
-                with contextlib.suppress(LinkError):
-                    deadline = self._clock.monotonic() + FAREWELL_S
-                    self._call(DESTROY_LINK, struct.pack(">i", self._link_id), deadline)
-            stream.hang_up()
-            stream.close()
-        self._stream = None
-        self._is_waiting = False
-        self._forget_answer()
-        if resource is not None:
-            with contextlib.suppress(LinkError), translated("closing"):
-                resource.close()
+        if self._channel is not None and not self._is_waiting:
+            with contextlib.suppress(LinkError):
+                deadline = self._clock.monotonic() + FAREWELL_S
+                self._call(DESTROY_LINK, struct.pack(">i", self._link_id), deadline)
+        self._hang_up()
 
     def release(self) -> None:
         """See ``Link``."""
         self.close()
         self._wake.release()
+
+    def _connect(self, port: int, deadline: float) -> TcpChannel:
+        return TcpChannel(
+            f"TCPIP::{self._host}::{port}::SOCKET",
+            self._open_resource,
+            wake=self._wake,
+            clock=self._clock,
+            timeout_s=deadline - self._clock.monotonic(),
+        )
+
+    def _mapped_port(self, deadline: float) -> int:
+        """Where the instrument's port mapper says that it listens."""
+        self._channel = self._connect(PORT_MAPPER_PORT, deadline)
+        arguments = struct.pack(">IIII", CORE_PROGRAM, 1, TCP, 0)
+        reply = self._call(GET_PORT, arguments, deadline, program=PORT_MAPPER, version=2)
+        self._hang_up()
+        port = _integer(reply, 0)
+        if not 0 < port < 65_536:
+            raise LinkLost("the instrument offers no VXI-11")
+        return port
+
+    def _hang_up(self) -> None:
+        channel, self._channel = self._channel, None
+        self._is_waiting = False
+        self._forget_answer()
+        if channel is not None:
+            channel.close()
 
     def _more(self, deadline: float) -> None:
         """Add what the device has of its answer to it."""
@@ -194,11 +219,19 @@ class Vxi11Link:
         self._answer += reply[12 : 12 + length]
         self._has_end = bool(_integer(reply, 4) & REASON_END)
 
-    def _call(self, procedure: int, arguments: bytes, deadline: float) -> bytes:
+    def _call(
+        self,
+        procedure: int,
+        arguments: bytes,
+        deadline: float,
+        *,
+        program: int = CORE_PROGRAM,
+        version: int = 1,
+    ) -> bytes:
         """One remote procedure; gives what follows the head of its reply."""
         stream = self._connected()
         self._call_id = (self._call_id + 1) & 0xFFFF_FFFF
-        head = struct.pack(">IIIIII", self._call_id, 0, 2, CORE_PROGRAM, 1, procedure)
+        head = struct.pack(">IIIIII", self._call_id, 0, 2, program, version, procedure)
         record = head + bytes(16) + arguments
         self._is_waiting = True
         stream.send(struct.pack(">I", LAST_FRAGMENT | len(record)) + record, deadline)
@@ -236,9 +269,17 @@ class Vxi11Link:
         self._has_end = False
 
     def _connected(self) -> SocketStream:
-        if self._stream is None:
+        if self._channel is None:
             raise LinkLost("not connected")
-        return self._stream
+        return self._channel.stream
+
+
+def _taken_apart(address: str) -> tuple[str, int, bytes]:
+    """Host, port (0: ask the port mapper) and device name (``inst0``)."""
+    _, place, *rest = address.split("::")
+    host, _, port = place.partition(",")
+    device = rest[0] if rest and rest[0].upper() != "INSTR" else "inst0"
+    return host, int(port) if port.isdigit() else 0, device.encode("ascii", "replace")
 
 
 def _integer(data: bytes, place: int) -> int:

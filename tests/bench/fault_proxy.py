@@ -102,6 +102,10 @@ class FaultProxy:
         """Spoil the next chunks from the instrument, one each."""
         self._next.extend(spoils)
 
+    def reset_spoils(self) -> None:
+        """Forget spoils of ``next`` that nothing has come for."""
+        self._next.clear()
+
     def hang(self) -> None:
         """Nothing comes from the instrument any more until ``heal``; connections stay."""
         self._healed.clear()
@@ -119,6 +123,12 @@ class FaultProxy:
         """Reset every open connection."""
         for pair in tuple(self._pairs):
             _reset(pair.client)
+            pair.server.close()
+
+    def close_all(self) -> None:
+        """End every open connection in order."""
+        for pair in tuple(self._pairs):
+            pair.client.close()
             pair.server.close()
 
     def half_open(self) -> None:

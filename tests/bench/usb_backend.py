@@ -105,7 +105,9 @@ class UsbInstrument:
     def bulk_in(self, count: int, timeout_ms: int) -> bytes:
         with self._news:
             has_come = self._news.wait_for(
-                lambda: not self.is_plugged or bool(self._transfer or (self._asked and self._output)),
+                lambda: (
+                    not self.is_plugged or bool(self._transfer or (self._asked and self._output))
+                ),
                 timeout_ms / 1000,
             )
             self._check()

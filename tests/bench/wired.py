@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass, field
 
 from edged.clock import SystemClock
@@ -109,8 +109,7 @@ class Lines:
         return line
 
     async def close(self) -> None:
-        for actor in self.actors:
-            await actor.stop(2.0)
+        await asyncio.gather(*(actor.stop(2.0) for actor in self.actors))
         self.visa.close()
 
 
@@ -123,6 +122,19 @@ class Wired:
     address: str
     proxy: FaultProxy | None
     log: ByteLog
+    # message → what is answered to it, line end included, before the model is asked
+    special: dict[bytes, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        instrument = self.station.instrument
+        execute = instrument.execute
+
+        def answer(message: bytes, now: float) -> Generator[float, float, bytes | None]:
+            if message in self.special:
+                return self.special[message]
+            return (yield from execute(message, now))
+
+        instrument.execute = answer  # type: ignore[method-assign]
 
     @property
     def idn(self) -> str:
@@ -146,9 +158,6 @@ class Wired:
         async with asyncio.timeout(within_s):
             while self.received().count(line) < times:
                 await asyncio.sleep(0.002)
-
-
-Wire = Callable[[WireKind], "contextlib.AbstractAsyncContextManager[Wired]"]
 
 
 @contextlib.asynccontextmanager
