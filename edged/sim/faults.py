@@ -7,7 +7,7 @@ moves bytes carries out the deliveries this module plans; it decides nothing.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -25,6 +25,7 @@ __all__ = [
     "Wait",
     "deliver",
     "make_fault",
+    "merged",
     "parse_fault",
 ]
 
@@ -156,6 +157,18 @@ def deliver(answer: bytes, fault: Fault | None, random: Random) -> tuple[Deliver
             return (Send(answer[-1:] + answer),)
         case FaultKind.RESET:
             return (Reset(),)
+
+
+def merged(steps: Iterable[Delivery]) -> tuple[Delivery, ...]:
+    """Neighbouring ``Send`` as one: on a plain stream they are written, and arrive, together."""
+    whole: list[Delivery] = []
+    for step in steps:
+        last = whole[-1] if whole else None
+        if isinstance(step, Send) and isinstance(last, Send):
+            whole[-1] = Send(last.data + step.data, is_end=step.is_end)
+        else:
+            whole.append(step)
+    return tuple(whole)
 
 
 def _in_pieces(answer: bytes, gap_s: float) -> tuple[Delivery, ...]:

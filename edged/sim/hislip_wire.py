@@ -44,6 +44,8 @@ class Received:
 class HislipMouth:
     """Answers as Data and DataEnd, in pieces that the client takes."""
 
+    is_stream = False
+
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self.client_takes = LONGEST_MESSAGE

@@ -11,6 +11,8 @@ __all__ = ["Output"]
 class Output:
     """A ``Mouth`` that keeps what is said until it is fetched."""
 
+    is_stream = False
+
     def __init__(self) -> None:
         self._parts: deque[tuple[bytes, bool]] = deque()
         self._news = asyncio.Event()

@@ -26,6 +26,8 @@ FULL_RETRY_S: Final = 0.002
 class SerialWire:
     """See ``Wire`` and ``Mouth``: one line, one reader, no telling whether anybody is there."""
 
+    is_stream = True
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._folder: Path | None = None

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from edged.clock import Clock
 from edged.sim.bytelog import ByteLog
-from edged.sim.faults import Close, FaultBook, FaultKind, Reset, Send, Wait, deliver
+from edged.sim.faults import Close, FaultBook, FaultKind, Reset, Send, Wait, deliver, merged
 from edged.sim.scpi import PretendedInstrument
 
 __all__ = ["Mouth", "Visit", "Visitor"]
@@ -21,7 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 class Mouth(Protocol):
-    """Where one reader's answers go: the far side of a wire."""
+    """Where one reader's answers go: the far side of a wire.
+
+    ``is_stream``: it carries bytes, and not messages.
+    """
+
+    is_stream: bool
 
     async def say(self, data: bytes, *, is_end: bool, tag: int) -> None:
         """Bytes of an answer; ``tag`` is that of the message it answers."""
@@ -136,7 +141,8 @@ class Visit:
         answer = await self._execute(message)
         if answer is None:
             return
-        for step in deliver(answer, faults.take(), self._station.instrument.random):
+        steps = deliver(answer, faults.take(), self._station.instrument.random)
+        for step in merged(steps) if self.mouth.is_stream else steps:
             match step:
                 case Send(data, is_end):
                     await self.say(data, is_end=is_end, tag=tag)

@@ -76,6 +76,8 @@ class Wire(Protocol):
 class StreamMouth:
     """Answers straight into a stream; a line end is all that tells their end."""
 
+    is_stream = True
+
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
 
