@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 import threading
 from collections import deque
@@ -121,7 +122,10 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
 
 
 def _watch(client: RpcClient, stream_id: str, *, is_quiet: bool) -> dict[str, Any]:
-    """Show points as they come until the stream is over; an interrupt stops it."""
+    """Show points as they come until the stream is over; being ended ends the stream first."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.default_int_handler)
     with _screen(is_quiet=is_quiet) as draw:
         try:
             return _follow(client, stream_id, draw)

@@ -19,6 +19,10 @@ _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
 _EVENT_ID: Final = re.compile(r"([A-Za-z0-9_]{1,64})-([0-9]{1,15})")
 
 
+def _has_line_end(data: bytes) -> bool:
+    return b"\n" in data or b"\r" in data
+
+
 def encode_event(
     data: bytes, *, name: str = "message", event_id: str = "", retry_ms: int | None = None
 ) -> bytes:
@@ -30,6 +34,9 @@ def encode_event(
         event_id: empty for none; has no line ends and no NUL.
         retry_ms: how long the client should wait before it connects again.
     """
+    if name == "message" and not event_id and retry_ms is None and not _has_line_end(data):
+        # A point of a stream: nearly every event is one of these.
+        return b"event: message\ndata: %b\n\n" % data
     lines = []
     if name:
         lines.append(b"event: " + name.encode("ascii"))

@@ -58,6 +58,8 @@ class RunFiles:
         self._members = 0
         self._rows.add(_lines([columns]))
         self._rows.sync()
+        for changed in (directory, directory.parent, directory.parent.parent):
+            sync_directory(changed)
 
     def write(self, rows: Sequence[Row], arrays: Sequence[Array]) -> int:
         """Append and sync; each row and array whole or not at all.
@@ -90,6 +92,7 @@ class RunFiles:
             self._archives += 1
             self._members = 0
             self._arrays = _Appending(self.directory / archive_name(self._archives))
+            sync_directory(self.directory)
         data = npy_bytes(array.type_code, array.samples)
         written = self._arrays.add(member_bytes(f"{array.name}.npy", data))
         self._members += 1
@@ -136,6 +139,17 @@ class _Appending:
         with contextlib.suppress(OSError):
             self.sync()
         self._file.close()
+
+
+def sync_directory(directory: Path) -> None:
+    """Have the names of new files survive a power cut; where directories can be synced."""
+    if os.name != "posix":
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def archive_name(number: int) -> str:

@@ -39,6 +39,8 @@ DEFAULT_INTERVAL_MS: Final = 500
 DEFAULT_DURATION_MS: Final = 10_000
 MAX_REMEMBERED: Final = 1_000
 """Streams that are over and whose end is still told."""
+POINTS_REMEMBERED: Final = 20
+"""Of these, the ones whose last points are."""
 LONGEST_GRACE_S: Final = 1.0
 """A measurement on the wire may end by itself for one interval, and never longer than this."""
 COSTS_A_POINT: Final = frozenset({ErrorCode.PREEMPTED, ErrorCode.BUSY})
@@ -310,6 +312,8 @@ class StreamBook:
             await stream.recording.close(stream.state.value, summary)
         del self._running[stream.stream_id]
         self._over[stream.stream_id] = stream
+        if len(self._over) > POINTS_REMEMBERED:
+            list(self._over.values())[-POINTS_REMEMBERED - 1].recent.clear()
         if len(self._over) > MAX_REMEMBERED:
             self._over.popitem(last=False)
         self._publish("ended", stream, stream.result())

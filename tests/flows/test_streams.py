@@ -368,6 +368,25 @@ def test_the_command_line_streams_lists_shows_and_exports(
     assert json.loads(cli(engine, "stream", "list", "--json").stdout) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a process there is not asked to end")
+def test_a_command_line_that_is_ended_ends_its_stream(engine: EngineProcess) -> None:
+    words = ["stream", "start", SUPPLY, "measure_voltage", "--interval", "50"]
+    more = ["--duration", "60000", "--state-dir", str(engine.state_dir)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "edged.cli.main", *words, *more],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+    ) as watching:
+        assert watching.stdout is not None
+        first = watching.stdout.readline().decode().split("\t")
+        watching.send_signal(signal.SIGTERM)
+        rest = watching.stdout.read().decode()
+        assert watching.wait(5) == 0
+    assert first[0].isdigit()
+    assert "terminated" in rest
+    assert engine.tool("get_status")["result"]["streams"] == []
+
+
 def test_the_settings_of_the_instrument_are_written_down(engine: EngineProcess) -> None:
     result = engine.tool(
         "start_stream",
