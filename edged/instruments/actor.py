@@ -76,6 +76,7 @@ class Actor:
         # What the thread works for now: its ticket, and the job if there is one.
         self._serving: tuple[int, Job | None] | None = None
         self._is_stopping = False
+        self._end_reason = ""
         self._release_by = 0.0
         # Set on the loop by the thread's last act.
         self._ended = asyncio.Event()
@@ -162,13 +163,18 @@ class Actor:
             timer.cancel()
         return result
 
-    async def stop(self, timeout_s: float) -> bool:
+    async def stop(self, timeout_s: float, reason: str = "") -> bool:
         """End the thread: what is on the wire is pre-empted, what waits fails, last words are said.
+
+        Args:
+            reason: what befell the line, as a clause, for those whose jobs end with it.
 
         Returns:
             False when the thread sits in a call that cannot be woken and was left behind (it is a
             daemon thread and ends with that call).
         """
+        self._end_reason = reason
+        self._line.end_reason = reason
         self._is_stopping = True
         self._line.is_stopping = True
         self._release_by = self._clock.monotonic() + min(RELEASE_S, timeout_s)
@@ -303,7 +309,8 @@ class Actor:
 
     def _closed(self, job: Job) -> Failed:
         return Failed(
-            f"{job.name} was not sent: the line to {self.address.text} is being closed.",
+            f"{job.name} was not sent: "
+            f"{self._end_reason or f'the line to {self.address.text} is being closed'}.",
             code=ErrorCode.DISCONNECTED,
             data={"address": self.address.text},
         )

@@ -1,16 +1,17 @@
-"""The loop that finds instruments: asks each address that nobody is known at, when it is due.
+"""The loop that finds instruments: looks at the buses, and asks each address where nobody is known.
 
 An address that refuses is tried again soon, and shows nothing until it has answered once; one that
-hangs or is no instrument is set aside with a reason and asked at every tenth scan. Lines with a
-known unit look after themselves (``line.py``); here they are only looked at, so that an idle one
-whose peer has left is noticed, and are let go of when they have been silent for too long.
+hangs or is no instrument is set aside with a reason and asked at every tenth scan, by ``scan``, and
+when it was plugged in anew. Lines with a known unit look after themselves (``line.py``); here they
+are only looked at, so that an idle one whose peer has left is noticed, and are let go of when they
+have been silent for too long. What a bus that tells departures no longer lists has gone at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -19,51 +20,37 @@ from edged.clock import Clock
 from edged.config_instruments import InstrumentEntry
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.actor import Actor
-from edged.instruments.address import parse_address
+from edged.instruments.hotplug import Picked, start_monitor
+from edged.instruments.hotplug_windows import ListThings
 from edged.instruments.instrument import Instrument
 from edged.instruments.link import Link
+from edged.instruments.looks import SCANS_ASIDE, Looks
+from edged.instruments.places import Place, place_key
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.recovery import LineState, retry_delay_s
 from edged.instruments.scan import Knowledge, examine
+from edged.instruments.sources import Candidate, Listing, Source
 
-__all__ = ["Discovery"]
+__all__ = ["Discovery", "PickMonitor"]
 
 TICK_S: Final = 0.25
 LOOK_EVERY_S: Final = 2.0
 """How soon an idle connection that the peer has closed is noticed; sends nothing."""
-SCANS_ASIDE: Final = 10
-"""What was set aside is asked again at every tenth scan."""
 SCAN_LIMIT_S: Final = 15.0
 """How long one scan_instruments may take, whatever hangs."""
+PickMonitor = Callable[[ListThings, Clock], Picked]
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
-class Place:
-    """One address, and what came of asking it.
-
-    Attributes:
-        actor: its line; ``None`` when the address cannot be opened at all.
-        due_at: monotonic seconds; when it is asked next, if nobody is known there.
-        refusals: how often in a row nobody was there.
-        reason: why nobody is known here; empty while somebody is.
-        is_aside: something is there that hangs or is no instrument.
-        asking: the task that asks now.
-    """
-
-    entry: InstrumentEntry
-    actor: Actor | None
-    due_at: float = 0.0
-    refusals: int = 0
-    reason: str = ""
-    is_aside: bool = False
-    since_ms: int = 0
-    asking: asyncio.Task[None] | None = None
-
-
 class Discovery:
-    """Asks addresses and tells the pool who answered."""
+    """Looks at buses, asks addresses, and tells the pool who answered and who has left.
+
+    Args:
+        entries: addresses that the owner configured.
+        sources: buses that tell what is on them.
+        pick_monitor: gives this machine's hot-plug monitor; none: only scans find what is new.
+    """
 
     def __init__(
         self,
@@ -75,6 +62,8 @@ class Discovery:
         clock: Clock,
         rescan_interval_s: float,
         gone_after_s: float,
+        sources: Sequence[Source] = (),
+        pick_monitor: PickMonitor | None = None,
     ) -> None:
         """Take note of the addresses; nothing is asked before ``start``."""
         self._pool = pool
@@ -84,7 +73,16 @@ class Discovery:
         self._clock = clock
         self._rescan_interval_s = rescan_interval_s
         self._gone_after_s = gone_after_s
-        # By canonical address, in the order of configuration.
+        self._looks = Looks(
+            sources,
+            clock=clock,
+            rescan_interval_s=rescan_interval_s,
+            take=self._take,
+            has_trouble=self._has_trouble,
+        )
+        self._pick_monitor = pick_monitor
+        self._picked: Picked | None = None
+        # By canonical address, in the order in which they became known.
         self._places: dict[str, Place] = {}
         self._looked_at = float("-inf")
         self._loop_task: asyncio.Task[None] | None = None
@@ -93,45 +91,52 @@ class Discovery:
         """Begin; returns at once. ``first_look`` waits for what there is to find."""
         for entry in self._entries:
             self.watch(entry)
+        if self._pick_monitor is not None:
+            looks = self._looks
+            picked = self._pick_monitor(looks.list_things, self._clock)
+            self._picked = start_monitor(picked, looks.note_plug, looks.list_things, self._clock)
         self._tick()
         self._loop_task = asyncio.create_task(self._run(), name="edged-discovery")
 
     async def first_look(self, timeout_s: float) -> None:
-        """Wait until each address has answered or not, but not longer than that."""
-        await self._wait_for([place for place in self._places.values() if place.asking], timeout_s)
+        """Wait until the quick buses are listed and each address has answered or not.
+
+        Not longer than that, and not for slow buses.
+        """
+        deadline = self._clock.monotonic() + timeout_s
+        await self._wait_for(self._looks.flying(is_quick=True), deadline)
+        await self._wait_for(_asking(self._places.values()), deadline)
 
     def watch(self, entry: InstrumentEntry) -> None:
-        """Add an address. One that is there already, however spelled, is left as it is."""
-        try:
-            key = parse_address(entry.address).key
-        except EdgedError as error:
-            key = entry.address
-            self._places[key] = self._unusable(entry, error)
-            return
-        if key in self._places:
-            return
-        try:
-            link = self._open_link(entry.address)
-        except EdgedError as error:
-            self._places[key] = self._unusable(entry, error)
-            return
-        self._places[key] = Place(entry=entry, actor=self._pool.open_line(entry.address, link))
+        """Add a configured address. One that is there already, however spelled, stays as it is."""
+        key = place_key(entry.address)
+        if key not in self._places:
+            self._places[key] = Place(entry=entry, is_configured=True, open_as=entry.address)
+            self._open(self._places[key])
 
     async def scan(self) -> list[Instrument]:
-        """Ask every address at which nobody is known, now; gives the instruments that are new."""
+        """Look at every bus and ask every address at which nobody is known, now.
+
+        Gives the instruments that are new.
+        """
         before = {i.id for i in self._pool.all() if i.is_connected}
-        places = [place for place in self._places.values() if self._is_vacant(place)]
+        deadline = self._clock.monotonic() + SCAN_LIMIT_S
+        await self._wait_for(self._looks.look_at_all(), deadline)
+        others = self._pool.alternatives()
+        places = [place for place in self._places.values() if self._is_vacant(place, others)]
         for place in places:
             self._ask_soon(place)
         for place in self._places.values():
             if place.actor is not None and place.actor.tenant.number:
                 place.actor.look()
-        await self._wait_for(places, SCAN_LIMIT_S)
+        await self._wait_for(_asking(places), deadline)
         return [i for i in self._pool.all() if i.is_connected and i.id not in before]
 
     async def stop(self) -> None:
-        """End the loop and every question; lines are the pool's to close."""
-        tasks = [place.asking for place in self._places.values() if place.asking is not None]
+        """End the loop, the monitor and every question; lines are the pool's to close."""
+        if self._picked is not None:
+            await self._picked.monitor.stop()
+        tasks = [*_asking(self._places.values()), *self._looks.flying()]
         if self._loop_task is not None:
             tasks.append(self._loop_task)
         for task in tasks:
@@ -140,17 +145,26 @@ class Discovery:
 
     def set_aside(self) -> list[dict[str, Any]]:
         """Addresses at which nobody is known, with the reason; for doctor and get_status."""
-        return [
-            {
-                "address": place.entry.address,
-                "name": place.entry.name or "",
-                "reason": place.reason,
-                "is_set_aside": place.is_aside,
-                "since_ms": place.since_ms,
-            }
-            for place in self._places.values()
-            if place.reason
-        ]
+        return [place.told() for place in self._places.values() if place.reason]
+
+    def report(self) -> dict[str, Any]:
+        """What discovery does and has met; for doctor."""
+        picked = self._picked
+        return {
+            "buses": self._looks.report(),
+            "hotplug": {
+                "monitor": picked.name if picked else "none",
+                "why": picked.why if picked else "No bus that is looked at can be plugged.",
+            },
+            "scans": self._looks.scans,
+            "rescan_interval_s": self._rescan_interval_s,
+            "set_aside": self.set_aside(),
+            "ties": [
+                {"instrument_id": i.id, "profiles": list(i.tied), "remark": i.remark}
+                for i in self._pool.all()
+                if i.tied
+            ],
+        }
 
     async def _run(self) -> None:
         while True:
@@ -162,8 +176,10 @@ class Discovery:
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
+        self._looks.tick(now)
+        others = self._pool.alternatives()
         for place in self._places.values():
-            if now >= place.due_at and self._is_vacant(place):
+            if now >= place.due_at and self._is_vacant(place, others):
                 self._ask_soon(place)
         self._pool.let_go(self._gone_after_s)
         if now - self._looked_at >= LOOK_EVERY_S:
@@ -172,12 +188,76 @@ class Discovery:
                 if place.actor is not None and place.actor.state is LineState.READY:
                     place.actor.look()
 
-    def _is_vacant(self, place: Place) -> bool:
+    # Buses
+
+    def _take(self, source: Source, listing: Listing) -> None:
+        """What a bus lists now, against what it listed before."""
+        seen = {place_key(c.entry.address): c for c in listing.candidates}
+        if listing.is_complete:
+            for key, place in tuple(self._places.items()):
+                if source.name in place.sources and key not in seen:
+                    self._drop(key, place, source)
+        for key, candidate in seen.items():
+            self._note(key, candidate, source)
+        others = self._pool.alternatives()
+        for key in seen:
+            place = self._places[key]
+            if self._clock.monotonic() >= place.due_at and self._is_vacant(place, others):
+                self._ask_soon(place)
+
+    def _note(self, key: str, candidate: Candidate, source: Source) -> None:
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = Place(entry=candidate.entry)
+        if source.name not in place.sources or candidate.plug != place.plug:
+            place.forgive()
+        place.sources.add(source.name)
+        place.usb_id, place.plug = candidate.usb_id or place.usb_id, candidate.plug
+        place.open_as = candidate.open_as or candidate.entry.address
+        if place.actor is None and candidate.problem:
+            self._explain(place, candidate.problem, is_aside=True)
+        elif place.actor is None:
+            self._open(place)
+
+    def _drop(self, key: str, place: Place, source: Source) -> None:
+        """A bus no longer lists this address."""
+        place.sources.discard(source.name)
+        if source.tells_departures:
+            log.info("unplugged", address=place.entry.address, bus=source.name)
+            self._end_line(place, f"{place.entry.address} was unplugged")
+        elif place.sources or place.is_configured or _has_tenant(place):
+            return
+        if place.is_configured:
+            self._open(place)
+        elif not place.sources:
+            self._end_line(place, "its address is not announced any more")
+            del self._places[key]
+
+    def _end_line(self, place: Place, reason: str) -> None:
+        if place.asking is not None:
+            place.asking.cancel()
+        actor, place.actor = place.actor, None
+        if actor is not None:
+            self._pool.depart(actor, is_kept=place.is_configured)
+            self._pool.close_line(actor, reason)
+
+    def _open(self, place: Place) -> None:
+        try:
+            link = self._open_link(place.open_as)
+        except EdgedError as error:
+            self._explain(place, str(error), is_aside=True)
+            return
+        place.actor = self._pool.open_line(place.entry.address, link)
+
+    def _has_trouble(self) -> bool:
+        return any(place.sources and place.reason for place in self._places.values())
+
+    # Addresses
+
+    def _is_vacant(self, place: Place, others: frozenset[str]) -> bool:
         """Nobody is known here, and nobody known elsewhere lives here besides."""
         actor = place.actor
-        return (
-            actor is not None and actor.tenant.number == 0 and not self._pool.is_alternative(actor)
-        )
+        return actor is not None and actor.tenant.number == 0 and actor.address.text not in others
 
     def _ask_soon(self, place: Place) -> None:
         if place.asking is None and place.actor is not None:
@@ -185,8 +265,9 @@ class Discovery:
 
     async def _ask(self, place: Place, actor: Actor) -> None:
         try:
-            found = await examine(actor, place.entry, self._knowledge)
-            self._pool.arrive(actor, found)
+            found = await examine(actor, place.entry, self._knowledge, place.usb_id)
+            if place.actor is actor:
+                self._pool.arrive(actor, replace(found, is_plugged=self._is_plugged(place)))
         except Failed as error:
             self._note_failure(place, error)
         except Exception as error:
@@ -197,6 +278,10 @@ class Discovery:
             place.due_at = self._clock.monotonic()
         finally:
             place.asking = None
+
+    def _is_plugged(self, place: Place) -> bool:
+        """Whether it is gone for good when its bus says so."""
+        return not place.is_configured and self._looks.tells_departure(place.sources)
 
     def _note_failure(self, place: Place, error: Failed) -> None:
         if error.code is not ErrorCode.DISCONNECTED:
@@ -218,13 +303,15 @@ class Discovery:
             log.warning("address_unknown", address=place.entry.address, reason=reason)
         place.reason, place.is_aside = reason, is_aside
 
-    def _unusable(self, entry: InstrumentEntry, error: EdgedError) -> Place:
-        place = Place(entry=entry, actor=None)
-        self._explain(place, str(error), is_aside=True)
-        return place
+    async def _wait_for(self, tasks: Sequence[asyncio.Task[None]], deadline: float) -> None:
+        left_s = deadline - self._clock.monotonic()
+        if tasks and left_s > 0:
+            await asyncio.wait(tasks, timeout=left_s)
 
-    @staticmethod
-    async def _wait_for(places: Sequence[Place], timeout_s: float) -> None:
-        tasks = [place.asking for place in places if place.asking is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=timeout_s)
+
+def _asking(places: Iterable[Place]) -> list[asyncio.Task[None]]:
+    return [place.asking for place in places if place.asking is not None]
+
+
+def _has_tenant(place: Place) -> bool:
+    return place.actor is not None and place.actor.tenant.number != 0

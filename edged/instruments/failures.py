@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from edged.errors import ErrorCode, Failed, Fault
-from edged.instruments.link import LinkError, LinkGarbled, LinkPreempted, LinkTimeout
+from edged.instruments.link import LinkError, LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
 from edged.instruments.mailbox import Job
 from edged.instruments.recovery import LineState
 
@@ -24,15 +24,20 @@ def failure(
     *,
     name: str,
     state: LineState,
-    is_stopping: bool,
+    end: str = "",
     trace: Sequence[Mapping[str, object]] = (),
 ) -> Failed:
-    """A link's error as a failure of a job; ``name`` is the line's."""
+    """A link's error as a failure of a job.
+
+    Args:
+        name: the line's.
+        end: why the line is being closed, as a clause; empty while it is not.
+    """
     match error:
         case LinkTimeout():
             code, text = ErrorCode.TIMEOUT, f"{name} did not answer in time"
-        case LinkPreempted() if is_stopping:
-            code, text = ErrorCode.DISCONNECTED, f"The line to {name} was closed"
+        case LinkPreempted() | LinkLost() if end:
+            code, text = ErrorCode.DISCONNECTED, end[0].upper() + end[1:]
         case LinkPreempted() if job.is_withdrawn:
             code, text = ErrorCode.CANCELLED, f"{job.name} was cancelled"
         case LinkPreempted():

@@ -41,6 +41,9 @@ class Found:
         profile: what fits it, with the connection as the owner's configuration has it and limits
             as the owner's bench file has them; ``None`` when nothing fits or may be offered.
         remark: for people: why this profile, or why none.
+        tied: keys of the profiles that fit equally well, for the doctor to warn of.
+        proof: what takes the place of ``*IDN?`` for a unit that does not know it.
+        is_plugged: its bus tells when it is taken away, and nobody configured its address.
         greeted_at: number of the connection on which it was greeted.
     """
 
@@ -52,6 +55,9 @@ class Found:
     alias: str = ""
     location: str = ""
     remark: str = ""
+    tied: tuple[str, ...] = ()
+    proof: Callable[[], Conversation[str]] | None = None
+    is_plugged: bool = False
     greeted_at: int = -1
 
 
@@ -64,7 +70,7 @@ class Instrument:
         # another unit at the same address.
         self.number = number
         self.state = RegistrationState.PROBING
-        # The line that leads here, or None when another unit was found at its end.
+        # The line that leads here; None when it was unplugged, or another unit found at its end.
         self.actor: Actor | None = actor
         self.address = actor.address.text
         # Other addresses at which the same unit has answered.
@@ -72,6 +78,8 @@ class Instrument:
         self.transport: Transport = actor.address.transport
         # Monotonic seconds since when it is reconnecting; meaningless in other states.
         self.silent_since = 0.0
+        # When it is gone it is not listed any more: its bus told so, and nobody configured it.
+        self.is_plugged = found.is_plugged
         self._learn(found)
 
     def _learn(self, found: Found) -> None:
@@ -82,13 +90,15 @@ class Instrument:
         self.connection = found.connection
         self.alias = found.alias
         self.location = found.location
-        # Why it has this profile or none; for doctor.
+        # Why it has this profile or none, and which fit as well; for doctor.
         self.remark = found.remark
+        self.tied = found.tied
 
     def learn_again(self, found: Found) -> None:
         """It answered anew: what may change between two meetings is its firmware and its place."""
         self.idn = found.idn
         self.identity = found.identity
+        self.is_plugged = found.is_plugged
         if self.profile is None:
             self._learn(found)
 
@@ -145,7 +155,8 @@ class Instrument:
         """
         if self.actor is None:
             raise Failed(
-                f"{self.id} is not connected: another unit answers at {self.address}.",
+                f"{self.id} is not connected: it was taken away from {self.address}, or another "
+                "unit answers there.",
                 code=ErrorCode.DISCONNECTED,
                 data={"instrument_id": self.id},
                 remedy="Connect it again, or look at list_instruments.",

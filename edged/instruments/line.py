@@ -59,12 +59,14 @@ class Tenant:
     Attributes:
         idn: what it answered to ``*IDN?`` when it registered.
         greeted_at: number of the connection (``Line.openings``) on which that happened.
+        proof: what takes the place of ``*IDN?`` for a unit that does not know it.
     """
 
     number: int = 0
     idn: str = ""
     greeted_at: int = -1
     connection: Connection = field(default_factory=Connection)
+    proof: Callable[[], Conversation[str]] | None = None
 
 
 NOBODY: Final = Tenant()
@@ -120,6 +122,8 @@ class Line:
         self.openings = 0
         # Set by the loop before the thread is asked to end: pre-empted waits are then no offence.
         self.is_stopping = False
+        # Why, as a clause; empty when the daemon itself ends.
+        self.end_reason = ""
         self._name = name
         self._link = link
         self._clock = clock
@@ -319,6 +323,8 @@ class Line:
             self._accept(tenant)
 
     def _identify(self, tenant: Tenant) -> Conversation[str]:
+        if tenant.proof is not None:
+            return tenant.proof()
         if not self._keeps_old_answers:
             return identify()
         owed, self._owed_names = self._owed_names, self._owed_names + 1
@@ -398,11 +404,9 @@ class Line:
         return max(0.001, deadline - self._clock.monotonic())
 
     def _told(self, error: LinkError, job: Job) -> Failed:
+        end = ""
+        if self.is_stopping:
+            end = self.end_reason or f"the line to {self._name} was closed"
         return failure(
-            error,
-            job,
-            name=self._name,
-            state=self.state,
-            is_stopping=self.is_stopping,
-            trace=self._trace.tail(),
+            error, job, name=self._name, state=self.state, end=end, trace=self._trace.tail()
         )

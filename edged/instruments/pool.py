@@ -70,6 +70,8 @@ class InstrumentPool:
         self._by_number: dict[int, Instrument] = {}
         # Every line that was opened, with or without an instrument at its end.
         self._actors: list[Actor] = []
+        # Lines that are being closed while the daemon goes on.
+        self._closing: set[asyncio.Task[bool]] = set()
         self._listeners: list[Callable[[Event], None]] = []
 
     def get(self, name: str) -> Instrument:
@@ -108,7 +110,7 @@ class InstrumentPool:
     async def stop(self) -> None:
         """Say the last words on every line at once, and end their threads."""
         actors, self._actors = self._actors, []
-        await asyncio.gather(*(actor.stop(STOP_S) for actor in actors))
+        await asyncio.gather(*(actor.stop(STOP_S) for actor in actors), *self._closing)
 
     # For discovery
 
@@ -140,6 +142,37 @@ class InstrumentPool:
         self._move_in(known, actor, found)
         return known
 
+    def depart(self, actor: Actor, *, is_kept: bool) -> None:
+        """The bus tells that what was at the end of this line has been taken away.
+
+        A unit that answered elsewhere too fails over to there. The line is of no use any more.
+
+        Args:
+            is_kept: its address is configured, so it stays listed.
+        """
+        for instrument in self._instruments.values():
+            if actor.address.text in instrument.alternatives:
+                others = set(instrument.alternatives) - {actor.address.text}
+                instrument.alternatives = tuple(sorted(others))
+                self._publish(Changed(instrument=instrument))
+            if instrument.actor is actor:
+                instrument.actor = None
+                instrument.silent_since = self._clock.monotonic()
+                if instrument.alternatives:
+                    self._meet(instrument, RegistrationEvent.NO_ANSWER)
+                else:
+                    gone = RegistrationEvent.GONE_PLACED if is_kept else _gone(instrument)
+                    self._meet(instrument, gone)
+
+    def close_line(self, actor: Actor, reason: str) -> None:
+        """End a line while the daemon goes on; what runs on it fails for this reason (a clause)."""
+        if actor not in self._actors:
+            return
+        self._actors.remove(actor)
+        task = asyncio.create_task(actor.stop(STOP_S, reason), name="edged-close-line")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
     def let_go(self, gone_after_s: float) -> None:
         """Take away what has been silent or unreachable for so long."""
         now = self._clock.monotonic()
@@ -148,11 +181,13 @@ class InstrumentPool:
             if instrument.state is RegistrationState.RECONNECTING and is_late:
                 self._meet(instrument, _gone(instrument))
 
-    def is_alternative(self, actor: Actor) -> bool:
-        """True for the address of a unit that is connected by another one: left in peace."""
-        return any(
-            instrument.is_connected and actor.address.text in instrument.alternatives
+    def alternatives(self) -> frozenset[str]:
+        """Addresses of units that are connected by another one: left in peace."""
+        return frozenset(
+            address
             for instrument in self._instruments.values()
+            if instrument.is_connected
+            for address in instrument.alternatives
         )
 
     # What becomes of lines
@@ -178,14 +213,22 @@ class InstrumentPool:
     def _known(self, actor: Actor, found: Found) -> Instrument | None:
         """The instrument that this unit is, if it has been met before.
 
-        Units without a serial number are told apart by their address alone.
+        Units without a serial number are told apart by their address alone. So are those that tell
+        the same number: one unit hangs on USB, or on a serial port, only once.
         """
-        for instrument in self._instruments.values():
-            if _is_one_unit(instrument.identity, found.identity) and (
-                found.identity.serial or _key(instrument.address) == actor.address.key
-            ):
+        alike = [
+            instrument
+            for instrument in self._instruments.values()
+            if _is_one_unit(instrument.identity, found.identity)
+        ]
+        for instrument in alike:
+            if _key(instrument.address) == actor.address.key:
                 return instrument
-        return None
+        if not found.identity.serial or len(alike) != 1:
+            return None
+        (only,) = alike
+        is_twin = only.is_connected and only.transport is actor.address.transport
+        return None if is_twin and only.transport.is_plugged else only
 
     def _register(self, actor: Actor, found: Found) -> Instrument:
         instrument = Instrument(
@@ -238,6 +281,7 @@ class InstrumentPool:
                 idn=found.idn,
                 connection=instrument.connection,
                 greeted_at=found.greeted_at,
+                proof=found.proof,
             )
         )
 
@@ -308,7 +352,7 @@ def _answered(instrument: Instrument) -> RegistrationEvent:
 
 
 def _gone(instrument: Instrument) -> RegistrationEvent:
-    if instrument.transport.is_plugged:
+    if instrument.is_plugged:
         return RegistrationEvent.GONE_PLUGGED
     return RegistrationEvent.GONE_PLACED
 

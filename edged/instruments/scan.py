@@ -17,6 +17,7 @@ from edged.instruments.conversation import greet, identify, raw_conversation
 from edged.instruments.instrument import Found
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
+from edged.instruments.vouching import OWNERS_WORD, vouched, vouched_identity
 from edged.profiles.answers import clean_text
 from edged.profiles.bench import BenchFile, UnitRules, tighten
 from edged.profiles.loader import ProfileLibrary
@@ -27,6 +28,8 @@ __all__ = ["Knowledge", "NoInstrument", "examine"]
 
 NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.IGNORECASE)
 """How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
+MOST_GUESSES: Final = 4
+"""Ways of speaking that a silent port is tried with; each costs a time-out."""
 
 
 class NoInstrument(Failed):
@@ -43,46 +46,140 @@ class Knowledge:
     bench: BenchFile
 
 
-async def examine(actor: Actor, entry: InstrumentEntry, knowledge: Knowledge) -> Found:
+async def examine(
+    actor: Actor,
+    entry: InstrumentEntry,
+    knowledge: Knowledge,
+    usb_id: tuple[int, int] | None = None,
+) -> Found:
     """Find out who is at the end of a line without a tenant.
+
+    Args:
+        usb_id: vendor and product of what carries it, where that is known.
 
     Raises:
         Failed: DISCONNECTED, nobody is there; TIMEOUT, somebody is silent; BAD_ANSWER
             (``NoInstrument`` too), what answers is no instrument.
     """
-    plain = connection_for(Connection(), entry)
-    actor.settle(Tenant(connection=plain))
-    idn = await actor.converse(
-        identify, unit=0, priority=Priority.PROBE, timeout_s=_patience_s(plain, 1), name="*IDN?"
-    )
-    if "\ufffd" in idn or not idn.strip() or NOT_SCPI.match(idn):
-        raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is no instrument.')
-    chosen, remark = _choose(idn, entry, knowledge.library)
+    named = knowledge.library.profiles.get(entry.profile or "")
+    try:
+        idn = await _identified(actor, _guesses(entry, usb_id, knowledge.library))
+    except Failed as error:
+        if named is None or error.code is ErrorCode.DISCONNECTED:
+            raise
+        return _judged(await _vouched(actor, entry, named, error), entry, knowledge.bench)
+    chosen, remark, tied = _choose(idn, entry, usb_id, knowledge.library)
     connection = connection_for(chosen.connection if chosen else Connection(), entry)
     actor.settle(Tenant(connection=connection))
     if chosen is not None and not await _is_confirmed(actor, connection):
         remark = f"{chosen.key} fits the name, but its probe question was answered otherwise."
-        chosen, connection = None, plain
+        chosen, tied = None, ()
+        connection = connection_for(Connection(), entry)
         actor.settle(Tenant(connection=connection))
+    await _greet(actor, connection)
+    found = Found(
+        idn=clean_text(idn),
+        identity=parse_idn(clean_text(idn)),
+        profile=replace(chosen, connection=connection) if chosen else None,
+        rules=UnitRules(),
+        connection=connection,
+        remark=clean_text(remark),
+        tied=tied,
+        greeted_at=actor.openings,
+    )
+    return _judged(found, entry, knowledge.bench)
+
+
+def _guesses(
+    entry: InstrumentEntry, usb_id: tuple[int, int] | None, library: ProfileLibrary
+) -> tuple[Connection, ...]:
+    """How the instrument may have to be spoken to before anybody knows which it is.
+
+    As the owner's named profile says; else as the profiles that know its USB id say (a serial port
+    must have the right speed before any question is understood); else the plain way.
+    """
+    named = library.profiles.get(entry.profile or "")
+    if named is not None:
+        return (connection_for(named.connection, entry),)
+    by_wire = {
+        _wire(own): own
+        for profile in sorted(library.profiles.values(), key=lambda profile: profile.key)
+        if usb_id is not None and usb_id in profile.match.usb_ids
+        for own in (connection_for(profile.connection, entry),)
+    }
+    return tuple(by_wire.values())[:MOST_GUESSES] or (connection_for(Connection(), entry),)
+
+
+def _wire(connection: Connection) -> tuple[object, ...]:
+    """What decides whether a question is understood at all."""
+    return (
+        connection.baud_rate,
+        connection.data_bits,
+        connection.parity,
+        connection.stop_bits,
+        connection.read_termination,
+        connection.write_termination,
+    )
+
+
+async def _identified(actor: Actor, guesses: tuple[Connection, ...]) -> str:
+    """The answer to ``*IDN?``, the first that one of these ways gets."""
+    *others, last = guesses
+    for connection in others:
+        try:
+            return await _ask_identity(actor, connection)
+        except Failed as error:
+            if error.code is ErrorCode.DISCONNECTED:
+                raise
+    return await _ask_identity(actor, last)
+
+
+async def _ask_identity(actor: Actor, connection: Connection) -> str:
+    actor.settle(Tenant(connection=connection))
+    idn = await actor.converse(
+        identify,
+        unit=0,
+        priority=Priority.PROBE,
+        timeout_s=_patience_s(connection, 1),
+        name="*IDN?",
+    )
+    if "\ufffd" in idn or not idn.strip() or NOT_SCPI.match(idn):
+        raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is no instrument.')
+    return idn
+
+
+async def _vouched(
+    actor: Actor, entry: InstrumentEntry, profile: Profile, silence: Failed
+) -> Found:
+    """What the owner says it is, where ``*IDN?`` is not answered."""
+    connection = connection_for(profile.connection, entry)
+    actor.settle(Tenant(connection=connection))
+    proof = vouched(connection)
+    answer = await actor.converse(
+        proof, unit=0, priority=Priority.PROBE, timeout_s=_patience_s(connection, 1), name="probe"
+    )
+    if answer != OWNERS_WORD:
+        raise silence
+    await _greet(actor, connection)
+    return Found(
+        idn=OWNERS_WORD,
+        identity=vouched_identity(profile),
+        profile=replace(profile, connection=connection),
+        rules=UnitRules(),
+        connection=connection,
+        remark=f"It does not answer *IDN?; INSTRUMENTS says that it is a {profile.key}.",
+        greeted_at=actor.openings,
+        proof=proof,
+    )
+
+
+async def _greet(actor: Actor, connection: Connection) -> None:
     await actor.converse(
         lambda: greet(connection),
         unit=0,
         priority=Priority.PROBE,
         timeout_s=_patience_s(connection, 4 + len(connection.on_connect)),
         name="greeting",
-    )
-    return _judged(
-        Found(
-            idn=clean_text(idn),
-            identity=parse_idn(clean_text(idn)),
-            profile=replace(chosen, connection=connection) if chosen else None,
-            rules=UnitRules(),
-            connection=connection,
-            remark=clean_text(remark),
-            greeted_at=actor.openings,
-        ),
-        entry,
-        knowledge.bench,
     )
 
 
@@ -103,16 +200,20 @@ def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection
 
 
 def _choose(
-    idn: str, entry: InstrumentEntry, library: ProfileLibrary
-) -> tuple[Profile | None, str]:
-    """The profile that fits and why, or why none does."""
+    idn: str,
+    entry: InstrumentEntry,
+    usb_id: tuple[int, int] | None,
+    library: ProfileLibrary,
+) -> tuple[Profile | None, str, tuple[str, ...]]:
+    """The profile that fits and why, or why none does; and those that fit as well."""
     if entry.profile is not None:
         profile = library.profiles.get(entry.profile)
         if profile is None:
-            return None, f"INSTRUMENTS names the profile {entry.profile}, which does not exist."
-        return profile, "INSTRUMENTS names this profile."
-    match = find_profile(idn, None, library.profiles.values())
-    return match.profile, match.reason
+            why = f"INSTRUMENTS names the profile {entry.profile}, which does not exist."
+            return None, why, ()
+        return profile, "INSTRUMENTS names this profile.", ()
+    match = find_profile(idn, usb_id, library.profiles.values())
+    return match.profile, match.reason, match.tied
 
 
 async def _is_confirmed(actor: Actor, connection: Connection) -> bool:
