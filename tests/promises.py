@@ -59,6 +59,22 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "instruments.set-aside": Promise(
             "6", "A device that hangs on *IDN? is set aside with a reason and delays nothing."
         ),
+        "discovery.simulated-bench": Promise(
+            "4", "scan_instruments asks the buses, the simulated bench too, again."
+        ),
+        "discovery.rescan": Promise("6", "A scan each RESCAN_INTERVAL_SEC finds what came."),
+        "discovery.bad-bus": Promise("6", "One bad bus delays neither others nor the loop."),
+        "hotplug.within-two-seconds": Promise("6", "Plug-in to list_changed in about 2 s."),
+        "hotplug.unplug": Promise(
+            "6", "Unplug: its tools go, running work on it fails with a clear error."
+        ),
+        "instruments.set-aside-again": Promise(
+            "6", "What was set aside is asked again when replugged."
+        ),
+        "instruments.owners-word": Promise(
+            "6", "An instrument whose owner names its profile is usable though it knows no *IDN?."
+        ),
+        "profiles.tie-is-told": Promise("5", "Two profiles that match equally are told of."),
         "instruments.gone-stays-listed": Promise(
             "6", "A configured instrument that is gone stays listed, without tools."
         ),

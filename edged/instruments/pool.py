@@ -179,7 +179,10 @@ class InstrumentPool:
         for instrument in self._instruments.values():
             is_late = now - instrument.silent_since >= gone_after_s
             if instrument.state is RegistrationState.RECONNECTING and is_late:
-                self._meet(instrument, _gone(instrument))
+                # Silent, but nobody says that it was taken away: it stays listed.
+                is_there = instrument.actor is not None
+                gone = RegistrationEvent.GONE_PLACED if is_there else _gone(instrument)
+                self._meet(instrument, gone)
 
     def alternatives(self) -> frozenset[str]:
         """Addresses of units that are connected by another one: left in peace."""
@@ -251,10 +254,11 @@ class InstrumentPool:
 
     def _move_in(self, instrument: Instrument, actor: Actor, found: Found) -> None:
         old = instrument.actor
+        others = set(instrument.alternatives)
         if old is not None and old is not actor:
             old.vacate()
-            others = {*instrument.alternatives, old.address.text} - {actor.address.text}
-            instrument.alternatives = tuple(sorted(others))
+            others.add(old.address.text)
+        instrument.alternatives = tuple(sorted(others - {actor.address.text}))
         instrument.actor = actor
         instrument.address = actor.address.text
         instrument.transport = actor.address.transport

@@ -94,7 +94,8 @@ class Bus:
         self.source = source
         self.remark = "not looked at yet"
         self.found = 0
-        self._thread: threading.Thread | None = None
+        # A look that was given up on has not come back yet.
+        self._is_hanging = False
         self._turn = asyncio.Lock()
 
     async def look(self) -> Listing:
@@ -109,7 +110,7 @@ class Bus:
         return listing
 
     async def _look(self) -> Listing:
-        if self._thread is not None and self._thread.is_alive():
+        if self._is_hanging:
             return _failed(f"{self.source.name}: the look before this one still hangs.")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Listing] = loop.create_future()
@@ -117,22 +118,26 @@ class Bus:
         def run() -> None:
             listing = _listed(self.source)
             try:
-                loop.call_soon_threadsafe(_deliver, answer, listing)
+                loop.call_soon_threadsafe(self._deliver, answer, listing)
             except RuntimeError:
                 # The loop has been closed: nobody is left to hear it.
                 return
 
         # A daemon: a driver that hangs must not keep the process from ending.
-        self._thread = threading.Thread(
-            target=run, name=f"edged-scan-{self.source.name}", daemon=True
-        )
-        self._thread.start()
+        name = f"edged-scan-{self.source.name}"
+        self._is_hanging = True
+        threading.Thread(target=run, name=name, daemon=True).start()
         try:
             return await asyncio.wait_for(answer, self.source.limit_s)
         except TimeoutError:
             return _failed(
                 f"{self.source.name}: no list within {self.source.limit_s:g} s; what is known stays"
             )
+
+    def _deliver(self, answer: asyncio.Future[Listing], listing: Listing) -> None:
+        self._is_hanging = False
+        if not answer.done():
+            answer.set_result(listing)
 
 
 def printable(text: str) -> str:
@@ -158,8 +163,3 @@ def _listed(source: Source) -> Listing:
 
 def _failed(remark: str) -> Listing:
     return Listing(remark=remark, is_complete=False)
-
-
-def _deliver(answer: asyncio.Future[Listing], listing: Listing) -> None:
-    if not answer.done():
-        answer.set_result(listing)

@@ -34,7 +34,7 @@ from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
 from edged.commands.stream_executors import StreamExecutors
 from edged.commands.sweep_executors import SweepExecutors
-from edged.config import Config, InstrumentEntry, ToolNames
+from edged.config import Config, ToolNames
 from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.host import (
     ExitStatus,
@@ -48,6 +48,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.instruments.scan import Knowledge, connection_for
 from edged.instruments.visa_link import VisaLibrary
 from edged.instruments.visit import Guest, visiting
+from edged.processes.buses import make_sources, monitor_for
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.relay_route import RelayRoute
@@ -62,6 +63,7 @@ from edged.profiles.loader import load_library
 from edged.profiles.model import Connection
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
+from edged.surfaces.rpc.discovery_methods import discovery_methods
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
@@ -228,7 +230,7 @@ class Engine:
             record=self._stores.record,
             sights=parts.sights(),
             clock=clock,
-            own=parts.methods(),
+            own={**parts.methods(), **discovery_methods(self._discovery)},
         )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._mcp_error = ""
@@ -252,6 +254,7 @@ class Engine:
                 "relay": self._relay.status,
                 "recordings": self._runs.status,
                 "waveforms": self._waveforms.status,
+                "set_aside": self._discovery.set_aside,
                 "loop": self._watch.status,
                 "store": self._stores.status,
                 "needs_attention": lambda: [
@@ -284,7 +287,6 @@ class Engine:
         parts.callback(self._waveforms.stop)
         self._runs.start()
         parts.push_async_callback(self._runs.stop)
-        self._watch_simulated()
         await self._discovery.start()
         await self._discovery.first_look(FIRST_LOOK_S)
         parts.push_async_callback(self._relay.stop)
@@ -391,7 +393,7 @@ class Engine:
         }
 
     def _make_discovery(self) -> Discovery:
-        """Discovery over INSTRUMENTS, with the owner's bench file in force."""
+        """Discovery over INSTRUMENTS and the buses, with the owner's bench file in force."""
         bench = load_bench(self._config.bench_file, self._library)
         return Discovery(
             self._pool,
@@ -401,14 +403,11 @@ class Engine:
             clock=self._clock,
             rescan_interval_s=self._config.rescan_interval_sec,
             gone_after_s=self._config.gone_after_sec,
+            sources=make_sources(
+                self._config, self._library.profiles.values(), self._sim, self._clock
+            ),
+            pick_monitor=monitor_for(self._config),
         )
-
-    def _watch_simulated(self) -> None:
-        """The instruments of the simulated bench are statically addressed ones."""
-        for simulated in self._sim.instruments if self._sim else ():
-            self._discovery.watch(
-                InstrumentEntry(address=simulated["address"], name=simulated["name"])
-            )
 
     def _make_path(self, permissions: Permissions) -> CommandPath:
         executors = Executors(

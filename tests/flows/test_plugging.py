@@ -1,0 +1,481 @@
+"""Devices that are plugged in and taken away: buses, hot-plug events, and what becomes of work."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+
+from edged.clock import SystemClock
+from edged.config_instruments import InstrumentEntry
+from edged.errors import ErrorCode, Failed
+from edged.instruments.conversation import raw_conversation
+from edged.instruments.discovery import Discovery
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
+from edged.instruments.scan import Knowledge
+from edged.instruments.visa_link import VisaLibrary
+from edged.profiles.bench import BenchFile
+from edged.profiles.loader import ProfileLibrary
+from edged.profiles.model import Connection, Match, Probe, Profile
+from tests.bench.fake_bus import FakeBus, FakeMonitor
+from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.promises import promise
+
+
+def profile(
+    key: str = "acme_psu1", idn: str = r"acme,psu1\b", probe: Probe | None = None
+) -> Profile:
+    return Profile(
+        key=key,
+        version=1,
+        manufacturer="ACME",
+        model="PSU1",
+        instrument_class="power_supply",
+        source="test",
+        match=Match(idn=idn, usb_ids=((0x1AB1, 0x0E11),)),
+        commands={},
+        connection=Connection(timeout_ms=300, probe=probe),
+    )
+
+
+class Bench:
+    """A pool, its discovery with fake buses, and what was published."""
+
+    def __init__(
+        self,
+        library: VisaLibrary,
+        buses: Sequence[FakeBus],
+        *,
+        monitor: FakeMonitor | None = None,
+        entries: Sequence[InstrumentEntry] = (),
+        profiles: Sequence[Profile] = (profile(),),
+        rescan_interval_s: float = 3600,
+        gone_after_s: float = 0.5,
+    ) -> None:
+        self.pool = InstrumentPool(clock=SystemClock())
+        self.events: list[Event] = []
+        self.news = asyncio.Event()
+        self.pool.subscribe(self._hear)
+        self.discovery = Discovery(
+            self.pool,
+            knowledge=Knowledge(
+                library=ProfileLibrary(profiles={p.key: p for p in profiles}), bench=BenchFile()
+            ),
+            entries=entries,
+            open_link=library.open_link,
+            clock=SystemClock(),
+            rescan_interval_s=rescan_interval_s,
+            gone_after_s=gone_after_s,
+            sources=buses,
+            pick_monitor=monitor.pick if monitor else None,
+        )
+
+    async def begin(self) -> None:
+        await self.discovery.start()
+        await self.discovery.first_look(5)
+
+    async def saw(self, kind: type[Event], times: int = 1) -> Instrument:
+        async with asyncio.timeout(5):
+            while len(found := [e for e in self.events if isinstance(e, kind)]) < times:
+                self.news.clear()
+                await self.news.wait()
+        return found[times - 1].instrument
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait for news after which it is so."""
+        async with asyncio.timeout(5):
+            while not is_so():
+                self.news.clear()
+                await self.news.wait()
+
+    async def ask(self, instrument: Instrument, question: str) -> str | None:
+        reply = await instrument.converse(
+            lambda: raw_conversation(
+                lines=(question,), asks=True, connection=instrument.connection
+            ),
+            timeout_s=5,
+            name="ask",
+        )
+        return reply.answer
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        self.news.set()
+
+
+MakeBench = Callable[..., Bench]
+
+
+@pytest.fixture
+async def make_bench() -> AsyncIterator[MakeBench]:
+    library = VisaLibrary(clock=SystemClock())
+    benches: list[Bench] = []
+
+    def make(*buses: FakeBus, **more: object) -> Bench:
+        benches.append(Bench(library, buses, **more))  # type: ignore[arg-type]
+        return benches[-1]
+
+    yield make
+    for bench in benches:
+        await bench.discovery.stop()
+        await bench.pool.stop()
+    library.close()
+
+
+@pytest.fixture
+async def psu() -> AsyncIterator[LoopbackInstrument]:
+    async with LoopbackInstrument() as instrument:
+        yield instrument
+
+
+@promise("hotplug.within-two-seconds")
+async def test_a_plug_in_is_told_within_two_seconds_and_open_devices_are_left_alone(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb, monitor = FakeBus(), FakeMonitor()
+    usb.plug(psu.address)
+    bench = make_bench(usb, monitor=monitor)
+    await bench.begin()
+    await bench.saw(Arrived)
+    asked = len(psu.received)
+    async with LoopbackInstrument("ACME,PSU1,A002,1.0") as second:
+        usb.plug(second.address)
+        began = time.monotonic()
+        monitor.say()
+        assert (await bench.saw(Arrived, 2)).identity.serial == "A002"
+        assert time.monotonic() - began < 2
+    assert len(psu.received) == asked
+    assert psu.connections == 1
+
+
+@promise("hotplug.unplug")
+async def test_an_unplugged_instrument_goes_and_its_running_work_fails_with_the_reason(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb, monitor = FakeBus(), FakeMonitor()
+    usb.plug(psu.address)
+    bench = make_bench(usb, monitor=monitor)
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    running = asyncio.create_task(bench.ask(instrument, "DELAY? 30"))
+    waiting = asyncio.create_task(bench.ask(instrument, "ECHO? 1"))
+    await psu.heard("DELAY? 30")
+    usb.unplug(psu.address)
+    monitor.say()
+    assert await bench.saw(Left) is instrument
+    for work in (running, waiting):
+        with pytest.raises(Failed) as caught:
+            await work
+        assert caught.value.code in {ErrorCode.DISCONNECTED, ErrorCode.TIMEOUT}
+    assert bench.pool.all() == ()
+    assert not instrument.is_offered
+    with pytest.raises(Failed, match="taken away"):
+        await bench.ask(instrument, "ECHO? 1")
+
+
+async def test_work_on_the_wire_names_the_unplugging(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb = FakeBus()
+    usb.plug(psu.address, timeout_ms=20_000)
+    bench = make_bench(usb)
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    running = asyncio.create_task(bench.ask(instrument, "DELAY? 30"))
+    await psu.heard("DELAY? 30")
+    usb.unplug(psu.address)
+    await bench.discovery.scan()
+    with pytest.raises(Failed, match="was unplugged") as caught:
+        await running
+    assert caught.value.code is ErrorCode.DISCONNECTED
+    assert caught.value.sent == ("DELAY? 30",)
+
+
+@promise("instruments.never-another-unit")
+async def test_what_is_plugged_in_again_is_the_same_instrument_and_another_unit_is_not(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb = FakeBus()
+    usb.plug(psu.address)
+    bench = make_bench(usb)
+    await bench.begin()
+    first = await bench.saw(Arrived)
+    usb.unplug(psu.address)
+    await bench.discovery.scan()
+    usb.plug(psu.address)
+    await bench.discovery.scan()
+    assert await bench.saw(Arrived, 2) is first
+    assert await bench.ask(first, "ECHO? 1") == "1"
+    usb.unplug(psu.address)
+    await bench.discovery.scan()
+    psu.idn = "ACME,PSU1,A999,1.0"
+    usb.plug(psu.address)
+    await bench.discovery.scan()
+    other = await bench.saw(Arrived, 3)
+    assert other is not first
+    assert other.id != first.id
+    with pytest.raises(Failed):
+        await bench.ask(first, "ECHO? 1")
+
+
+async def test_a_unit_on_usb_and_lan_fails_over_when_it_is_unplugged(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument() as on_lan:
+        usb, lan = FakeBus(), FakeBus("lan", tells_departures=False)
+        usb.plug(psu.address)
+        bench = make_bench(usb, lan)
+        await bench.begin()
+        instrument = await bench.saw(Arrived)
+        lan.plug(on_lan.address)
+        assert await bench.discovery.scan() == []
+        assert instrument.alternatives == (on_lan.address,)
+        usb.unplug(psu.address)
+        await bench.discovery.scan()
+        await bench.until(lambda: instrument.address == on_lan.address)
+        assert await bench.ask(instrument, "ECHO? 1") == "1"
+        assert instrument.alternatives == ()
+        assert Left not in [type(event) for event in bench.events]
+
+
+async def test_two_units_that_tell_one_serial_number_are_two_instruments(
+    make_bench: MakeBench, psu: LoopbackInstrument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with LoopbackInstrument(psu.idn) as clone:
+        usb = FakeBus()
+        usb.plug(psu.address)
+        bench = make_bench(usb)
+        await bench.begin()
+        first = await bench.saw(Arrived)
+        # As it is on USB: a unit has one such plug.
+        monkeypatch.setattr(type(first.transport), "is_plugged", property(lambda _self: True))
+        usb.plug(clone.address)
+        (second,) = await bench.discovery.scan()
+        assert second is not first
+        assert first.alternatives == ()
+        usb.unplug(psu.address)
+        await bench.discovery.scan()
+        usb.plug(psu.address)
+        await bench.discovery.scan()
+        assert first.address == psu.address
+        assert second.address == clone.address
+
+
+@promise("discovery.bad-bus")
+async def test_a_bus_that_hangs_or_fails_delays_neither_the_others_nor_the_loop(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    bad, broken, good = FakeBus("bad"), FakeBus("broken"), FakeBus("good")
+    bad.may_answer.clear()
+    broken.failing = ValueError("no\nbackend")
+    good.plug(psu.address)
+    bench = make_bench(bad, broken, good)
+    began = time.monotonic()
+    await bench.begin()
+    await bench.saw(Arrived)
+    assert await bench.discovery.scan() == []
+    assert time.monotonic() - began < 3
+    remarks = {bus["name"]: bus["remark"] for bus in bench.discovery.report()["buses"]}
+    assert "hangs" in remarks["bad"] or "no list" in remarks["bad"]
+    assert "no backend" in remarks["broken"]
+    assert remarks["good"] == ""
+    bad.may_answer.set()
+
+
+async def test_a_failed_look_takes_nothing_away(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb = FakeBus()
+    usb.plug(psu.address)
+    bench = make_bench(usb)
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    usb.failing = OSError("bus gone mad")
+    await bench.discovery.scan()
+    assert bench.pool.all() == (instrument,)
+    assert await bench.ask(instrument, "ECHO? 1") == "1"
+
+
+async def test_slow_buses_are_looked_at_first_and_at_every_tenth_scan_only(
+    make_bench: MakeBench,
+) -> None:
+    quick, slow = FakeBus("usb"), FakeBus("lan", tells_departures=False, is_slow=True)
+    bench = make_bench(quick, slow, rescan_interval_s=0.0)
+    for _ in range(11):
+        bench.discovery._tick()
+        await asyncio.gather(*bench.discovery._looks.flying())
+    assert quick.looks == 11
+    assert slow.looks == 2
+
+
+async def test_a_device_that_cannot_be_opened_is_set_aside_and_looked_at_again_soon(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb, monitor = FakeBus(), FakeMonitor()
+    bench = make_bench(usb, monitor=monitor)
+    await bench.begin()
+    usb.plug(psu.address, problem="edged may not open it")
+    looks = usb.looks
+    monitor.say()
+    async with asyncio.timeout(5):
+        while usb.looks == looks:
+            await asyncio.sleep(0.01)
+        while not bench.discovery.set_aside():
+            await asyncio.sleep(0.01)
+    (aside,) = bench.discovery.set_aside()
+    assert aside["reason"] == "edged may not open it"
+    # udev has given access meanwhile; no further event tells of it.
+    usb.plug(psu.address)
+    await bench.saw(Arrived)
+    assert bench.discovery.set_aside() == []
+
+
+@promise("instruments.set-aside-again")
+async def test_what_was_set_aside_is_asked_again_when_it_was_plugged_in_anew(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb, monitor = FakeBus(), FakeMonitor()
+    psu.is_silent = True
+    usb.plug(psu.address, plug="1-4")
+    bench = make_bench(usb, monitor=monitor)
+    await bench.begin()
+    assert bench.discovery.set_aside()[0]["is_set_aside"]
+    psu.is_silent = False
+    usb.plug(psu.address, plug="1-5")
+    monitor.say()
+    await bench.saw(Arrived)
+    assert bench.discovery.set_aside() == []
+
+
+async def test_what_was_set_aside_is_asked_at_every_tenth_scan(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb = FakeBus()
+    psu.is_silent = True
+    usb.plug(psu.address)
+    bench = make_bench(usb, rescan_interval_s=0.05)
+    await bench.begin()
+    await psu.heard("*IDN?", times=2)
+    psu.is_silent = False
+    await bench.saw(Arrived)
+
+
+async def test_a_configured_instrument_that_is_unplugged_stays_listed_and_comes_back(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb = FakeBus()
+    usb.plug(psu.address)
+    bench = make_bench(usb, entries=[InstrumentEntry(address=psu.address, timeout_ms=300)])
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    usb.unplug(psu.address)
+    await psu.unplug()
+    await bench.discovery.scan()
+    assert await bench.saw(Left) is instrument
+    assert bench.pool.all() == (instrument,)
+    assert not instrument.is_connected
+    await psu.plug_in()
+    usb.plug(psu.address)
+    await bench.discovery.scan()
+    assert await bench.saw(Arrived, 2) is instrument
+
+
+async def test_an_address_that_is_announced_no_more_and_never_answered_is_forgotten(
+    make_bench: MakeBench, free_port: Callable[[], int]
+) -> None:
+    lan = FakeBus("lan", tells_departures=False)
+    address = f"TCPIP::127.0.0.1::{free_port()}::SOCKET"
+    lan.plug(address)
+    bench = make_bench(lan)
+    await bench.begin()
+    assert len(bench.discovery.set_aside()) == 1
+    lan.unplug(address)
+    await bench.discovery.scan()
+    assert bench.discovery.set_aside() == []
+
+
+async def test_an_instrument_that_answered_stays_though_it_is_announced_no_more(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    lan = FakeBus("lan", tells_departures=False)
+    lan.plug(psu.address)
+    bench = make_bench(lan)
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    lan.unplug(psu.address)
+    await bench.discovery.scan()
+    assert await bench.ask(instrument, "ECHO? 1") == "1"
+
+
+@promise("profiles.tie-is-told")
+async def test_a_tie_between_profiles_is_told_and_the_more_specific_one_wins_without_a_tie(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    twins = (profile("acme_a"), profile("acme_b"))
+    usb = FakeBus()
+    usb.plug(psu.address)
+    bench = make_bench(usb, profiles=twins)
+    await bench.begin()
+    await bench.saw(Arrived)
+    (tie,) = bench.discovery.report()["ties"]
+    assert tie["profiles"] == ["acme_a", "acme_b"]
+    specific = make_bench(usb, profiles=(*twins, profile("acme_c", r"acme,psu1,a\d+")))
+    await specific.begin()
+    found = await specific.saw(Arrived)
+    assert found.profile is not None
+    assert found.profile.key == "acme_c"
+    assert specific.discovery.report()["ties"] == []
+
+
+@promise("instruments.owners-word")
+async def test_an_instrument_whose_profile_the_owner_names_is_usable_without_idn(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    psu.special["*IDN?"] = lambda: b""
+    entry = InstrumentEntry(address=psu.address, profile="acme_psu1", name="old one")
+    bench = make_bench(entries=[entry])
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    assert instrument.is_offered
+    assert instrument.identity.serial == ""
+    assert "does not answer *IDN?" in instrument.remark
+    assert await bench.ask(instrument, "ECHO? 1") == "1"
+    await psu.unplug()
+    await psu.plug_in()
+    assert await bench.ask(instrument, "ECHO? 2") == "2"
+
+
+async def test_a_probe_takes_the_place_of_idn_and_must_be_answered(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    psu.special["*IDN?"] = lambda: b""
+    probing = profile(probe=Probe(query="ECHO? MODEL 7", expect="^MODEL 7$"))
+    entry = InstrumentEntry(address=psu.address, profile="acme_psu1")
+    bench = make_bench(entries=[entry], profiles=(probing,))
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    await psu.unplug()
+    await bench.saw(Changed)
+    psu.special["ECHO? MODEL 7"] = lambda: b"MODEL 8\n"
+    await psu.plug_in()
+    await bench.until(lambda: instrument.actor is None)
+    with pytest.raises(Failed, match="another"):
+        await bench.ask(instrument, "ECHO? 1")
+    other = make_bench(entries=[entry], profiles=(probing,))
+    await other.begin()
+    assert other.pool.all() == ()
+    assert other.discovery.set_aside()[0]["is_set_aside"]
+
+
+async def test_a_monitor_that_cannot_be_had_is_replaced_by_comparing_lists_and_said_so(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    usb = FakeBus()
+    bench = make_bench(usb, monitor=FakeMonitor(OSError("no netlink here")))
+    await bench.begin()
+    told = bench.discovery.report()["hotplug"]
+    assert told["monitor"] == "lists"
+    assert "no netlink here" in told["why"]
+    usb.plug(psu.address)
+    await bench.saw(Arrived)
