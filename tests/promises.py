@@ -63,6 +63,13 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "4", "scan_instruments asks the buses, the simulated bench too, again."
         ),
         "discovery.rescan": Promise("6", "A scan each RESCAN_INTERVAL_SEC finds what came."),
+        "discovery.ids-normalised": Promise(
+            "6", "Decimal and hexadecimal ids, and NUL in serial numbers, are one device."
+        ),
+        "discovery.serial-unasked": Promise(
+            "2", "Only SERIAL_PORTS and known USB ids are ever asked."
+        ),
+        "hotplug.kernel-only": Promise("6", "Only the kernel's own hot-plug events count."),
         "discovery.bad-bus": Promise("6", "One bad bus delays neither others nor the loop."),
         "hotplug.within-two-seconds": Promise("6", "Plug-in to list_changed in about 2 s."),
         "hotplug.unplug": Promise(
