@@ -40,7 +40,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "expose": Verb("edged.cli.expose", "say who can reach this bench"),
         "relay": Verb("edged.cli.relay", "run a public front of the relay route"),
         "dev-issuer": Verb("edged.cli.dev_issuer", "mint tokens while developing; never for real"),
-        "sim": Verb("edged.cli.sim", "run a simulated bench on loopback sockets"),
+        "sim": Verb("edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND spoils it"),
         "status": Verb("edged.cli.status", "say how the running engine is"),
         "instruments": Verb("edged.cli.instruments", "list the instruments it knows"),
         "scan": Verb("edged.cli.scan", "look at the buses now, and list what is new"),

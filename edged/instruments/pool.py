@@ -96,6 +96,21 @@ class InstrumentPool:
                 return instrument
         raise self._unknown(name)
 
+    def trace(self, name: str) -> list[dict[str, object]]:
+        """The last exchanges with an instrument, or at an address where nobody is known yet.
+
+        Raises:
+            NotFound: UNKNOWN_INSTRUMENT, no line leads there.
+        """
+        try:
+            return self.get(name).trace()
+        except NotFound:
+            key = _key(name)
+            for actor in self._actors:
+                if key and actor.address.key == key:
+                    return [entry.as_json() for entry in actor.exchanges()]
+            raise
+
     def all(self) -> tuple[Instrument, ...]:
         """Every instrument that is to be listed, in the order of arrival."""
         return tuple(

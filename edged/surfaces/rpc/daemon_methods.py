@@ -54,8 +54,8 @@ def daemon_methods(
         return {"lockouts": lockout.list()}
 
     async def trace(params: Params) -> Any:
-        instrument = pool.get(params["instrument_id"])
-        return {"instrument_id": instrument.id, "exchanges": instrument.trace()}
+        name = params["instrument_id"]
+        return {"instrument_id": name, "exchanges": pool.trace(name)}
 
     return {
         "audit.list": audit_list,
