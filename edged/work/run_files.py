@@ -50,6 +50,7 @@ class RunFiles:
     """
 
     def __init__(self, directory: Path, columns: Sequence[str]) -> None:
+        is_first_of_day = not directory.parent.exists()
         directory.mkdir(parents=True)
         self.directory = directory
         self._rows = _Appending(directory / ROWS_FILE)
@@ -58,8 +59,10 @@ class RunFiles:
         self._members = 0
         self._rows.add(_lines([columns]))
         self._rows.sync()
-        for changed in (directory, directory.parent, directory.parent.parent):
-            sync_directory(changed)
+        sync_directory(directory)
+        sync_directory(directory.parent)
+        if is_first_of_day:
+            sync_directory(directory.parent.parent)
 
     def write(self, rows: Sequence[Row], arrays: Sequence[Array]) -> int:
         """Append and sync; each row and array whole or not at all.

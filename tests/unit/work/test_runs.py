@@ -196,6 +196,8 @@ async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: P
     recording.append((1, 1.0))
     recording.append_samples("y_000000", "f", array("f", [1.0]).tobytes())
     await killed.book._sync([recording])
+    assert recording.settings is not None
+    await recording.settings
     (place,) = tmp_path.glob("runs/*/mcp-1")
     with (place / "data.csv").open("ab") as rows:
         rows.write(b"2,2.")
