@@ -35,6 +35,13 @@ class InstrumentEntry:
     timeout_ms: int | None = None
     open_timeout_ms: int | None = None
     baud_rate: int | None = None
+    data_bits: int | None = None
+    parity: str | None = None
+    stop_bits: float | None = None
+    flow: str | None = None
+    after_write_ms: int | None = None
+    min_gap_ms: int | None = None
+    chunk_bytes: int | None = None
 
 
 ADDRESS: Final = matching(
@@ -64,6 +71,23 @@ def _termination(value: Value, _base: Path) -> str:
     return text
 
 
+def _word_of(*words: str) -> Callable[[Value, Path], str]:
+    def parse(value: Value, _base: Path) -> str:
+        if value.text not in words:
+            raise BadValue(f"must be one of {', '.join(words)}", value)
+        return value.text
+
+    return parse
+
+
+def _stop_bits(value: Value, _base: Path) -> float:
+    if isinstance(value.data, bool) or value.data not in STOP_BITS:
+        raise BadValue("must be 1, 1.5 or 2", value)
+    return float(value.data)
+
+
+STOP_BITS: Final = (1, 1.5, 2)
+
 FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
     {
         "address": ADDRESS.parse,
@@ -74,6 +98,13 @@ FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
         "timeout_ms": integer(1, 3_600_000).parse,
         "open_timeout_ms": integer(1, 600_000).parse,
         "baud_rate": integer(50, 12_000_000).parse,
+        "data_bits": integer(5, 8).parse,
+        "parity": _word_of("none", "even", "odd", "mark", "space"),
+        "stop_bits": _stop_bits,
+        "flow": _word_of("none", "xon_xoff", "rts_cts", "dtr_dsr"),
+        "after_write_ms": integer(0, 60_000).parse,
+        "min_gap_ms": integer(0, 60_000).parse,
+        "chunk_bytes": integer(16, 64 * 1024 * 1024).parse,
     }
 )
 

@@ -272,7 +272,8 @@ _TABLE: Final = (
         kind=list_of(INSTRUMENT),
         default=(),
         sentence="Instruments with a fixed address: address, and optionally profile, name, "
-        "read_termination, write_termination, timeout_ms, open_timeout_ms, baud_rate.",
+        "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
+        "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow.",
     ),
     Key(
         name="DISCOVERY",

@@ -7,7 +7,7 @@ Nothing that an instrument is set to is changed, but for what its profile's ``on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from edged.config_instruments import InstrumentEntry
@@ -30,6 +30,12 @@ NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.I
 """How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
 MOST_GUESSES: Final = 4
 """Ways of speaking that a silent port is tried with; each costs a time-out."""
+
+
+OF_THE_OWNER: Final = tuple(
+    {field.name for field in fields(Connection)} & {field.name for field in fields(InstrumentEntry)}
+)
+"""What INSTRUMENTS can say about a connection; it comes before what the profile says."""
 
 
 class NoInstrument(Failed):
@@ -185,18 +191,8 @@ async def _greet(actor: Actor, connection: Connection) -> None:
 
 def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection:
     """The connection as this entry of the owner's configuration has it."""
-    own = connection
-    if entry.read_termination is not None:
-        own = replace(own, read_termination=entry.read_termination)
-    if entry.write_termination is not None:
-        own = replace(own, write_termination=entry.write_termination)
-    if entry.timeout_ms is not None:
-        own = replace(own, timeout_ms=entry.timeout_ms)
-    if entry.open_timeout_ms is not None:
-        own = replace(own, open_timeout_ms=entry.open_timeout_ms)
-    if entry.baud_rate is not None:
-        own = replace(own, baud_rate=entry.baud_rate)
-    return own
+    own = {name: getattr(entry, name) for name in OF_THE_OWNER}
+    return replace(connection, **{name: value for name, value in own.items() if value is not None})
 
 
 def _choose(

@@ -79,7 +79,8 @@ ALLOWED = {
     "INSTRUMENTS": (
         "[TCPIP::10.0.0.5::5025::SOCKET, {address: 'ASRL/dev/ttyUSB0::INSTR', name: psu, "
         'profile: rigol_dp832, read_termination: CRLF, write_termination: "\\r", '
-        "timeout_ms: 500, baud_rate: 9600}]",
+        "timeout_ms: 500, baud_rate: 9600, data_bits: 7, parity: even, stop_bits: 1.5, "
+        "flow: xon_xoff, after_write_ms: 20, min_gap_ms: 10, chunk_bytes: 512}]",
         (
             InstrumentEntry(address="TCPIP::10.0.0.5::5025::SOCKET"),
             InstrumentEntry(
@@ -90,6 +91,13 @@ ALLOWED = {
                 write_termination="\r",
                 timeout_ms=500,
                 baud_rate=9600,
+                data_bits=7,
+                parity="even",
+                stop_bits=1.5,
+                flow="xon_xoff",
+                after_write_ms=20,
+                min_gap_ms=10,
+                chunk_bytes=512,
             ),
         ),
     ),
