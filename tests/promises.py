@@ -270,6 +270,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "auth.measure": Promise(
+            "9", "Each command in a sweep's measure must be allowed by itself."
+        ),
         "relay.whole-chain": Promise(
             "9", "The supervisor passes bodies, SSE and cancellations through the relay."
         ),

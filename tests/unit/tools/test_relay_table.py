@@ -105,6 +105,9 @@ class Bench:
             holds=(),
             record=self.record,
             executors=rooms.table(),
+            present_tool=lambda instrument_id, plain: self.registry.present_name(
+                instrument_id, plain
+            ),
             failure_shape=failure_shape,
             clock=clock,
         )
@@ -179,8 +182,14 @@ def entries(tool: Tool, scope: str) -> dict[str, tuple[str, ...]]:
     }
     if tool.instrument_id:
         named["unsuffixed"] = (tool.plain_name,)
-        named["the other unit's"] = (tool.name.replace("0.1SOCKET", "0.2SOCKET"),)
+        named["the other unit's"] = (_of_the_other_unit(tool.name),)
     return named
+
+
+def _of_the_other_unit(name: str) -> str:
+    assert (".1SOCKET" in name) is not (".2SOCKET" in name)
+    first = ".1SOCKET" in name
+    return name.replace(*(".1SOCKET", ".2SOCKET") if first else (".2SOCKET", ".1SOCKET"))
 
 
 def is_run_here(tool: Tool) -> bool:
@@ -204,8 +213,6 @@ async def test_a_token_opens_exactly_what_it_names_for_every_tool_and_never_dang
     for tool in bench.registry.tools():
         for arguments, scope, is_dangerous in calls(tool, bench):
             for kind, allowed in entries(tool, scope).items():
-                if kind == "the other unit's" and allowed == (tool.name,):
-                    continue
                 for danger in (True, False):
                     want = expected(kind, scope, is_dangerous, danger)
                     before = len(bench.sent)
@@ -265,3 +272,40 @@ async def test_a_tool_called_in_the_other_spelling_is_judged_by_its_present_name
     assert await bench.call(token("get_status"), spelled, {}) is ErrorCode.NOT_ALLOWED
     code = await bench.call(token(tool.name, danger=True), spelled, {"voltage": 1})
     assert code is not ErrorCode.NOT_ALLOWED
+
+
+MEASURES = {
+    "bare": ("start_sweep", "execute_command"),
+    "by scope": ("start_sweep", "execute_command:{name}"),
+    "other scope": ("start_sweep:ramp_voltage", "execute_command:set_voltage"),
+    "absent": ("start_sweep", "start_sweep:{name}", "start_stream:{name}", "{name}"),
+    "own tool": ("start_sweep", "toy_supply__.1SOCKET__{name}"),
+    "unsuffixed": ("start_sweep:ramp_voltage", "toy_supply__{name}"),
+    "the other unit's": ("start_sweep", "toy_supply__.2SOCKET__{name}"),
+}
+
+
+@promise("auth.measure")
+@pytest.mark.parametrize("danger", [True, False])
+@pytest.mark.parametrize("name", ["measure", "arm_and_read"])
+@pytest.mark.parametrize("kind", MEASURES)
+async def test_each_command_in_a_sweep_s_measure_must_be_allowed_by_itself(
+    kind: str, name: str, danger: bool
+) -> None:
+    bench = Bench()
+    unit = bench.units[0].id
+    arguments = {
+        **ARGUMENTS["start_sweep"],
+        "instrument_id": unit,
+        "command_name": "ramp_voltage",
+        "measure": [{"instrument_id": unit, "command_name": name}],
+    }
+    caller = token(*(entry.format(name=name) for entry in MEASURES[kind]), danger=danger)
+    code = await bench.call(caller, "start_sweep", arguments)
+    if kind in {"other scope", "absent", "the other unit's"}:
+        assert code is ErrorCode.NOT_ALLOWED
+    elif name in DANGEROUS and not danger:
+        assert code is ErrorCode.DANGEROUS
+    else:
+        assert code not in {ErrorCode.NOT_ALLOWED, ErrorCode.DANGEROUS}
+    assert bench.sent == []
