@@ -270,6 +270,10 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "supervisor.abort-after-kill": Promise(
+            "13", "kill -9 of the engine under the supervisor: abort bytes within 3 s."
+        ),
+        "proxy.peer-in-audit": Promise("9", "The audit names the client behind the proxy."),
         "auth.measure": Promise(
             "9", "Each command in a sweep's measure must be allowed by itself."
         ),

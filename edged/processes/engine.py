@@ -50,6 +50,7 @@ from edged.instruments.visa_link import VisaLibrary
 from edged.instruments.visit import Guest, visiting
 from edged.processes.buses import make_sources, monitor_for
 from edged.processes.loop_watch import LoopWatch
+from edged.processes.notify import Notifier, say_alive
 from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.relay_route import RelayRoute
 from edged.processes.rpc_parts import RpcParts
@@ -126,7 +127,12 @@ async def _main(config: Config, sim: SimChild | None, is_supervised: bool) -> in
     with stop_requested() as asked:
         async with contextlib.AsyncExitStack() as parts:
             await engine.start(parts)
+            notifier = Notifier(os.environ)
+            notifier.ready("engine is running")
+            alive = asyncio.create_task(say_alive(notifier, SystemClock()), name="systemd watchdog")
+            parts.callback(alive.cancel)
             await asked.wait()
+            notifier.stopping()
     return ExitStatus.OK
 
 

@@ -1,7 +1,8 @@
 """The engine as the supervisor's child: started, found by its engine.json, stopped, its words kept.
 
 An engine may also be there already (started by its own unit, or left by a supervisor that was
-killed): then that one is worked with, because a second one could not have the state directory.
+killed): then that one is worked with, because a second one could not have the state directory. It
+is not ended with the supervisor, who has not started it; one that hangs is.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class EngineChild:
         self._pump: asyncio.Task[None] | None = None
         self._last_words: deque[bytes] = deque(maxlen=KEPT_OUTPUT)
         self.pid = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was started here."""
+        return self._process is not None
 
     @property
     def last_words(self) -> str:

@@ -11,7 +11,9 @@ import socket
 from collections.abc import Mapping, MutableMapping
 from typing import Final
 
-__all__ = ["Notifier", "without_notification"]
+from edged.clock import Clock
+
+__all__ = ["Notifier", "say_alive", "without_notification"]
 
 MAX_INTERVAL_S: Final = 30.0
 
@@ -62,6 +64,13 @@ class Notifier:
         ):
             line.setblocking(False)
             line.sendto(text.encode("utf-8"), address)
+
+
+async def say_alive(notifier: Notifier, clock: Clock) -> None:
+    """Answer the watchdog from the event loop, for as long as that turns; until cancelled."""
+    while notifier.alive_every_s is not None:
+        notifier.alive()
+        await clock.sleep(notifier.alive_every_s)
 
 
 def without_notification(environ: MutableMapping[str, str]) -> None:

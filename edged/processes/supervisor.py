@@ -21,7 +21,7 @@ from edged.config import Config
 from edged.errors import EdgedError, Invalid
 from edged.host import ExitStatus, write_atomically
 from edged.processes.engine_child import EngineChild
-from edged.processes.notify import Notifier
+from edged.processes.notify import Notifier, say_alive
 from edged.processes.peer_header import PEER_HEADER, keep_peer_secret, peer_value
 from edged.processes.port_proxy import PortProxy, ProxySettings
 from edged.processes.state_lock import StateLock
@@ -118,7 +118,7 @@ class Supervisor:
     async def run(self, asked: asyncio.Event) -> int:
         """Supervise until ``asked`` is set."""
         tasks: list[asyncio.Task[Any]] = [
-            asyncio.create_task(self._say_alive(), name="supervisor watchdog")
+            asyncio.create_task(say_alive(self._notifier, self._clock), name="supervisor watchdog")
         ]
         if self._config.mcp_enabled and self._config.mcp_port:
             self._open(self._config.mcp_port)
@@ -170,12 +170,16 @@ class Supervisor:
         ended: asyncio.Task[int] | None = None
         try:
             await child.start()
-            self._log.info("engine_started", pid=child.pid)
+            event = "engine_started" if child.is_ours else "engine_found_running"
+            self._log.info(event, pid=child.pid)
             ended = asyncio.create_task(child.ended(), name="engine end")
             await self._watch(child, ended)
             return await ended
         except asyncio.CancelledError:
-            await child.stop()
+            if child.is_ours:
+                await child.stop()
+            else:
+                self._log.warning("engine_left_running", pid=child.pid)
             raise
         finally:
             self._health = None
@@ -240,9 +244,3 @@ class Supervisor:
             clock=self._clock,
         )
         await end.run()
-
-    async def _say_alive(self) -> None:
-        every_s = self._notifier.alive_every_s
-        while every_s is not None:
-            self._notifier.alive()
-            await self._clock.sleep(every_s)

@@ -1,0 +1,208 @@
+"""A real supervisor with its engine on a simulated bench that outlives both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.engine_process import REPOSITORY, EngineProcess
+from tests.bench.relay_chain import wait_for
+from tests.bench.sim_bench import SimBench, running_bench
+from tests.promises import promise
+
+EDGED = (sys.executable, "-m", "edged")
+
+
+@dataclass
+class Supervised:
+    process: subprocess.Popen[bytes]
+    directory: Path
+
+    def facts(self) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError):
+            found: dict[str, Any] = json.loads((self.directory / "engine.json").read_text())
+            if psutil.pid_exists(found["pid"]):
+                return found
+        return {}
+
+    def engine(self) -> EngineProcess:
+        """The engine as it is now."""
+        wait_for(self.facts)
+        return EngineProcess(self.process, self.directory, self.directory / "log", self.facts())
+
+    def connected(self) -> bool:
+        listed = self.engine().tool("list_instruments")["result"]
+        return bool(listed) and all(entry["is_connected"] for entry in listed)
+
+
+@contextlib.contextmanager
+def supervised(
+    directory: Path, bench: SimBench, *, stderr: Any = subprocess.DEVNULL
+) -> Iterator[Supervised]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = directory / "edged.yaml"
+    settings = {
+        "MCP_PORT": port,
+        "RPC_PORT": 0,
+        "STATE_DIR": str(directory),
+        "BENCH_FILE": str(directory / "bench.yaml"),
+        "DISCOVERY": [],
+        "INSTRUMENTS": [{"address": bench.address(n), "name": n} for n in bench.instruments],
+    }
+    config.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
+    process = subprocess.Popen(
+        [*EDGED, "supervisor", "--config", str(config)],
+        stdin=subprocess.DEVNULL,
+        stderr=stderr,
+        cwd=REPOSITORY,
+    )
+    try:
+        made = Supervised(process, directory)
+        wait_for(made.connected)
+        yield made
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(15)
+
+
+def aborts(bench: SimBench, since: int) -> list[float]:
+    return [
+        float(entry["t"])
+        for entry in bench.log("psu1", since)
+        if entry["direction"] == "in" and ":OUTP CH1,OFF" in entry["text"]
+    ]
+
+
+@promise("supervisor.abort-after-kill")
+def test_after_a_kill_of_the_engine_the_abort_reaches_the_instrument_within_three_seconds(
+    tmp_path: Path,
+) -> None:
+    with running_bench("--instruments", "psu1") as bench, supervised(tmp_path, bench) as one:
+        engine = one.engine()
+        started = engine.tool(
+            "start_sweep",
+            instrument_id="psu1",
+            command_name="set_voltage",
+            parameters={"channel": 1},
+            target_value=5.0,
+            sweep_rate=0.5,
+        )
+        assert not started["is_error"], started
+        wait_for(lambda: any("VOLT 0.1" in text for text in bench.received("psu1")))
+        mark = bench.mark()
+        killed = time.monotonic()
+        os.kill(one.facts()["pid"], signal.SIGKILL)
+        wait_for(lambda: aborts(bench, mark))
+        assert time.monotonic() - killed < 3.0
+        wait_for(one.connected)
+
+
+@promise("proxy.peer-in-audit")
+def test_the_audit_names_the_client_behind_the_proxy_and_whose_token_it_was(
+    tmp_path: Path,
+) -> None:
+    with running_bench("--instruments", "psu1") as bench, supervised(tmp_path, bench) as one:
+        call = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {
+                "name": "send_scpi",
+                "arguments": {"instrument_id": "psu1", "scpi_command": "*IDN?"},
+            },
+        }
+        body = json.dumps(call)
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
+            "Content-Type: application/json\r\nAccept: application/json\r\n"
+            "Edged-Peer: x 10.1.2.3\r\nConnection: close\r\n"
+        )
+        port = one.facts()["mcp_port"]
+        # From 127.0.0.9 to 127.0.0.2: an address that is not the proxy's own.
+        for more in ("", "Edge-Caller-JWT: x.y.z\r\n"):
+            with socket.create_connection(("127.0.0.2", port), 5, ("127.0.0.9", 0)) as line:
+                line.sendall((head + more + "\r\n" + body).encode())
+                with line.makefile("rb") as answer:
+                    status = answer.readline().split()[1]
+                    answer.read()
+            assert status == (b"401" if more else b"200")
+        wait_for(lambda: len(audited(tmp_path)) >= 3)  # an intent, its end, a refusal
+        rows = audited(tmp_path)
+    assert {remote for remote, _, _ in rows} == {"127.0.0.9"}
+    assert ("127.0.0.9", "direct", "") in rows
+    assert ("127.0.0.9", "relay", "not_authenticated") in rows
+
+
+def audited(directory: Path) -> list[tuple[str, str, str]]:
+    """(remote, route, code) of each call of that tool."""
+    with contextlib.closing(sqlite3.connect(directory / "edged.db")) as database:
+        found = "SELECT remote, route, code FROM audit WHERE tool = 'send_scpi' ORDER BY seq"
+        return list(database.execute(found))
+
+
+def test_a_configuration_that_cannot_be_used_ends_the_supervisor_with_its_status(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [*EDGED, "supervisor", "--state-dir", str(tmp_path), "--", "--set", "MCP_PORT=x"],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 78
+    assert "MCP_PORT" in done.stderr  # the engine's own words
+
+
+def test_a_second_supervisor_of_one_state_directory_names_the_first(tmp_path: Path) -> None:
+    with running_bench("--instruments", "psu1") as bench, supervised(tmp_path, bench) as one:
+        second = subprocess.run(
+            [*EDGED, "supervisor", "--config", str(tmp_path / "edged.yaml")],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        assert second.returncode == 69
+        assert str(one.process.pid) in second.stderr
+
+
+def test_an_engine_that_a_killed_supervisor_left_is_worked_with_and_left_alone(
+    tmp_path: Path,
+) -> None:
+    with running_bench("--instruments", "psu1") as bench:
+        with supervised(tmp_path, bench) as first:
+            left = first.facts()["pid"]
+            first.process.kill()
+            first.process.wait()
+        with supervised(tmp_path, bench) as second:
+            assert second.facts()["pid"] == left
+        assert psutil.pid_exists(left)
+        os.kill(left, signal.SIGTERM)
+        wait_for(lambda: not psutil.pid_exists(left))
+
+
+def test_a_request_to_stop_ends_engine_and_supervisor_within_seconds(tmp_path: Path) -> None:
+    with running_bench("--instruments", "psu1") as bench, supervised(tmp_path, bench) as one:
+        pid = one.facts()["pid"]
+        began = time.monotonic()
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(10) == 0
+        assert time.monotonic() - began < 6
+        assert not psutil.pid_exists(pid)
+        assert not (tmp_path / "supervisor.json").exists()
