@@ -174,7 +174,7 @@ def read_back(answer: str, wanted: Scalar, parameter: Parameter) -> Scalar:
 def _longest_s(command: Command, profile: Profile) -> float:
     """What all the exchanges of one command may take together."""
     one_ms = command.timeout_ms or profile.connection.timeout_ms
-    total_ms = one_ms * (len(command.scpi) + 2)
+    total_ms = one_ms * (len(command.scpi) + 3)
     complete = command.complete
     if complete is not None and complete.kind is not CompletionKind.NONE:
         total_ms += complete.timeout_ms

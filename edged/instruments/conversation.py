@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.answers import plain_value
+from edged.profiles.answers import clean_text, plain_value
 from edged.profiles.expr import compile_expression
 from edged.profiles.instrument_errors import InstrumentError, parse_error
 from edged.profiles.model import (
@@ -23,8 +23,10 @@ from edged.profiles.model import (
     ErrorCheck,
     ErrorKind,
     ImageAnswer,
+    Precondition,
     WaveformAnswer,
 )
+from edged.profiles.patterns import compiled
 
 __all__ = [
     "Answer",
@@ -143,6 +145,8 @@ def command_conversation(
     """
     own = _overridden(connection, command)
     timeout_s = own.timeout_ms / 1000
+    if command.precondition is not None:
+        yield from _require(command.name, command.precondition, own)
     if isinstance(command.returns, WaveformAnswer | ImageAnswer):
         return (yield from _captured(lines, command.returns, own))
     asking = lines[-1] if command.is_query else None
@@ -297,6 +301,19 @@ def _captured(
             trailing_bytes=returns.trailing_bytes,
         )
     )
+
+
+def _require(name: str, needed: Precondition, connection: Connection) -> Conversation[None]:
+    """Ask what a command needs, and send nothing of it where the answer is another one."""
+    answer = yield from _ask(needed.query, connection.timeout_ms / 1000)
+    if compiled(needed.expect).search(answer.strip()[:1000]) is None:
+        raise Failed(
+            f'{name} was not sent: "{needed.query}" answered "{clean_text(answer)}".',
+            code=ErrorCode.INSTRUMENT_ERROR,
+            data={"query": needed.query, "expected": needed.expect},
+            remedy=needed.hint,
+            sent=(needed.query,),
+        )
 
 
 def _write(lines: Sequence[str], connection: Connection) -> Conversation[tuple[str, ...]]:

@@ -21,7 +21,7 @@ _SWITCH: Final = re.compile(
 )
 """A header that works an output, an input of a load, or a bias; and what it is told."""
 _OUTPUT_DETAIL: Final = re.compile(
-    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP)\w*", re.IGNORECASE
+    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE)\w*", re.IGNORECASE
 )
 """Sub-trees of OUTPut that set something about it and do not switch it."""
 _CLEAR_SWITCHES_ON: Final = re.compile(r"VOLT\w*:PROT\w*:CLE", re.IGNORECASE)
@@ -87,12 +87,13 @@ def touches_output(line: str) -> bool:
 
 
 def is_output_command(command: Command) -> bool:
-    """Whether a command works an output switch at all, on or off."""
-    if command.is_query:
-        return False
-    for line in command.scpi:
-        for found in _SWITCH.finditer(line):
-            header = found.group()[: len(found.group()) - len(found.group("rest"))]
-            if not _OUTPUT_DETAIL.search(header):
-                return True
+    """Whether a command does nothing but work output switches, on or off."""
+    return not command.is_query and all(_is_switching(line) for line in command.scpi)
+
+
+def _is_switching(line: str) -> bool:
+    for found in _SWITCH.finditer(line):
+        header = found.group()[: len(found.group()) - len(found.group("rest"))]
+        if not _OUTPUT_DETAIL.search(header):
+            return True
     return False

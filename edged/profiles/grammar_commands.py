@@ -17,6 +17,7 @@ from edged.profiles.grammar_connection import (
     check_query,
     read_completion,
     read_errors,
+    read_precondition,
 )
 from edged.profiles.grammar_parameters import read_checks, read_parameters
 from edged.profiles.grammar_returns import read_returns
@@ -38,8 +39,8 @@ __all__ = ["is_question", "read_command", "templates_of"]
 
 _KEYS: Final = frozenset(
     {
-        "scpi", "description", "parameters", "checks", "is_query", "returns", "verify", "complete",
-        "errors", "timeout_ms", "after_write_ms", "is_dangerous", "is_safe", "requires_sweep",
+        "scpi", "description", "parameters", "checks", "is_query", "returns", "precondition",
+        "verify", "complete", "errors", "timeout_ms", "after_write_ms", "is_dangerous", "is_safe", "requires_sweep",
         "essential", "sweep",
     }
 )  # fmt: skip
@@ -94,6 +95,7 @@ def read_command(name: str, key: Node, node: Node) -> Command:
         checks=read_checks(fields, parameters),
         is_query=is_query,
         returns=returns,
+        precondition=read_precondition(fields.get("precondition"), f"{name}.precondition"),
         verify=_read_verify(fields, parameters, sweep),
         complete=read_completion(fields.get("complete"), f"{name}.complete", frozenset(parameters)),
         errors=read_errors(fields.get("errors"), f"{name}.errors"),
@@ -238,6 +240,9 @@ def _check_marks(fields: Fields, command: Command) -> None:
     if command.requires_sweep and command.is_safe:
         message = f"{command.name} is safe, so it must be usable at once, without a sweep."
         raise complaint(fields.mark_of("requires_sweep"), message)
+    if command.precondition is not None and command.is_safe:
+        message = f"{command.name} is safe, so it must go out without asking first."
+        raise complaint(fields.mark_of("precondition"), message)
     if command.is_query and command.sweep is not None:
         raise complaint(fields.mark_of("sweep"), f"{command.name} is a query; nothing is swept.")
     if command.is_query and command.verify is not None:

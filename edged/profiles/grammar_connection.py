@@ -14,12 +14,20 @@ from edged.profiles.model import (
     ErrorCheck,
     ErrorKind,
     Match,
+    Precondition,
     Probe,
 )
 from edged.profiles.patterns import pattern_of
 from edged.profiles.yaml_source import Node, ScalarNode
 
-__all__ = ["MAX_TIMEOUT_MS", "read_completion", "read_connection", "read_errors", "read_match"]
+__all__ = [
+    "MAX_TIMEOUT_MS",
+    "read_completion",
+    "read_connection",
+    "read_errors",
+    "read_match",
+    "read_precondition",
+]
 
 MAX_TIMEOUT_MS: Final = 3_600_000
 """An hour: some calibrations take that long, nothing takes longer."""
@@ -120,6 +128,19 @@ def _read_probe(node: Node | None) -> Probe | None:
     return Probe(
         query=check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields),
         expect=pattern_of(fields.need("expect"), fields.name_of("expect")),
+    )
+
+
+def read_precondition(node: Node | None, owner: str) -> Precondition | None:
+    """``precondition: {query, expect, hint?}`` of a command; the query has no placeholders."""
+    if node is None:
+        return None
+    fields = Fields.of(node, owner, ("query", "expect", "hint"))
+    query = fields.need("query")
+    return Precondition(
+        query=check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields),
+        expect=pattern_of(fields.need("expect"), fields.name_of("expect")),
+        hint=fields.text("hint"),
     )
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "Parameter",
     "ParameterType",
     "PollStep",
+    "Precondition",
     "Probe",
     "Profile",
     "QueryStep",
@@ -284,6 +285,19 @@ class SweepPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Precondition:
+    """What the instrument must answer before a command's lines are sent.
+
+    For what it would otherwise take in another sense than was meant, or never answer: a level
+    while the other function is sourced, a reading while the output is off.
+    """
+
+    query: str
+    expect: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One thing an instrument can be told or asked.
 
@@ -299,6 +313,7 @@ class Command:
     checks: tuple[str, ...] = ()
     is_query: bool = False
     returns: Returns | None = None
+    precondition: Precondition | None = None
     verify: Verify | None = None
     complete: Completion | None = None
     errors: ErrorCheck | None = None

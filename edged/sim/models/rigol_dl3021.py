@@ -1,0 +1,221 @@
+r"""Rigol DL3021: an electronic load beside the resistor of the main node.
+
+Quirks kept: the mode is set as CURR, VOLT, RES or POW and answered as CC, CV, CR or CP; while the
+input is off, a measurement's answer has a second line, ``0.000067\n0``; the current range bounds
+the current level; below VON the load takes nothing. Source: instrument facts, entry 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.sim.call import Call, ScpiError
+from edged.sim.headers import Vocabulary
+from edged.sim.physics import SinkKind
+from edged.sim.scpi import Dialect, ModelSpec, Unit
+
+HIGHEST_V: Final = 150.0
+HIGHEST_A: Final = 40.0
+HIGHEST_W: Final = 200.0
+LOWEST_OHM: Final = 2.0
+HIGHEST_OHM: Final = 15_000.0
+LOW_RANGE_A: Final = 4.0
+NOISE_V: Final = 0.0005
+NOISE_A: Final = 0.0001
+IDLE_A: Final = 0.000067
+"""What the meter shows with the input off."""
+MODES: Final = {"CURRent": "CC", "VOLTage": "CV", "RESistance": "CR", "POWer": "CP"}
+KINDS: Final[Mapping[str, SinkKind]] = {
+    "CC": SinkKind.CURRENT,
+    "CV": SinkKind.VOLTAGE,
+    "CR": SinkKind.RESISTANCE,
+    "CP": SinkKind.POWER,
+}
+
+
+class Dl3021:
+    """The state of one unit."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.node, self.sink = unit.world.connect_sink(unit.name)
+        self.reset(0.0)
+
+    def reset(self, now: float) -> None:
+        """See ``State``."""
+        self.node.advance(now)
+        self.sink.is_on = False
+        self.mode = "CC"
+        self.levels = {"CC": 0.0, "CV": HIGHEST_V, "CR": HIGHEST_OHM, "CP": 0.0}
+        self.range_a = HIGHEST_A
+        self.slew = {"rise": 0.5, "fall": 0.5}
+        self.von = 0.0
+        self.has_sense = False
+        self.transient_mode = "CONT"
+        self.transient = {"a": 0.0, "b": 0.0, "hertz": 1000.0}
+        self.is_on = False
+
+    def describe(self, now: float) -> Mapping[str, Any]:
+        """See ``State``."""
+        volts, amps = self.wires(now)
+        return {
+            "is_on": self.is_on,
+            "mode": self.mode,
+            **{f"level_{mode.lower()}": level for mode, level in self.levels.items()},
+            "volts": volts,
+            "amps": amps,
+        }
+
+    def wires(self, now: float) -> tuple[float, float]:
+        """Volts across the load's terminals, and what it takes."""
+        self.apply(now)
+        volts = max(0.0, self.node.advance(now).volts)
+        return volts, self.sink.amps(volts)
+
+    def apply(self, now: float) -> None:
+        """Hand what is set to the wires."""
+        self.node.advance(now)
+        self.sink.kind = KINDS[self.mode]
+        self.sink.value = self.levels[self.mode]
+        self.sink.is_on = self.is_on and self.node.volts >= self.von
+
+
+def set_mode(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:FUNC CURR``; answered as CC."""
+    unit.mode = call.choice(0, MODES)
+    unit.apply(call.now)
+
+
+def _set_level(unit: Dl3021, call: Call, mode: str, lowest: float, highest: float) -> None:
+    unit.levels[mode] = call.number(0, lowest=lowest, highest=highest)
+    unit.apply(call.now)
+
+
+def set_amps(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:CURR:LEV:IMM``: bounded by the range."""
+    _set_level(unit, call, "CC", 0.0, unit.range_a)
+
+
+def set_range(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:CURR:RANG 4``; a level beyond the new range is taken down to it."""
+    asked = call.number(0, lowest=0.0, highest=HIGHEST_A, default=HIGHEST_A)
+    unit.range_a = LOW_RANGE_A if asked <= LOW_RANGE_A else HIGHEST_A
+    unit.levels["CC"] = min(unit.levels["CC"], unit.range_a)
+    unit.apply(call.now)
+
+
+def set_slew(unit: Dl3021, call: Call, *edges: str) -> None:
+    """``:SOUR:CURR:SLEW`` in A/us."""
+    value = call.number(0, lowest=0.001, highest=2.5)
+    for edge in edges:
+        unit.slew[edge] = value
+
+
+def set_von(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:CURR:VON``."""
+    unit.von = call.number(0, lowest=0.0, highest=HIGHEST_V, unit="V")
+    unit.apply(call.now)
+
+
+def switch(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:INP:STAT ON``."""
+    unit.is_on = call.boolean(0)
+    unit.apply(call.now)
+
+
+def measure(unit: Dl3021, call: Call) -> str:
+    """The four ``:MEAS`` questions; a second line while the input is off."""
+    volts, amps = unit.wires(call.now)
+    volts = max(0.0, volts + call.random.gauss(0.0, NOISE_V))
+    amps = max(0.0, amps + call.random.gauss(0.0, NOISE_A)) if unit.is_on else IDLE_A
+    word = call.header.upper()
+    value = volts
+    if "CURR" in word:
+        value = amps
+    elif "POW" in word:
+        value = volts * amps
+    elif "RES" in word:
+        value = volts / amps if amps else 0.0
+    return f"{value:.6f}" if unit.is_on else f"{value:.6f}\n0"
+
+
+def set_sense(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:SENS ON``; refused while the input is on."""
+    if unit.is_on:
+        raise ScpiError(-221)
+    unit.has_sense = call.boolean(0)
+
+
+def set_transient_mode(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:CURR:TRAN:MODE``."""
+    unit.transient_mode = call.choice(0, {"CONTinuous": "CONT", "PULSe": "PULS", "TOGGle": "TOGG"})
+
+
+def set_transient_level(unit: Dl3021, call: Call, name: str) -> None:
+    """``:SOUR:CURR:TRAN:ALEV`` and ``:BLEV``."""
+    unit.transient[name] = call.number(0, lowest=0.0, highest=unit.range_a, unit="A")
+
+
+def set_transient_rate(unit: Dl3021, call: Call) -> None:
+    """``:SOUR:CURR:TRAN:FREQ``."""
+    unit.transient["hertz"] = call.number(0, lowest=0.001, highest=30_000.0, unit="HZ")
+
+
+def _level_words() -> dict[str, Any]:
+    bounds = {
+        "VOLTage": ("CV", 0.0, HIGHEST_V),
+        "RESistance": ("CR", LOWEST_OHM, HIGHEST_OHM),
+        "POWer": ("CP", 0.0, HIGHEST_W),
+    }
+    words: dict[str, Any] = {}
+    for word, (mode, lowest, highest) in bounds.items():
+        header = f"[:SOURce]:{word}[:LEVel][:IMMediate]"
+        words[header] = lambda u, c, m=mode, lo=lowest, hi=highest: _set_level(u, c, m, lo, hi)
+        words[f"{header}?"] = lambda u, _c, m=mode: f"{u.levels[m]:.6f}"
+    return words
+
+
+VOCABULARY: Final = Vocabulary(
+    {
+        "[:SOURce]:FUNCtion": set_mode,
+        "[:SOURce]:FUNCtion?": lambda u, _c: u.mode,
+        "[:SOURce]:CURRent[:LEVel][:IMMediate]": set_amps,
+        "[:SOURce]:CURRent[:LEVel][:IMMediate]?": lambda u, _c: f"{u.levels['CC']:.6f}",
+        **_level_words(),
+        "[:SOURce]:CURRent:RANGe": set_range,
+        "[:SOURce]:CURRent:RANGe?": lambda u, _c: f"{u.range_a:.6f}",
+        "[:SOURce]:CURRent:SLEW[:BOTH]": lambda u, c: set_slew(u, c, "rise", "fall"),
+        "[:SOURce]:CURRent:SLEW[:BOTH]?": lambda u, _c: f"{u.slew['rise']:.6f}",
+        "[:SOURce]:CURRent:SLEW:POSitive": lambda u, c: set_slew(u, c, "rise"),
+        "[:SOURce]:CURRent:SLEW:POSitive?": lambda u, _c: f"{u.slew['rise']:.6f}",
+        "[:SOURce]:CURRent:SLEW:NEGative": lambda u, c: set_slew(u, c, "fall"),
+        "[:SOURce]:CURRent:SLEW:NEGative?": lambda u, _c: f"{u.slew['fall']:.6f}",
+        "[:SOURce]:CURRent:VON": set_von,
+        "[:SOURce]:CURRent:VON?": lambda u, _c: f"{u.von:.6f}",
+        "[:SOURce]:CURRent:TRANsient:MODE": set_transient_mode,
+        "[:SOURce]:CURRent:TRANsient:MODE?": lambda u, _c: u.transient_mode,
+        "[:SOURce]:CURRent:TRANsient:ALEVel": lambda u, c: set_transient_level(u, c, "a"),
+        "[:SOURce]:CURRent:TRANsient:ALEVel?": lambda u, _c: f"{u.transient['a']:.6f}",
+        "[:SOURce]:CURRent:TRANsient:BLEVel": lambda u, c: set_transient_level(u, c, "b"),
+        "[:SOURce]:CURRent:TRANsient:BLEVel?": lambda u, _c: f"{u.transient['b']:.6f}",
+        "[:SOURce]:CURRent:TRANsient:FREQuency": set_transient_rate,
+        "[:SOURce]:CURRent:TRANsient:FREQuency?": lambda u, _c: f"{u.transient['hertz']:.6f}",
+        "[:SOURce]:INPut[:STATe]": switch,
+        "[:SOURce]:INPut[:STATe]?": lambda u, _c: str(int(u.is_on)),
+        "[:SOURce]:SENSe[:STATe]": set_sense,
+        "[:SOURce]:SENSe[:STATe]?": lambda u, _c: str(int(u.has_sense)),
+        ":MEASure[:SCALar]:VOLTage[:DC]?": measure,
+        ":MEASure[:SCALar]:CURRent[:DC]?": measure,
+        ":MEASure[:SCALar]:POWer[:DC]?": measure,
+        ":MEASure[:SCALar]:RESistance[:DC]?": measure,
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="RIGOL TECHNOLOGIES,DL3021,{serial},00.01.05.00.01",
+    serial="DL3A{number:09d}",
+    first_number=204800938,
+    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.003),
+    vocabulary=VOCABULARY,
+    build=Dl3021,
+)

@@ -1,0 +1,247 @@
+"""Siglent SPD3303X-E: two channels and a fixed third, and a short memory for commands.
+
+Quirks kept: the identity has five fields; what arrives right after a write is lost (so is the
+question of a compound habit); there is no ``OUTP?``, only a status word in hexadecimal; the third
+channel can be switched and nothing else, its voltage is chosen at the front panel; in series and
+parallel the second channel follows the first; ``0  No Error`` has no comma. Source: instrument
+facts, entry 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.sim.call import Call, ScpiError
+from edged.sim.headers import Vocabulary
+from edged.sim.physics import Node, Source
+from edged.sim.scpi import Dialect, ModelSpec, Unit
+
+HIGHEST_V: Final = 32.0
+HIGHEST_A: Final = 3.2
+FIXED_V: Final = 3.3
+"""Where the switch of channel 3 stands; 2.5, 3.3 or 5 V."""
+GAIN_ERROR: Final = 300e-6
+NOISE_V: Final = 0.003
+NOISE_A: Final = 0.001
+LOST_WITHIN_S: Final = 0.08
+"""The facts say about 100 ms after each write; less here, so that 100 ms always suffice."""
+CHANNELS: Final = {"CH1": 1, "CH2": 2, "CH3": 3}
+MODE_BITS: Final = {0: 1, 1: 3, 2: 2}
+"""OUTP:TRACK 0, 1, 2 (independent, series, parallel) → bits 2 and 3 of the status word."""
+MOST_STEPS: Final = 5
+MOST_MEMORIES: Final = 5
+
+
+@dataclass(slots=True, kw_only=True)
+class Channel:
+    """One output; the steps are those of its timer: volts, amperes, seconds."""
+
+    node: Node
+    source: Source
+    gain: float
+    steps: dict[int, tuple[float, float, float]]
+    has_timer: bool = False
+    has_wave: bool = False
+
+
+class Spd3303x:
+    """The state of one unit."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.channels: dict[int, Channel] = {}
+        for number in CHANNELS.values():
+            node, source = unit.world.connect_source(unit.name, f"ch{number}")
+            gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
+            self.channels[number] = Channel(node=node, source=source, gain=gain, steps={})
+        self.memories: dict[int, tuple[tuple[float, float], ...]] = {}
+        self.reset(0.0)
+
+    def reset(self, now: float) -> None:
+        """See ``State``."""
+        self.track, self.selected = 0, 1
+        for number, channel in self.channels.items():
+            channel.node.advance(now)
+            channel.source.is_on = False
+            channel.source.volts = FIXED_V if number == 3 else 0.0
+            channel.source.amps_limit = HIGHEST_A
+            channel.steps = dict.fromkeys(range(1, MOST_STEPS + 1), (0.0, HIGHEST_A, 0.0))
+            channel.has_timer = channel.has_wave = False
+
+    def describe(self, now: float) -> Mapping[str, Any]:
+        """See ``State``."""
+        told = {
+            f"ch{number}": {
+                "is_on": channel.source.is_on,
+                "volts_set": channel.source.volts,
+                "amps_limit": channel.source.amps_limit,
+                "volts": channel.node.advance(now).terminal_volts,
+                "amps": channel.node.amps,
+            }
+            for number, channel in self.channels.items()
+        }
+        return {**told, "track": self.track}
+
+    def adjustable(self, call: Call) -> Channel:
+        """The channel of ``CH<n>:…``; the third one has nothing to set."""
+        return self.channels[call.suffix(highest=2)]
+
+    def followers(self, call: Call) -> list[Channel]:
+        """The channels that a set-point goes to."""
+        if self.track:
+            return [self.channels[1], self.channels[2]]
+        return [self.adjustable(call)]
+
+
+def set_volts(unit: Spd3303x, call: Call) -> None:
+    """``CH1:VOLT 5``."""
+    volts = call.number(0, lowest=0.0, highest=HIGHEST_V, unit="V")
+    for channel in unit.followers(call):
+        channel.node.advance(call.now)
+        channel.source.volts = round(volts, 3)
+
+
+def set_amps(unit: Spd3303x, call: Call) -> None:
+    """``CH1:CURR 1``."""
+    amps = call.number(0, lowest=0.0, highest=HIGHEST_A, unit="A")
+    for channel in unit.followers(call):
+        channel.node.advance(call.now)
+        channel.source.amps_limit = round(amps, 3)
+
+
+def switch(unit: Spd3303x, call: Call) -> None:
+    """``OUTP CH1,ON``; with two arguments always."""
+    channel = unit.channels[call.choice(0, CHANNELS)]
+    is_on = call.choice(1, {"ON": True, "OFF": False})
+    channel.node.advance(call.now)
+    channel.source.is_on = is_on
+
+
+def set_track(unit: Spd3303x, call: Call) -> None:
+    """``OUTP:TRACK 1``."""
+    unit.track = call.whole(0, lowest=0, highest=2)
+    if unit.track:
+        first, second = unit.channels[1].source, unit.channels[2].source
+        second.volts, second.amps_limit = first.volts, first.amps_limit
+
+
+def measure(unit: Spd3303x, call: Call) -> str:
+    """``MEAS:VOLT? CH1``, and the same for CURR and POWE."""
+    number = call.choice(0, {"CH1": 1, "CH2": 2}) if call.has(0) else unit.selected
+    channel = unit.channels[number]
+    node = channel.node.advance(call.now)
+    volts = max(0.0, node.terminal_volts * channel.gain + call.random.gauss(0.0, NOISE_V))
+    amps = max(0.0, node.amps * channel.gain + call.random.gauss(0.0, NOISE_A))
+    word = call.header.upper()
+    if "POW" in word:
+        return f"{volts * amps:.3f}"
+    return f"{amps:.3f}" if "CURR" in word else f"{volts:.3f}"
+
+
+def status(unit: Spd3303x, call: Call) -> str:
+    """``SYST:STAT?`` → ``0x14``: bits 0, 1 CC of channels 1, 2; 2, 3 mode; 4, 5 on; 6, 7 timer."""
+    word = MODE_BITS[unit.track] << 2
+    for index in (0, 1):
+        channel = unit.channels[index + 1]
+        limiting = channel.node.advance(call.now).is_limiting and channel.source.is_on
+        word |= int(limiting) << index
+        word |= int(channel.source.is_on) << (4 + index)
+        word |= int(channel.has_timer) << (6 + index)
+        word |= int(channel.has_wave) << (8 + index)
+    return f"0x{word:x}"
+
+
+def set_step(unit: Spd3303x, call: Call) -> None:
+    """``TIME:SET CH1,2,3,0.5,2``: step 2 holds 3 V, 0.5 A for 2 s."""
+    channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
+    number = call.whole(1, lowest=1, highest=MOST_STEPS)
+    channel.steps[number] = (
+        call.number(2, lowest=0.0, highest=HIGHEST_V, unit="V"),
+        call.number(3, lowest=0.0, highest=HIGHEST_A, unit="A"),
+        call.number(4, lowest=0.0, highest=10_000.0, unit="S"),
+    )
+
+
+def get_step(unit: Spd3303x, call: Call) -> str:
+    """``TIME:SET? CH1,2`` → ``3.000,0.500,2``."""
+    channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
+    volts, amps, seconds = channel.steps[call.whole(1, lowest=1, highest=MOST_STEPS)]
+    return f"{volts:.3f},{amps:.3f},{seconds:g}"
+
+
+def set_timer(unit: Spd3303x, call: Call) -> None:
+    """``TIME CH1,ON``."""
+    channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
+    channel.has_timer = call.boolean(1)
+
+
+def set_wave(unit: Spd3303x, call: Call) -> None:
+    """``OUTP:WAVE CH1,ON``: a curve instead of digits on the screen."""
+    unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})].has_wave = call.boolean(1)
+
+
+def save(unit: Spd3303x, call: Call) -> None:
+    """``*SAV 1``."""
+    place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
+    sources = (unit.channels[1].source, unit.channels[2].source)
+    unit.memories[place] = tuple((s.volts, s.amps_limit) for s in sources)
+
+
+def recall(unit: Spd3303x, call: Call) -> None:
+    """``*RCL 1``."""
+    place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
+    for number, (volts, amps) in enumerate(unit.memories.get(place, ()), start=1):
+        unit.channels[number].node.advance(call.now)
+        unit.channels[number].source.volts = volts
+        unit.channels[number].source.amps_limit = amps
+
+
+def select(unit: Spd3303x, call: Call) -> None:
+    """``INST CH1``."""
+    unit.selected = call.choice(0, {"CH1": 1, "CH2": 2})
+
+
+def no_such_question(_unit: Spd3303x, _call: Call) -> None:
+    """``OUTP?``: does not exist and is never answered."""
+    raise ScpiError(-113)
+
+
+VOCABULARY: Final = Vocabulary(
+    {
+        ":CH<n>:VOLTage": set_volts,
+        ":CH<n>:VOLTage?": lambda u, c: f"{u.adjustable(c).source.volts:.3f}",
+        ":CH<n>:CURRent": set_amps,
+        ":CH<n>:CURRent?": lambda u, c: f"{u.adjustable(c).source.amps_limit:.3f}",
+        ":OUTPut": switch,
+        ":OUTPut?": no_such_question,
+        ":OUTPut:TRACK": set_track,
+        ":OUTPut:WAVE": set_wave,
+        ":MEASure:VOLTage?": measure,
+        ":MEASure:CURRent?": measure,
+        ":MEASure:POWEr?": measure,
+        ":SYSTem:STATus?": status,
+        ":SYSTem:VERSion?": lambda _u, _c: "1.01.01.02.07R2",
+        ":INSTrument": select,
+        ":INSTrument?": lambda u, _c: f"CH{u.selected}",
+        ":TIMEr:SET": set_step,
+        ":TIMEr:SET?": get_step,
+        ":TIMEr": set_timer,
+        "*SAV": save,
+        "*RCL": recall,
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="Siglent Technologies,SPD3303X-E,{serial},1.01.01.02.07R2,V3.0",
+    serial="SPD3XIDX5R{number:04d}",
+    first_number=3677,
+    dialect=Dialect(
+        error_format="{code}  {text}",
+        error_texts={0: "No Error"},
+        latency_s=0.004,
+        deaf_s=LOST_WITHIN_S,
+    ),
+    vocabulary=VOCABULARY,
+    build=Spd3303x,
+)
