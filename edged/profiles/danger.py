@@ -21,7 +21,8 @@ _SWITCH: Final = re.compile(
 )
 """A header that works an output, an input of a load, or a bias; and what it is told."""
 _OUTPUT_DETAIL: Final = re.compile(
-    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE)\w*", re.IGNORECASE
+    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE)\w*",
+    re.IGNORECASE,
 )
 """Sub-trees of OUTPut that set something about it and do not switch it."""
 _CLEAR_SWITCHES_ON: Final = re.compile(r"VOLT\w*:PROT\w*:CLE", re.IGNORECASE)

@@ -40,8 +40,8 @@ __all__ = ["is_question", "read_command", "templates_of"]
 _KEYS: Final = frozenset(
     {
         "scpi", "description", "parameters", "checks", "is_query", "returns", "precondition",
-        "verify", "complete", "errors", "timeout_ms", "after_write_ms", "is_dangerous", "is_safe", "requires_sweep",
-        "essential", "sweep",
+        "verify", "complete", "errors", "timeout_ms", "after_write_ms", "is_dangerous", "is_safe",
+        "requires_sweep", "essential", "sweep",
     }
 )  # fmt: skip
 _SWEEP_KEYS: Final = frozenset(

@@ -9,6 +9,7 @@ facts, entry 4.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -34,6 +35,7 @@ OVER_RANGE: Final = 1.05
 LONGEST_DELAY_S: Final = 999.9999
 BUFFER: Final = "defbuffer1"
 MOST_READINGS: Final = 10_000
+"""Of a buffer; more would only cost the bench its time."""
 SENSED: Final = {"VOLTage": "VOLT", "CURRent": "CURR", "RESistance": "RES"}
 SENSED_NAMES: Final = {
     **SENSED,
@@ -98,7 +100,7 @@ class Smu2450:
         }
         self.count = 1
         self.terminals = "FRON"
-        self.buffer: list[Reading] = []
+        self.buffer: deque[Reading] = deque(maxlen=MOST_READINGS)
 
     def describe(self, now: float) -> Mapping[str, Any]:
         """See ``State``."""
@@ -138,7 +140,7 @@ class Smu2450:
         reading = Reading(
             source=level, value=value, seconds=now, is_limited=out.is_in_compliance(now)
         )
-        self.buffer = [*self.buffer, reading][-MOST_READINGS:]
+        self.buffer.append(reading)
         return reading
 
 
@@ -312,12 +314,12 @@ def trace_data(unit: Smu2450, call: Call) -> str:
         raise ScpiError(-224)
     if first > last or last > len(unit.buffer):
         raise ScpiError(-222)
-    return _told(unit.buffer[first - 1 : last], _elements(call, 3))
+    return _told(list(unit.buffer)[first - 1 : last], _elements(call, 3))
 
 
 def set_count(unit: Smu2450, call: Call) -> None:
     """``:SENS:COUN``."""
-    unit.count = call.whole(0, lowest=1, highest=300_000)
+    unit.count = call.whole(0, lowest=1, highest=MOST_READINGS)
 
 
 def set_terminals(unit: Smu2450, call: Call) -> None:

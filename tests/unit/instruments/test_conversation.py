@@ -27,6 +27,7 @@ from edged.profiles.model import (
     ErrorCheck,
     ErrorKind,
     ImageAnswer,
+    Precondition,
     ScalarAnswer,
     WaveformAnswer,
 )
@@ -63,6 +64,29 @@ def test_a_setter_is_sent_and_its_errors_are_read() -> None:
     )
     assert texts(steps) == ["VOLT 5", "SYST:ERR?"]
     assert reply == Reply(sent=("VOLT 5",))
+
+
+NEEDS_OUTPUT = Command(
+    name="measure",
+    scpi=("READ?",),
+    is_query=True,
+    precondition=Precondition(query="OUTP?", expect=r"^\+?1", hint="Switch it on."),
+)
+
+
+def test_a_precondition_is_asked_before_anything_is_sent() -> None:
+    steps, reply = play(
+        command_conversation(lines=["READ?"], command=NEEDS_OUTPUT, connection=CHECKED), "1", "2.5"
+    )
+    assert texts(steps) == ["OUTP?", "READ?"]
+    assert reply.answer == "2.5"
+
+
+def test_a_precondition_that_does_not_hold_sends_nothing_and_says_what_to_do() -> None:
+    with pytest.raises(Failed, match='measure was not sent: "OUTP\\?" answered "0"') as caught:
+        play(command_conversation(lines=["READ?"], command=NEEDS_OUTPUT, connection=CHECKED), "0")
+    assert caught.value.remedy == "Switch it on."
+    assert caught.value.sent == ("OUTP?",)
 
 
 def test_a_query_gives_its_answer_and_reads_no_errors() -> None:

@@ -24,6 +24,7 @@ from edged.profiles.model import (
     ImageAnswer,
     ParameterType,
     PollStep,
+    Precondition,
     Profile,
     QueryStep,
     RowStep,
@@ -96,6 +97,12 @@ def test_a_list_of_lines_is_one_job() -> None:
 def test_a_question_is_a_query_without_being_told() -> None:
     assert command_of("{scpi: 'VOLT? (@1)'}").commands["first"].is_query
     assert not command_of("{scpi: 'DISP \"why?\"'}").commands["first"].is_query
+
+
+def test_a_precondition_has_a_question_a_pattern_and_a_hint() -> None:
+    entry = "{scpi: 'READ?', precondition: {query: 'OUTP?', expect: '^1', hint: Switch on.}}"
+    precondition = command_of(entry).commands["first"].precondition
+    assert precondition == Precondition(query="OUTP?", expect="^1", hint="Switch on.")
 
 
 def test_a_query_without_a_question_mark_can_be_declared() -> None:
@@ -467,6 +474,9 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
             " verify: {query: 'A?', tolerance: 1}}",
             "2 float parameters",
         ),
+        ("{scpi: A, precondition: {query: A, expect: x}}", "no query"),
+        ("{scpi: A, precondition: {query: 'A?', expect: '(a+)+'}}", "can take very long"),
+        ("{scpi: A, is_safe: true, precondition: {query: 'A?', expect: x}}", "without asking"),
         ("{scpi: A, sweep: {parameter: p, setpoint: 'A?'}}", "no parameter"),
         (
             "{scpi: 'A {p}', parameters: {p: {type: bool}}, sweep: {parameter: p, "

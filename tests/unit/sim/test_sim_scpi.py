@@ -8,6 +8,9 @@ from edged.sim.models import load_model, model_names
 from edged.sim.scpi import MOST_ERRORS, block
 from tests.bench.pretended import PretendedBench
 
+HEARS_AGAIN_S = 0.2
+"""Some lose what comes right after a write."""
+
 MODELS = model_names()
 
 
@@ -74,13 +77,18 @@ def test_every_query_of_every_model_is_answered_or_an_error_and_nothing_breaks(m
     unit = PretendedBench().add(model)
     for pattern in load_model(model).vocabulary.headers():
         header = pattern.replace("<n>", "1").replace("[", "").replace("]", "")
+        unit.bench.wait(HEARS_AGAIN_S)
         unit.raw("*CLS")
+        unit.bench.wait(HEARS_AGAIN_S)
         answer = unit.raw(header)
         if header.endswith("?"):
             assert answer is not None or unit.instrument.status.count() == 1, header
         for argument in ("1", "0", "MIN", "MAX", "ON", '"x"', "CH1", "CH1,1", "9e99", ",", "(@1)"):
+            unit.bench.wait(HEARS_AGAIN_S)
             unit.raw(f"{header} {argument}")
+    unit.bench.wait(HEARS_AGAIN_S)
     unit.raw("*RST")
+    unit.bench.wait(HEARS_AGAIN_S)
     assert unit.ask("*IDN?")
 
 
@@ -105,6 +113,7 @@ def test_an_unknown_model_is_named_with_those_that_there_are() -> None:
 def test_no_bytes_break_an_instrument(message: bytes, model: str) -> None:
     unit = PretendedBench().add(model)
     unit.raw(message.decode("latin-1"))
+    unit.bench.wait(HEARS_AGAIN_S)
     assert unit.ask("*IDN?")
 
 

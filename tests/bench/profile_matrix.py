@@ -1,0 +1,264 @@
+"""Every command of every shipped profile, with the arguments that bound it, for a real engine.
+
+``cases`` makes the calls that must work, ``refusals`` those that must not reach the instrument.
+What a command needs to find before it can work (an output that is on, a chosen function) is in
+``PREPARATIONS``, as raw SCPI: from the facts, not from the profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edged.errors import Invalid
+from edged.profiles.bounds import effective_bound
+from edged.profiles.loader import load_library
+from edged.profiles.model import Bound, Command, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.render import optional_names, resolution
+from edged.profiles.schema import ParameterCheck, compile_parameters
+from edged.sim.models import model_names
+from tests.bench.engine_process import REPOSITORY, EngineProcess
+
+PROFILES = load_library([REPOSITORY / "profiles"]).profiles
+SIMULATED = {key: profile for key, profile in PROFILES.items() if profile.sim in model_names()}
+
+Arguments = dict[str, Scalar]
+
+PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "keysight_34461a": {
+        "fetch": ("INIT",),
+        "trigger": ("TRIG:SOUR BUS", "INIT"),
+    },
+    "keithley_2400": {
+        "measure": (":OUTP ON",),
+        "measure_resistance": (":OUTP ON",),
+        "measure_series": (":OUTP ON",),
+    },
+    "keithley_2450": {
+        "get_buffer": (":OUTP ON", ":SENS:CURR:NPLC 0.01", ":SENS:COUN 1000", ":READ?"),
+        "set_current": (":SOUR:CURR:VLIM 1",),
+        "set_voltage": (":SOUR:VOLT:ILIM 0.001",),
+    },
+    "rigol_ds1054z": {
+        "capture_waveform": (":CHAN{channel}:DISP ON",),
+        "capture_memory": (
+            ":CHAN1:DISP OFF",
+            ":CHAN{channel}:DISP ON",
+            ":ACQ:MDEP 24000000",
+            ":STOP",
+        ),
+        "set_memory_depth": (":CHAN2:DISP ON", ":CHAN3:DISP ON", ":CHAN4:DISP ON"),
+        "set_vertical_offset": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
+        "set_edge_trigger": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
+    },
+    "yokogawa_gs200": {
+        **dict.fromkeys(
+            ("set_voltage", "ramp_voltage"), (":OUTP OFF", ":SOUR:FUNC VOLT", ":SOUR:RANG 30")
+        ),
+        **dict.fromkeys(
+            ("set_voltage_autorange", "set_voltage_range", "get_voltage"),
+            (":OUTP OFF", ":SOUR:FUNC VOLT"),
+        ),
+        **dict.fromkeys(
+            ("set_current", "ramp_current"), (":OUTP OFF", ":SOUR:FUNC CURR", ":SOUR:RANG 0.2")
+        ),
+        **dict.fromkeys(
+            ("set_current_autorange", "set_current_range", "get_current"),
+            (":OUTP OFF", ":SOUR:FUNC CURR"),
+        ),
+        "measure_current": (":OUTP OFF", ":SOUR:FUNC VOLT", ":SOUR:RANG 10", ":SENS 1", ":OUTP ON"),
+        "measure_voltage": (":OUTP OFF", ":SOUR:FUNC CURR", ":SENS 1", ":OUTP ON"),
+    },
+}
+"""Profile → command → what is sent before it; the call's arguments stand in braces."""
+
+EXCUSED: Mapping[tuple[str, str, str], str] = {
+    ("rigol_ds1054z", "capture_memory", "last at its max"): "24 million points take minutes",
+}
+"""Profile, command and label of calls that the matrix leaves out, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One call."""
+
+    command: str
+    arguments: Arguments
+    label: str
+
+
+@dataclass(slots=True)
+class MatrixBench:
+    """An engine with one instrument of each profile; names are the profiles' keys."""
+
+    engine: EngineProcess
+    ids: dict[str, str]
+
+    @classmethod
+    def of(cls, engine: EngineProcess) -> MatrixBench:
+        """Raises AssertionError where an instrument was not taken for what it is."""
+        listed = engine.tool("list_instruments")["result"]
+        ids = {entry["alias"]: entry["id"] for entry in listed}
+        known = {entry["alias"]: entry["profile_name"] for entry in listed}
+        assert known == {key: key for key in SIMULATED}
+        return cls(engine, ids)
+
+    def prepare(self, profile: Profile, case: Case) -> None:
+        """Reset an instrument and bring it to where the call can work."""
+        lines = PREPARATIONS.get(profile.key, {}).get(case.command, ())
+        values = _check(profile.commands[case.command]).validate(case.arguments)
+        for line in ("*RST", *profile.connection.on_connect, *lines):
+            answer = self.engine.tool(
+                "send_scpi",
+                instrument_id=self.ids[profile.key],
+                scpi_command=line.format(**values),
+            )
+            assert answer["result"]["error"] is None, (profile.key, case, line, answer)
+
+    def run(self, profile: Profile, case: Case) -> Any:
+        """The call's answer."""
+        return self.engine.tool(
+            "execute_command",
+            instrument_id=self.ids[profile.key],
+            command_name=case.command,
+            parameters=case.arguments,
+        )
+
+    def fault_of(self, profile: Profile, case: Case) -> str:
+        """Nothing, or what went wrong with a call that must work after its preparations."""
+        if (profile.key, case.command, case.label) in EXCUSED:
+            return ""
+        self.prepare(profile, case)
+        answer = self.run(profile, case)
+        if not answer["is_error"] and answer["result"]["success"]:
+            return ""
+        said = answer.get("error") or answer["result"].get("error")
+        return f"{profile.key}.{case.command} {case.label} {case.arguments}: {said}"
+
+    def mark(self) -> int:
+        """A place in the bench's byte log."""
+        last: int = self.engine.sim("log", since=2**53)["last"]
+        return last
+
+    def received(self, key: str, since: int) -> list[str]:
+        """What reached an instrument since then."""
+        page = self.engine.sim("log", instrument=key, since=since)
+        return [e["text"] for e in page["entries"] if e["direction"] == "in"]
+
+
+def instruments_flag() -> str:
+    """``--instruments`` for one of each."""
+    return ",".join(f"{key}={profile.sim}" for key, profile in SIMULATED.items())
+
+
+def smallest(command: Command) -> Case:
+    """The call with every argument at its minimum."""
+    return _valid(command, {}, "minimum")
+
+
+def cases(command: Command) -> Iterator[Case]:
+    """Minimum, defaults, and each argument at both ends, also where others narrow it."""
+    yield smallest(command)
+    check = _check(command)
+    needed = {p.name for p in command.parameters.values() if p.default is None}
+    least = smallest(command).arguments
+    defaults = {name: value for name, value in least.items() if name in needed}
+    if defaults != least and _is_valid(check, defaults):
+        yield Case(command=command.name, arguments=defaults, label="defaults")
+    for parameter in command.parameters.values():
+        for others in _narrowings(parameter):
+            for end in ("min", "max"):
+                bound = effective_bound(parameter, {**least, **others})
+                value = _end(parameter, bound, end)
+                label = f"{parameter.name} at its {end}"
+                yield _valid(command, {**others, parameter.name: value}, label)
+
+
+def refusals(command: Command) -> Iterator[Case]:
+    """One step outside of every bound, a wrong label, something unknown, something missing."""
+    least = smallest(command).arguments
+
+    def case(arguments: Arguments, label: str) -> Case:
+        return Case(command=command.name, arguments=arguments, label=label)
+
+    yield case({**least, "no_such_parameter": 1}, "unknown argument")
+    optional = optional_names(command.scpi)
+    for parameter in command.parameters.values():
+        if parameter.default is None and parameter.name not in optional:
+            without = {n: v for n, v in least.items() if n != parameter.name}
+            yield case(without, f"without {parameter.name}")
+        if parameter.type is ParameterType.ENUM:
+            yield case({**least, parameter.name: "no such label"}, "unknown label")
+        if parameter.type not in (ParameterType.FLOAT, ParameterType.INT):
+            continue
+        step = resolution(command, parameter.name)
+        for others in _narrowings(parameter):
+            bound = effective_bound(parameter, {**least, **others})
+            for limit, sign in ((bound.min, -1), (bound.max, 1)):
+                if limit is not None:
+                    outside = limit + sign * (step or max(abs(limit), 1.0) * 1e-6)
+                    arguments = {**least, **others, parameter.name: outside}
+                    yield case(arguments, f"{parameter.name} outside {limit}")
+
+
+def _narrowings(parameter: Parameter) -> list[Arguments]:
+    """Nothing, and every value of another parameter that narrows this one."""
+    found: list[Arguments] = [{}]
+    found += [{other: value} for other, values in parameter.by.items() for value in values]
+    return found
+
+
+def _end(parameter: Parameter, bound: Bound, end: str) -> Scalar:
+    if parameter.type is ParameterType.BOOL:
+        return end == "max"
+    if bound.options:
+        return bound.options[0 if end == "min" else -1]
+    if parameter.type is ParameterType.STRING:
+        return "A"
+    value = bound.min if end == "min" else bound.max
+    if value is None:
+        value = 0 if end == "min" else 1
+    return int(value) if parameter.type is ParameterType.INT else value
+
+
+def _valid(command: Command, fixed: Arguments, label: str) -> Case:
+    """A valid call with ``fixed`` in it: the others at the first of these places that fits."""
+    check = _check(command)
+    for place in ("min", "default", "max", "zero"):
+        arguments = dict(fixed)
+        for parameter in command.parameters.values():
+            if parameter.name not in arguments:
+                arguments[parameter.name] = _placed(parameter, arguments, place)
+        if _is_valid(check, arguments):
+            return Case(command=command.name, arguments=arguments, label=label)
+    raise AssertionError(f"{command.name}: no valid arguments with {fixed}")
+
+
+def _placed(parameter: Parameter, others: Arguments, place: str) -> Scalar:
+    if place == "default" and parameter.default is not None:
+        return parameter.default
+    bound = effective_bound(parameter, others)
+    if place == "zero" and parameter.type is ParameterType.FLOAT and (bound.min or 0) <= 0:
+        return 0
+    return _end(parameter, bound, "max" if place == "max" else "min")
+
+
+def _check(command: Command) -> ParameterCheck:
+    return compile_parameters(
+        command.name, command.parameters, command.checks, optional_names(command.scpi)
+    )
+
+
+def _is_valid(check: ParameterCheck, arguments: Arguments) -> bool:
+    try:
+        check.validate(arguments)
+    except Invalid:
+        return False
+    return True
+
+
+def profile_files() -> list[Path]:
+    """Every shipped profile."""
+    return sorted((REPOSITORY / "profiles").glob("*.yaml"))

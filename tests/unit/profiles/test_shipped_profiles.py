@@ -1,0 +1,125 @@
+from pathlib import Path
+
+import pytest
+
+from edged.profiles.lint import lint_profile
+from edged.profiles.loader import load_library
+from edged.profiles.match import find_profile
+from edged.sim.models import model_names
+
+LIBRARY = load_library([Path(__file__).resolve().parents[3] / "profiles"])
+KEYS = sorted(LIBRARY.profiles)
+
+REAL_ANSWERS = {
+    "Keysight Technologies,E36312A,MY59002391,2.1.0-1.0.4-1.12": "keysight_e36312a",
+    "KEYSIGHT,E36312A,MY59002391,2.1.0-1.0.4-1.12": "keysight_e36312a",
+    "RIGOL TECHNOLOGIES,DP832A,DP8B26AM00234,00.01.19": "rigol_dp832",
+    "Siglent Technologies,SPD3303X-E,SPD3XIDX5R3677,1.01.01.02.07R2,V3.0": "siglent_spd3303x",
+    "Siglent Technologies,SPD3303X,SPD3XJGCA01014,1.01.01.03.12R1 V6.2": "siglent_spd3303x",
+    "Siglent Technologies Co., Ltd.,SPD3303X-E,SPD3XIDX5R3677,1.01": "siglent_spd3303x",
+    "KEITHLEY INSTRUMENTS,MODEL 2450,01419966,1.6.4c": "keithley_2450",
+    "KEITHLEY INSTRUMENTS, MODEL 2450, 01419966, 1.6.4c": "keithley_2450",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 2400,1234567,C30 Mar 17 2006 09:29:29/A02": "keithley_2400",
+    "Keysight Technologies,34461A,MY53218366,A.02.14-02.40-02.14-00.49-01-01": "keysight_34461a",
+    "KEYSIGHT TECHNOLOGIES,34461A,MY53218366,A.02.14": "keysight_34461a",
+    "Agilent Technologies,34461A,MY53204321,A.01.08-02.22-00.08-00.35-01-01": "keysight_34461a",
+    "KEITHLEY INSTRUMENTS,MODEL DMM6500,04592448,1.7.12b": "keithley_dmm6500",
+    "RIGOL TECHNOLOGIES,DS1054Z,DS1ZA170500001,00.04.04.SP4": "rigol_ds1054z",
+    "Siglent Technologies,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",
+    "SIGLENT,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",
+    "Siglent Technologies Co., Ltd.,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",
+    "Rigol Technologies,DG1022Z,DG1ZA231101158,03.01.12": "rigol_dg1022z",
+    "Siglent Technologies,SDG2042X,SDG2XCAC2R0212,2.01.01.23R7": "siglent_sdg2042x",
+    "RIGOL TECHNOLOGIES,DL3021,DL3A204800938,00.01.05.00.01": "rigol_dl3021",
+    "Keysight Technologies,E4980A,MY46516036,A.02.10": "keysight_e4980a",
+    "HAMEG,HMP4040,026043549,HW50020001/SW2.50": "rs_hmp4040",
+    "ROHDE&SCHWARZ,HMP4040,109401,HW50020003/SW2.70": "rs_hmp4040",
+    "Rohde&Schwarz,NGE103B,5601.3800k03/101863,1.54": "rs_nge103b",
+    "YOKOGAWA,GS210,91N928756,2.01": "yokogawa_gs200",
+}
+"""What real units answered, and the profile that must take each, once it ships."""
+
+STRANGERS = (
+    "RIGOL TECHNOLOGIES,DG1022,DG1D000000000,00.03.00.08",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 2410,1234567,C30",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 24001,1234567,C30",
+    "Keysight Technologies,E36313A,MY59002391,2.1.0",
+    "RIGOL TECHNOLOGIES,DL3031,DL3A204800938,00.01.05.00.01",
+    "Siglent Technologies,SPD1305X,SPD13DCC8R0195,2.1.1.8",
+    "ROHDE&SCHWARZ,HMP2020,109401,HW50020003/SW2.70",
+    "Keysight Technologies,34460A,MY53218366,A.02.14",
+)
+"""Relatives with other limits or other words: no profile here is for them."""
+
+
+def takers(idn: str) -> list[str]:
+    """The profiles that would take an answer if they stood alone."""
+    alone = (find_profile(idn, None, [profile]).profile for profile in LIBRARY.profiles.values())
+    return [profile.key for profile in alone if profile is not None]
+
+
+def test_every_shipped_profile_loads() -> None:
+    assert LIBRARY.complaints == ()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_shipped_profile_is_lint_clean(key: str) -> None:
+    assert [f.sentence for f in lint_profile(LIBRARY.profiles[key], LIBRARY)] == []
+
+
+@pytest.mark.parametrize(("idn", "key"), REAL_ANSWERS.items())
+def test_a_real_answer_is_taken_by_one_profile(idn: str, key: str) -> None:
+    assert takers(idn) == ([key] if key in LIBRARY.profiles else [])
+
+
+@pytest.mark.parametrize("idn", STRANGERS)
+def test_a_relative_is_taken_by_none(idn: str) -> None:
+    assert takers(idn) == []
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_an_example_of_a_profile_is_taken_by_it_alone(key: str) -> None:
+    examples = LIBRARY.profiles[key].match.examples
+    assert examples
+    assert [takers(example) for example in examples] == [[key]] * len(examples)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_shipped_profile_has_a_simulation_and_says_where_it_comes_from(key: str) -> None:
+    profile = LIBRARY.profiles[key]
+    assert profile.sim in model_names()
+    assert profile.source
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_shipped_profile_says_what_nobody_tried_on_hardware(key: str) -> None:
+    profile = LIBRARY.profiles[key]
+    assert set(profile.unverified) == {*profile.commands, *profile.sequences}
+
+
+def test_no_command_of_the_2400_asks_what_switches_the_output_on() -> None:
+    lines = [line for c in LIBRARY.profiles["keithley_2400"].commands.values() for line in c.scpi]
+    assert not any("MEAS" in line.upper() for line in lines)
+
+
+@pytest.mark.parametrize("key", ["rs_hmp4040", "rs_nge103b"])
+def test_whatever_concerns_a_channel_selects_it_in_the_same_job(key: str) -> None:
+    for command in LIBRARY.profiles[key].commands.values():
+        if "channel" in command.parameters:
+            assert any(line.startswith("INST:NSEL {channel}") for line in command.scpi), (
+                command.name
+            )
+            if command.verify:
+                assert command.verify.query.startswith("INST:NSEL {channel};:")
+            if command.sweep:
+                assert command.sweep.setpoint.startswith("INST:NSEL {channel};:")
+                assert command.sweep.abort[0] == "INST:NSEL {channel}"
+
+
+def test_the_nge103b_has_the_limits_of_its_own() -> None:
+    commands = LIBRARY.profiles["rs_nge103b"].commands
+    assert commands["set_voltage"].parameters["voltage"].max == 32
+    assert commands["set_current"].parameters["current"].max == 3
+    assert all(
+        c.parameters["channel"].max == 3 for c in commands.values() if "channel" in c.parameters
+    )
