@@ -17,6 +17,7 @@ from typing import Final
 __all__ = [
     "KnownInstrument",
     "NameBook",
+    "Namer",
     "assign",
     "book",
     "sequence_tool_name",
@@ -70,21 +71,41 @@ def book(known: Sequence[KnownInstrument]) -> NameBook:
             that came again may stand there again. One whose profile changed stands there once for
             each; its latest profile decides its suffix.
     """
-    families: dict[str, _Family] = {}
-    latest: dict[str, str] = {}
+    namer = Namer()
     for entry in known:
-        family = families.setdefault(entry.profile_key, _Family(entry.profile_key))
+        namer.arrive(entry)
+    return namer.book()
+
+
+class Namer:
+    """``book``, one arrival at a time: for whoever has hundreds of instruments to name."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, _Family] = {}
+        self._latest: dict[str, str] = {}
+
+    def arrive(self, entry: KnownInstrument) -> None:
+        """One more arrival; names that it changes are changed for good."""
+        family = self._families.setdefault(entry.profile_key, _Family(entry.profile_key))
         family.arrive(entry.instrument_id)
-        latest[entry.instrument_id] = entry.profile_key
-    suffixes = {id_: families[key].suffixes[id_] for id_, key in latest.items()}
-    former = {
-        (family.key, suffix): owner
-        for family in families.values()
-        for suffix, owner in family.given.items()
-        if family.suffixes[owner] != suffix
-    }
-    notes = tuple(note for family in families.values() for note in family.notes)
-    return NameBook(suffixes=suffixes, former=former, notes=notes)
+        self._latest[entry.instrument_id] = entry.profile_key
+
+    def suffix(self, instrument_id: str) -> str:
+        """The suffix in force; "" is unsuffixed. The instrument must have arrived."""
+        return self._families[self._latest[instrument_id]].suffixes[instrument_id]
+
+    def book(self) -> NameBook:
+        """Every name in force now."""
+        families = self._families.values()
+        suffixes = {id_: self.suffix(id_) for id_ in self._latest}
+        former = {
+            (family.key, suffix): owner
+            for family in families
+            for suffix, owner in family.given.items()
+            if family.suffixes[owner] != suffix
+        }
+        notes = tuple(note for family in families for note in family.notes)
+        return NameBook(suffixes=suffixes, former=former, notes=notes)
 
 
 class _Family:
@@ -143,9 +164,9 @@ class _Family:
         """Whether these differ, and none of them is or was another instrument's."""
         if len(set(suffixes.values())) < len(suffixes):
             return False
+        given = self.given
         return all(
-            _is_usable(suffix) and self.given.get(suffix, id_) == id_
-            for id_, suffix in suffixes.items()
+            given.get(suffix, id_) == id_ and _is_usable(suffix) for id_, suffix in suffixes.items()
         )
 
     def _forced(self, suffixes: Mapping[str, str]) -> dict[str, str]:

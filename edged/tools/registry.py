@@ -15,7 +15,7 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
-from edged.profiles.naming import KnownInstrument, assign, strict_name, strict_names
+from edged.profiles.naming import KnownInstrument, Namer, strict_name, strict_names
 from edged.tools.dynamic import instrument_tools
 from edged.tools.tool import Tool
 
@@ -57,10 +57,12 @@ class ToolRegistry:
         self._pool = pool
         self._catalog = catalog
         self._is_strict = is_strict
-        self._known: dict[str, KnownInstrument] = {}
+        self._namer = Namer()
+        self._known: set[str] = set()
         self._made: dict[str, _Made] = {}
         self._by_name: dict[str, Tool] = {}
-        self._strict_spelling: dict[str, Tool] = {}
+        # Made when it is first needed: few clients spell names so.
+        self._strict_spelling: dict[str, Tool] | None = None
         self._former: dict[str, tuple[str, str]] = {}
         self._tools: tuple[Tool, ...] = ()
         self._listeners: list[Callable[[], None]] = []
@@ -88,7 +90,7 @@ class ToolRegistry:
             NotFound: UNKNOWN_TOOL; or RENAMED_TOOL with the new name, if the name meant an
                 instrument that is now called otherwise.
         """
-        tool = self._by_name.get(name) or self._strict_spelling.get(strict_name(name))
+        tool = self._by_name.get(name) or self._spelled_strictly(name)
         if tool is not None:
             return tool
         former = self._former.get(strict_name(name))
@@ -114,6 +116,11 @@ class ToolRegistry:
             self.generation += 1
             for listener in tuple(self._listeners):
                 listener()
+
+    def _spelled_strictly(self, name: str) -> Tool | None:
+        if self._strict_spelling is None:
+            self._strict_spelling = {strict_name(tool.name): tool for tool in self._tools}
+        return self._strict_spelling.get(strict_name(name))
 
     def _renamed(self, name: str, instrument_id: str, plain_name: str) -> NotFound:
         now = next(
@@ -144,12 +151,11 @@ class ToolRegistry:
         present = [i for i in self._pool.all() if i.is_offered and i.profile is not None]
         for instrument in present:
             self._note(instrument)
-        suffixes = assign(tuple(self._known.values()))
         tools = list(self._static)
         if self._pool.all():
             tools.extend(self._bench)
         for instrument in sorted(present, key=_listing_order):
-            tools.extend(self._tools_of(instrument, suffixes[instrument.id]))
+            tools.extend(self._tools_of(instrument, self._namer.suffix(instrument.id)))
         if self._is_strict:
             tools = self._in_strict_spelling(tools)
         before = self._tools
@@ -158,7 +164,7 @@ class ToolRegistry:
             return False
         self._remember(before)
         self._by_name = {tool.name: tool for tool in self._tools}
-        self._strict_spelling = {strict_name(tool.name): tool for tool in self._tools}
+        self._strict_spelling = None
         return True
 
     def _in_strict_spelling(self, tools: list[Tool]) -> list[Tool]:
@@ -172,8 +178,9 @@ class ToolRegistry:
     def _note(self, instrument: Instrument) -> None:
         """Remember that this unit has been seen in this life of the daemon."""
         if instrument.profile is not None and instrument.id not in self._known:
-            self._known[instrument.id] = KnownInstrument(
-                instrument_id=instrument.id, profile_key=instrument.profile.key
+            self._known.add(instrument.id)
+            self._namer.arrive(
+                KnownInstrument(instrument_id=instrument.id, profile_key=instrument.profile.key)
             )
 
     def _tools_of(self, instrument: Instrument, suffix: str) -> tuple[Tool, ...]:
@@ -199,7 +206,7 @@ class ToolRegistry:
             if tool.instrument_id and tool.name not in names:
                 former = (tool.instrument_id, tool.plain_name)
                 self._former[strict_name(tool.name)] = former
-        for name in names:
+        for name in names.difference(tool.name for tool in before):
             self._former.pop(strict_name(name), None)
 
 
