@@ -72,6 +72,11 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "2", "Only SERIAL_PORTS and known USB ids are ever asked."
         ),
         "hotplug.kernel-only": Promise("6", "Only the kernel's own hot-plug events count."),
+        "instruments.any-order": Promise(
+            "13",
+            "In any order of coming and going no name comes to mean another instrument, "
+            "and every session is told.",
+        ),
         "discovery.bad-bus": Promise("6", "One bad bus delays neither others nor the loop."),
         "hotplug.within-two-seconds": Promise("6", "Plug-in to list_changed in about 2 s."),
         "hotplug.unplug": Promise(
