@@ -47,6 +47,8 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "call": Verb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
         "scpi": Verb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
         "stream": Verb("edged.cli.stream", "measure on a grid: edged stream start | list | stop"),
+        "sweep": Verb("edged.cli.sweep", "ramp a set-point: edged sweep start | status | stop"),
+        "stop": Verb("edged.cli.stop", "make the whole bench safe, now"),
         "runs": Verb("edged.cli.runs", "recorded data: edged runs list | show | export"),
         "config": Verb("edged.cli.config", "show the configuration in force and its origins"),
         "version": Verb("edged.cli.version", "print the version"),

@@ -120,3 +120,32 @@ def test_a_second_engine_in_one_state_directory_ends_with_69(engine: EngineProce
     words = ["engine", "--mcp-port", "0", "--rpc-port", "0", "--set", "DISCOVERY=[]"]
     done = edged(engine.state_dir, *words, status=69)
     assert f"PID {engine.process.pid}" in done.stderr
+
+
+def test_a_sweep_is_watched_to_its_end_and_parked_or_stopped_by_its_id(
+    engine: EngineProcess,
+) -> None:
+    words = ("sweep", "start", "psu1", "set_voltage", "0.4", "1", "channel:=1")
+    shown = edged(engine.state_dir, *words, "--measure", "psu1", "measure_voltage").stdout
+    assert "completed  0.4 of 0.4 V" in shown
+    assert "recorded" in shown
+    told = as_json(engine, "sweep", "start", "psu1", "set_voltage", "30", "1", "--detach")
+    sweep_id = told["sweep_id"]
+    assert as_json(engine, "sweep", "status")[0]["sweep_id"] == sweep_id
+    assert as_json(engine, "sweep", "stop", sweep_id, "--hold")["status"] == "holding"
+    assert as_json(engine, "sweep", "status", sweep_id, "--points", "5")["status"] == "holding"
+    assert "stopped" in edged(engine.state_dir, "sweep", "stop", sweep_id).stdout
+
+
+def test_stop_makes_the_bench_safe_and_says_what_was_confirmed(engine: EngineProcess) -> None:
+    engine.tool(
+        "execute_command",
+        instrument_id="psu1",
+        command_name="output_on",
+        parameters={"channel": 1},
+    )
+    shown = edged(engine.state_dir, "stop").stdout
+    assert ":OUTP? CH1 OFF" in shown
+    assert as_json(engine, "stop")["is_confirmed"] is True
+    complaint = edged(engine.state_dir, "stop", "--lockout", status=2).stderr
+    assert "--reason" in complaint

@@ -167,11 +167,12 @@ METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
         "status": _short_form("get_status"),
         "instruments": _short_form("list_instruments"),
         "scan": _short_form("scan_instruments"),
+        "stop": _short_form("bench__stop_all"),
     }
 )
 
 
-BY_THE_DESK: Final = frozenset({"tools/call", "status", "instruments", "scan"})
+BY_THE_DESK: Final = frozenset({"tools/call", "status", "instruments", "scan", "stop"})
 """Those whose row is that of the tool they call."""
 
 

@@ -100,6 +100,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 Method("The tool list_instruments.", TOOL_ANSWER, ANYTHING, lambda _: None),
             ),
             ("scan", Method("The tool scan_instruments.", TOOL_ANSWER, ANYTHING, lambda _: None)),
+            ("stop", Method("The tool bench__stop_all.", TOOL_ANSWER, ANYTHING, lambda _: None)),
             _entry(
                 "audit.list",
                 "Lists rows of the record, oldest first: the newest that fit, unless `after` is "
