@@ -1,7 +1,8 @@
 """Which recordings are being written: a mark each, so that a restart finds those it must mend.
 
 A mark is a small file in ``runs/.open`` that holds the recording's place; it goes when that is
-closed. Functions here touch the disk and belong on a thread.
+closed. At a start the marks of before move to ``runs/.left``, each until its recording is mended.
+Functions here touch the disk and belong on a thread.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any, Final
 
 from edged.work.run_files import META_FILE, ROWS_FILE, repair, write_meta
 
-__all__ = ["drop_mark", "repair_interrupted", "set_mark", "used_bytes"]
+__all__ = ["claim_marks", "drop_mark", "repair_interrupted", "set_mark", "used_bytes"]
 
 MARKS: Final = ".open"
+LEFT: Final = ".left"
 
 
 def set_mark(root: Path, run_id: str, place: str) -> None:
@@ -30,13 +32,22 @@ def set_mark(root: Path, run_id: str, place: str) -> None:
     (marks / f"{run_id}.mark").write_text(place, encoding="utf-8")
 
 
+def claim_marks(root: Path) -> None:
+    """Put the marks that a former daemon left aside, to be mended at leisure. Never raises."""
+    left = root / LEFT
+    for mark in sorted((root / MARKS).glob("*.mark")):
+        with contextlib.suppress(OSError):
+            left.mkdir(exist_ok=True)
+            mark.replace(left / mark.name)
+
+
 def drop_mark(root: Path, run_id: str) -> None:
     """It is written no longer."""
     (root / MARKS / f"{run_id}.mark").unlink(missing_ok=True)
 
 
 def repair_interrupted(root: Path, now: str) -> int:
-    """Mend every recording that a daemon left open when it died.
+    """Mend every recording whose mark ``claim_marks`` has put aside.
 
     Args:
         now: when they were found, as meta.json writes it.
@@ -44,7 +55,7 @@ def repair_interrupted(root: Path, now: str) -> int:
     Returns:
         How many were mended.
     """
-    marks = root / MARKS
+    marks = root / LEFT
     mended = 0
     for mark in sorted(marks.glob("*.mark")) if marks.is_dir() else ():
         with contextlib.suppress(OSError, ValueError):

@@ -24,7 +24,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.work.recording import Recording
 from edged.work.run_files import Array, Row, RunFiles, write_meta
 from edged.work.run_head import RunHead
-from edged.work.run_marks import drop_mark, repair_interrupted, set_mark, used_bytes
+from edged.work.run_marks import claim_marks, drop_mark, repair_interrupted, set_mark, used_bytes
 from edged.work.run_meta import first_meta, iso, read_settings
 
 __all__ = ["RunBook"]
@@ -50,6 +50,8 @@ class RunBook:
         self, *, data_dir: Path, budget_mb: int, pool: InstrumentPool, clock: Clock
     ) -> None:
         self.root = data_dir / "runs"
+        # Set once what a killed daemon left is whole again.
+        self.mended = asyncio.Event()
         self._budget = budget_mb * MEBIBYTE
         self._pool = pool
         self._clock = clock
@@ -63,8 +65,10 @@ class RunBook:
 
     def start(self) -> None:
         """Mend what a killed daemon left, measure what is there, and sync each second from now."""
+        # First on the writer's thread: what is begun from now on is not to be mended.
+        claimed = asyncio.get_running_loop().run_in_executor(self._writer, claim_marks, self.root)
         self._tasks = [
-            asyncio.create_task(self._mend_and_measure(), name="runs-measure"),
+            asyncio.create_task(self._mend_and_measure(claimed), name="runs-measure"),
             asyncio.create_task(self._sync_forever(), name="runs-sync"),
         ]
 
@@ -147,8 +151,10 @@ class RunBook:
         self._log.warning("recording_refused", run_id=recording.head.run_id, reason=why)
         return recording
 
-    async def _mend_and_measure(self) -> None:
+    async def _mend_and_measure(self, claimed: asyncio.Future[None]) -> None:
+        await asyncio.shield(claimed)
         await self.read(repair_interrupted, iso(self._clock.wall_ms()))
+        self.mended.set()
         while True:
             await self.measure()
             await self._clock.sleep(MEASURE_EVERY_S)

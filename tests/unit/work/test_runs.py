@@ -1,3 +1,4 @@
+import asyncio
 import csv
 import json
 import zipfile
@@ -13,7 +14,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.work.npy import member_bytes
 from edged.work.run_head import Column, RunHead, RunKind
 from edged.work.runs import RunBook
-from tests.bench.driven_clock import DrivenClock, settle
+from tests.bench.driven_clock import DrivenClock
 
 
 def head(run_id: str = "mcp-1") -> RunHead:
@@ -206,8 +207,7 @@ async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: P
 
     again = Bench(tmp_path)
     again.book.start()
-    await settle()
-    await again.book.measure()
+    await asyncio.wait_for(again.book.mended.wait(), 20)
     meta = again.meta()
     assert (meta["status"], meta["rows"]) == ("interrupted", 1)
     assert "died" in meta["error"]
@@ -216,3 +216,16 @@ async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: P
         assert archive.namelist() == ["y_000000.npy"]
     await again.book.stop()
     await killed.book.stop()
+
+
+async def test_a_recording_that_begins_with_the_daemon_is_not_taken_for_a_dead_one(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path)
+    bench.book.start()
+    recording = await bench.book.open(head())
+    await asyncio.wait_for(bench.book.mended.wait(), 20)
+    assert bench.meta()["status"] == "running"
+    await recording.close("ended")
+    assert bench.meta()["status"] == "ended"
+    await bench.book.stop()
