@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -30,10 +31,6 @@ STOP_WITHIN_S: Final = 6.0
 LOOK_S: Final = 0.02
 LOOK_FOREIGN_S: Final = 0.25
 KEPT_OUTPUT: Final = 16
-if sys.platform == "win32":
-    KILL: Final = signal.SIGTERM
-else:
-    KILL: Final = signal.SIGKILL
 READ_BYTES: Final = 64 * 1024
 
 
@@ -107,6 +104,7 @@ class EngineChild:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=environ,
+            creationflags=_creation_flags(),
         )
         self.pid = self._process.pid
         self._pump = asyncio.create_task(self._pass_words_on(), name="engine output")
@@ -132,7 +130,7 @@ class EngineChild:
 
     async def stop(self) -> None:
         """Ask it to end; kill it if it does not."""
-        self._signal(signal.SIGTERM)
+        self._signal(_stop_signal())
         try:
             async with asyncio.timeout(STOP_WITHIN_S):
                 await self.ended()
@@ -141,7 +139,7 @@ class EngineChild:
 
     async def kill(self) -> None:
         """End it now."""
-        self._signal(KILL)
+        self._signal(_kill_signal())
         await self.ended()
 
     def _signal(self, number: int) -> None:
@@ -158,3 +156,28 @@ class EngineChild:
             with contextlib.suppress(OSError, ValueError):
                 self._out.write(words)
                 self._out.flush()
+
+
+def _stop_signal() -> signal.Signals:
+    """What asks a child to end."""
+    if sys.platform == "win32":
+        # SIGTERM is a kill there; Ctrl-Break asks.
+        return signal.CTRL_BREAK_EVENT
+    else:  # noqa: RET505 - mypy for Windows calls what follows a return unreachable
+        return signal.SIGTERM
+
+
+def _kill_signal() -> signal.Signals:
+    """What ends it now."""
+    if sys.platform == "win32":
+        return signal.SIGTERM
+    else:  # noqa: RET505 - as above
+        return signal.SIGKILL
+
+
+def _creation_flags() -> int:
+    """Only a process group of its own gets a Ctrl-Break alone."""
+    if sys.platform == "win32":
+        return subprocess.CREATE_NEW_PROCESS_GROUP
+    else:  # noqa: RET505 - as above
+        return 0

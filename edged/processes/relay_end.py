@@ -52,13 +52,14 @@ class RelayEnd:
 
     async def run(self) -> None:
         """Carry until cancelled. What is wrong with it is logged; the direct route goes on."""
-        await self._carrier.start()
         try:
-            await self._link.open()
+            await self._carrier.start()
+            try:
+                await self._link.open()
+            except Invalid as error:
+                structlog.get_logger("edged.relay").error("relay_off", reason=str(error))
             while True:
                 await self._clock.sleep(FOREVER_S)
-        except Invalid as error:
-            structlog.get_logger("edged.relay").error("relay_off", reason=str(error))
         finally:
             await self._carrier.stop()
             await self._link.close()

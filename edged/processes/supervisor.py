@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -35,6 +35,7 @@ READY_WITHIN_S: Final = 60.0
 STEADY_S: Final = 60.0
 LONGEST_BACKOFF_S: Final = 30.0
 TAKEN_BACKOFF_S: Final = 2.0
+PART_AGAIN_S: Final = 1.0
 
 
 def backoff_s(failures: int) -> float:
@@ -123,7 +124,8 @@ class Supervisor:
         if self._config.mcp_enabled and self._config.mcp_port:
             self._open(self._config.mcp_port)
         if self._config.relay_nats_url is not None:
-            tasks.append(asyncio.create_task(self._carry_relayed(), name="relay carrier"))
+            carrying = self._kept("relay carrier", self._carry_relayed)
+            tasks.append(asyncio.create_task(carrying, name="relay carrier"))
         keeping = asyncio.create_task(self._keep_running(), name="keep the engine running")
         stopping = asyncio.create_task(asked.wait(), name="stop request")
         try:
@@ -225,12 +227,25 @@ class Supervisor:
         self._log.info("engine_ready", mcp_port=health.mcp_port, rpc_port=health.rpc_port)
 
     def _open(self, port: int) -> None:
-        self._proxying = asyncio.create_task(self._proxy.run(port), name="port proxy")
+        proxying = self._kept("port proxy", lambda: self._proxy.run(port))
+        self._proxying = asyncio.create_task(proxying, name="port proxy")
+
+    async def _kept(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run a part for ever: one that fails is told of and begun again, and fells no other."""
+        while True:
+            try:
+                await run()
+            except Exception as bug:  # noqa: BLE001 - the top of a part
+                self._log.error("part_failed", part=name, exc_info=bug)
+            await self._clock.sleep(PART_AGAIN_S)
 
     def _tell_addresses(self, addresses: tuple[str, ...]) -> None:
         """Leave in STATE_DIR where the proxy listens, for `edged expose` and doctor."""
         facts = {"pid": os.getpid(), "port": self._proxy.port, "addresses": addresses}
-        write_atomically(self._config.state_dir / SUPERVISOR_FILE, json.dumps(facts) + "\n")
+        try:
+            write_atomically(self._config.state_dir / SUPERVISOR_FILE, json.dumps(facts) + "\n")
+        except OSError as error:
+            self._log.warning("addresses_not_told", reason=str(error))
 
     async def _carry_relayed(self) -> None:
         """The edge's end of the relay, as long as this task lives."""

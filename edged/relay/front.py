@@ -131,10 +131,12 @@ class RelayFront:
             token = await self._token(request, edge_id, body)
             return await self._carry(request, edge_id, body, token)
         except _RefusedError as error:
-            refused = error.refused
-            return web.Response(
-                status=refused.status, body=refused.body, headers=dict(refused.headers)
-            )
+            return _as_response(error.refused)
+        except Exception as bug:  # noqa: BLE001 - the top of every request
+            fault_id = secrets.token_hex(6)
+            self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
+            message = f"The relay made a mistake; its log has the details under {fault_id}."
+            return _as_response(rejection(500, message, rpc_code=RpcCode.INTERNAL_ERROR))
 
     def _edge_id(self, request: web.Request) -> str:
         hosts, origins = request.headers.getall("Host", []), request.headers.getall("Origin", [])
@@ -295,6 +297,10 @@ class RelayFront:
     async def _healthz(self, _request: web.Request) -> web.Response:
         is_well = self._link.is_connected
         return web.Response(status=200 if is_well else 503, text="ok" if is_well else "no NATS")
+
+
+def _as_response(refused: Rejected) -> web.Response:
+    return web.Response(status=refused.status, body=refused.body, headers=dict(refused.headers))
 
 
 async def _read_body(request: web.Request) -> bytes:

@@ -155,6 +155,21 @@ async def test_calls_events_and_sessions_pass_through_any_of_several_fronts(benc
     assert carrier.exchange_count == 0
 
 
+async def test_the_news_stream_of_a_session_passes_through(bench: Bench) -> None:
+    await bench.front()
+    endpoint, carrier = await bench.edge()
+    client = bench.client()
+    await client.initialize()
+    stream = await client.open_stream()
+    while not carrier.exchange_count:
+        await asyncio.sleep(0.01)
+    endpoint.tools.change()
+    event = await stream.next_event()
+    assert event is not None
+    assert event.json()["method"] == "notifications/tools/list_changed"
+    stream.abort()
+
+
 @promise("relay.front-checks")
 async def test_the_front_refuses_bad_tokens_itself_with_the_request_s_id(bench: Bench) -> None:
     await bench.front()
