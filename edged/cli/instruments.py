@@ -10,6 +10,7 @@ from typing import Any, Final
 from edged.cli.answers import show
 from edged.cli.options import add_engine_options, connect
 from edged.cli.tables import print_table
+from edged.cli.watch import add_watch_option, watched
 
 __all__ = ["print_instruments", "run"]
 
@@ -32,10 +33,15 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "filter", nargs="?", default="", help="show those with this text in any field"
     )
+    add_watch_option(parser)
     add_engine_options(parser)
     options = parser.parse_args(arguments)
-    answer = connect(options).call_tool("instruments", {"filter": options.filter})
-    return show(answer, options, print_instruments)
+
+    def once() -> int:
+        answer = connect(options).call_tool("instruments", {"filter": options.filter})
+        return show(answer, options, print_instruments)
+
+    return watched(options, once)
 
 
 def print_instruments(rows: list[dict[str, Any]]) -> None:

@@ -50,7 +50,12 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "sweep": Verb("edged.cli.sweep", "ramp a set-point: edged sweep start | status | stop"),
         "stop": Verb("edged.cli.stop", "make the whole bench safe, now"),
         "runs": Verb("edged.cli.runs", "recorded data: edged runs list | show | export"),
+        "audit": Verb("edged.cli.audit", "the record: edged audit list | follow | verify | export"),
+        "lockout": Verb("edged.cli.lockout", "hands in the fixture: let nothing write to it"),
+        "trace": Verb("edged.cli.trace", "the last exchanges on an instrument's line"),
+        "doctor": Verb("edged.cli.doctor", "check everything, and say what to do"),
         "config": Verb("edged.cli.config", "show the configuration in force and its origins"),
+        "completion": Verb("edged.cli.completion", "completion for bash and zsh"),
         "version": Verb("edged.cli.version", "print the version"),
     }
 )

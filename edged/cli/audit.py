@@ -1,0 +1,202 @@
+"""``edged audit list | follow | verify | export``: the record of every attempt."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from edged.cli.options import add_engine_options, connect, load, locate
+from edged.cli.tables import cell, print_fields, print_json, print_table
+from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.host import ExitStatus
+from edged.surfaces.rpc.client import RpcClient
+from edged.surfaces.rpc.event_client import follow_events
+
+__all__ = ["run"]
+
+COLUMNS: Final = {
+    "seq": "no",
+    "time": "time",
+    "phase": "phase",
+    "who": "who",
+    "tool": "tool",
+    "instrument": "instrument",
+    "scpi": "scpi",
+    "outcome": "outcome",
+}
+AGE: Final = re.compile(r"(\d+)\s*([smhd])")
+AGE_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+DATABASE_FILE: Final = "edged.db"
+VERIFY_TIMEOUT_S: Final = 600.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    match options.verb:
+        case "list":
+            return _list(options)
+        case "follow":
+            return _follow(options)
+        case "verify":
+            return _verify(options)
+        case _:
+            return _export(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="edged audit", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    listing = verbs.add_parser("list", help="the newest rows that fit")
+    listing.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    following = verbs.add_parser("follow", help="rows as they come, until Ctrl-C")
+    verify = verbs.add_parser("verify", help="walk the whole chain; exit status 1 if it is broken")
+    verify.add_argument(
+        "--file", type=Path, help="a database, without an engine (default: the state directory's)"
+    )
+    export = verbs.add_parser("export", help="all rows that fit, as text")
+    export.add_argument("--format", choices=("jsonl", "csv"), default="jsonl")
+    export.add_argument("--output", type=Path, metavar="FILE", help="(standard output)")
+    for verb in (listing, export):
+        verb.add_argument("--instrument", default="", help="its id or alias")
+        verb.add_argument("--caller", default="", help="session, address, subject, route or run")
+        verb.add_argument("--tool", default="", help="only this tool or method")
+        verb.add_argument("--outcome", choices=("ok", "refused", "failed"), default="")
+        for flag in ("--since", "--until"):
+            verb.add_argument(
+                flag, metavar="WHEN", help="an age (90s, 15m, 2h, 7d) or a time (2026-11-21T08:00)"
+            )
+    for verb in (listing, following, verify, export):
+        add_engine_options(verb)
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    client = connect(options)
+    wanted = _filter(client, options)
+    rows = client.call("audit.list", {**wanted, "limit": options.limit})["rows"]
+    if options.json:
+        print_json(rows)
+    elif rows:
+        print_table([_shown(row) for row in rows], COLUMNS)
+    else:
+        print("no rows fit")
+    return ExitStatus.OK
+
+
+def _follow(options: argparse.Namespace) -> int:
+    loaded = load(options)
+    engine, token = locate(loaded), loaded.config.inbound_auth_token
+    for kind, params in follow_events(engine, ["audit"], token=token):
+        if kind == "missed":
+            print(f"edged: {params['count']} rows were missed.", file=sys.stderr)
+        elif options.json:
+            print_json(params["data"])
+        else:
+            shown = _shown(params["data"])
+            print("  ".join(cell(shown[name]) for name in COLUMNS))
+        sys.stdout.flush()
+    return ExitStatus.OK
+
+
+def _verify(options: argparse.Namespace) -> int:
+    report = _report(options)
+    if options.json:
+        print_json(report)
+    else:
+        print_fields({name: value for name, value in report.items() if name != "problems"})
+        for problem in report["problems"]:
+            print(f"row {problem['seq']}: {problem['kind']}: {cell(problem['message'])}")
+    return ExitStatus.OK if report["is_intact"] else ExitStatus.FAILED
+
+
+def _report(options: argparse.Namespace) -> Mapping[str, Any]:
+    """By the engine while one runs, else from the file."""
+    if options.file is None:
+        try:
+            client = connect(options)
+            report: Mapping[str, Any] = client.call("audit.verify", timeout_s=VERIFY_TIMEOUT_S)
+        except EdgedError as error:
+            if error.code is not ErrorCode.NO_ENGINE:
+                raise
+        else:
+            return report
+    # Late: the store is nothing that `edged audit list` needs.
+    from edged.store.offline import verify_file
+
+    path = options.file or load(options).config.state_dir / DATABASE_FILE
+    return {"file": str(path), **verify_file(path).to_json()}
+
+
+def _export(options: argparse.Namespace) -> int:
+    client = connect(options)
+    wanted = {**_filter(client, options), "format": options.format}
+    after: int | None = 0
+    with (
+        options.output.open("w", encoding="utf-8", newline="")
+        if options.output
+        else open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False)  # noqa: PTH123
+    ) as file:
+        while after is not None:
+            page = client.call("audit.export", {**wanted, "after": after}, timeout_s=60.0)
+            file.write(page["text"])
+            after = page["next_after"]
+    return ExitStatus.OK
+
+
+def _filter(client: RpcClient, options: argparse.Namespace) -> dict[str, Any]:
+    given = {
+        "instrument": _instrument_id(client, options.instrument),
+        "caller": options.caller,
+        "tool": options.tool,
+        "outcome": options.outcome,
+        "since_ms": _moment(options.since),
+        "until_ms": _moment(options.until),
+    }
+    return {name: value for name, value in given.items() if value not in ("", None)}
+
+
+def _instrument_id(client: RpcClient, name: str) -> str:
+    """Rows have ids; people have aliases. What is not here now may be in old rows."""
+    if not name:
+        return ""
+    for row in client.call_tool("instruments").result or ():
+        if name in {row["id"], row["alias"], row["serial"]}:
+            return str(row["id"])
+    return name
+
+
+def _moment(text: str | None) -> int | None:
+    """Unix epoch milliseconds of an age or a time; local time unless it says otherwise.
+
+    Raises:
+        Invalid: it is neither.
+    """
+    if text is None:
+        return None
+    if found := AGE.fullmatch(text.strip()):
+        age = timedelta(**{AGE_UNITS[found.group(2)]: int(found.group(1))})
+        return max(0, int((datetime.now(UTC) - age).timestamp() * 1000))
+    try:
+        return max(0, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000))
+    except (ValueError, OverflowError, OSError) as error:
+        raise Invalid(
+            f"{text!r} is no time.", remedy="Write an age (15m, 2h, 7d) or 2026-11-21T08:00."
+        ) from error
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    time = datetime.fromtimestamp(row["time_ms"] / 1000, UTC).astimezone()
+    outcome = row["outcome"] + (f": {row['error']}" if row["error"] else "")
+    return {
+        **row,
+        "time": time.isoformat(" ", "milliseconds")[:23],
+        "who": " ".join(filter(None, (row["route"], row["subject"] or row["remote"]))),
+        "scpi": row["scpi"].replace("\n", " | "),
+        "outcome": outcome,
+    }

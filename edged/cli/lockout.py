@@ -1,0 +1,89 @@
+"""``edged lockout``: hands are in the fixture, so nothing may be written to this instrument.
+
+Without an address it lists what is locked out. What runs on the instrument is stopped first; reads
+and safe commands still work. Only this program lifts a lockout; no tool does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from edged.cli.options import add_engine_options, connect
+from edged.cli.tables import print_fields, print_json, print_table
+from edged.host import ExitStatus
+from edged.surfaces.rpc.client import RpcClient
+
+__all__ = ["run"]
+
+COLUMNS: Final = {"instrument_id": "instrument", "by": "by", "reason": "reason"}
+STOP_TIMEOUT_S: Final = 60.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged lockout", description=__doc__)
+    parser.add_argument("instrument", nargs="?", help="id, alias, serial number or address")
+    parser.add_argument("--reason", help="why; everybody who is refused reads it")
+    parser.add_argument("--by", default=_user(), help="who says so (this user)")
+    parser.add_argument("--clear", action="store_true", help="lift it")
+    add_engine_options(parser)
+    options = parser.parse_args(arguments)
+    if options.instrument is None:
+        if options.reason or options.clear:
+            parser.error("name the instrument")
+        return _list(connect(options), as_json=options.json)
+    if options.clear == bool(options.reason):
+        parser.error("give --reason, or --clear")
+    client = connect(options)
+    if options.clear:
+        lifted = client.call("lockout.clear", {"instrument_id": options.instrument})
+        _print(lifted, f"{lifted['instrument_id']} is no longer locked out.", options)
+        return ExitStatus.OK
+    return _set(client, options)
+
+
+def _set(client: RpcClient, options: argparse.Namespace) -> int:
+    told = client.call(
+        "lockout.set",
+        {"instrument_id": options.instrument, "reason": options.reason, "by": options.by},
+        timeout_s=STOP_TIMEOUT_S,
+    )
+    _print(told, f"{told['instrument_id']} is locked out.", options)
+    if not told["is_present"]:
+        print("edged: nothing answers there now; it holds for what will.", file=sys.stderr)
+    for failure in told["failures"]:
+        print(f"edged: not all that runs there could be stopped: {failure}", file=sys.stderr)
+    if not told["is_persisted"]:
+        print(f"edged: it will not outlive the engine: {told['remark']}", file=sys.stderr)
+    return ExitStatus.FAILED if told["failures"] else ExitStatus.OK
+
+
+def _list(client: RpcClient, *, as_json: bool) -> int:
+    lockouts = client.call("lockout.list")["lockouts"]
+    if as_json:
+        print_json(lockouts)
+    elif lockouts:
+        print_table(lockouts, COLUMNS)
+    else:
+        print("nothing is locked out")
+    return ExitStatus.OK
+
+
+def _print(told: dict[str, Any], sentence: str, options: argparse.Namespace) -> None:
+    if options.json:
+        print_json(told)
+        return
+    print(sentence)
+    if stopped := told.get("stopped"):
+        print_fields({"stopped": stopped})
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "somebody at the edge"

@@ -1,0 +1,40 @@
+"""Verification of an audit whose engine does not run: by the file alone, read and never changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from edged.clock import SystemClock
+from edged.errors import ErrorCode, Failed
+from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
+from edged.store.database_file import DatabaseFile, close
+from edged.store.migrations import MIGRATIONS
+
+__all__ = ["verify_file"]
+
+
+def verify_file(path: Path) -> VerifyReport:
+    """Walk the whole chain of a database file.
+
+    Raises:
+        Failed: STORE_FAILED, it cannot be read.
+    """
+    if not path.is_file():
+        raise Failed(f"There is no database {path}.", code=ErrorCode.STORE_FAILED)
+    file = DatabaseFile(path=path, clock=SystemClock(), migrations=MIGRATIONS)
+    try:
+        connection = file.open_as_far_as_possible()
+        try:
+            check = ChainCheck(read_marks(connection))
+            while not check.is_done:
+                check_page(connection, check)
+            return check.report()
+        finally:
+            close(connection)
+    except sqlite3.Error as error:
+        raise Failed(
+            f"{path} cannot be read: {error}.",
+            code=ErrorCode.STORE_FAILED,
+            remedy="Name edged.db of a state directory that this user may read.",
+        ) from error
