@@ -188,6 +188,17 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "rpc.nothing-crashes": Promise(
             "13", "No RPC method with whatever parameters gives a 500, a traceback or a hang."
         ),
+        "doctor.real-initialize": Promise(
+            "8", "doctor's MCP line shows the bound port, and passes only by a real initialize."
+        ),
+        "doctor.port-of-another": Promise(
+            "8", "doctor FAILs when the port is another program's, naming it."
+        ),
+        "doctor.engine-down": Promise("8", "doctor works with the engine down; exit 1 on FAIL."),
+        "audit.command-line": Promise("8", "edged audit list | follow | verify | export."),
+        "audit.same-row-by-every-surface": Promise(
+            "8", "MCP and RPC calls of one command leave the same rows but for the transport."
+        ),
         "capability.shared": Promise(
             "8", "Capability tracking is shared by all surfaces and shown in get_capabilities."
         ),

@@ -140,7 +140,7 @@ def _export(options: argparse.Namespace) -> int:
     with (
         options.output.open("w", encoding="utf-8", newline="")
         if options.output
-        else open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False)  # noqa: PTH123
+        else open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False)
     ) as file:
         while after is not None:
             page = client.call("audit.export", {**wanted, "after": after}, timeout_s=60.0)

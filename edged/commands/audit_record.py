@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import (
@@ -69,6 +69,8 @@ class AuditRecord:
         capability: where experience is counted.
         clock: for the times of rows.
         log: where log lines go besides.
+        id_of: the id behind a name of an instrument, or the name itself; for what was refused
+            before it was looked up.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class AuditRecord:
         capability: CapabilityBook,
         clock: Clock,
         log: LogRecord | None = None,
+        id_of: Callable[[str], str] = str,
     ) -> None:
         self._audit = audit
         self._capability = capability
         self._clock = clock
         self._log = log or LogRecord()
+        self._id_of = id_of
         # By instrument id; there are as many as the pool has ever met.
         self._units: dict[str, tuple[Identity | None, Unit]] = {}
         self._level = logging.getLogger("edged.record")
@@ -145,7 +149,7 @@ class AuditRecord:
                 route=caller.route.value,
                 session=clip(caller.session_id),
                 remote=clip(caller.remote),
-                instrument=clip(instrument) if isinstance(instrument, str) else "",
+                instrument=clip(self._id_of(instrument)) if isinstance(instrument, str) else "",
                 arguments=bounded_arguments(params),
                 outcome=(outcome if error else OutcomeStatus.OK).value,
                 code=error.code.value if error else "",
@@ -170,6 +174,8 @@ class AuditRecord:
             instrument_id = target.instrument_id or instrument_id
             command = target.command_name or command
             is_weighty = phase is not Phase.REFUSAL and (target.is_write or target.is_safe)
+        elif instrument_id:
+            instrument_id = self._id_of(instrument_id)
         return Entry(
             time_ms=self._clock.wall_ms(),
             phase=phase,

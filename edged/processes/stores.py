@@ -11,6 +11,7 @@ from typing import Any, Final
 from edged import __version__
 from edged.clock import Clock
 from edged.commands.audit_record import AuditRecord, unit_of_instrument
+from edged.errors import NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
 from edged.store.audit import Audit
@@ -42,7 +43,10 @@ class Stores:
         self.capability = CapabilityBook(database=self.database, clock=clock)
         self.journal = Journal(database=self.database, clock=clock)
         self.lockouts = Lockouts(database=self.database, clock=clock)
-        self.record = AuditRecord(audit=self.audit, capability=self.capability, clock=clock)
+        self._pool: InstrumentPool | None = None
+        self.record = AuditRecord(
+            audit=self.audit, capability=self.capability, clock=clock, id_of=self._id_of
+        )
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Open the database; ``parts`` gets what closes it.
@@ -63,11 +67,18 @@ class Stores:
 
     def watch(self, pool: InstrumentPool) -> None:
         """Remember the firmware of whoever arrives: what was learnt of another no longer holds."""
+        self._pool = pool
         pool.subscribe(self._hear)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Arrived | Changed):
             self.capability.seen(unit_of_instrument(event.instrument))
+
+    def _id_of(self, name: str) -> str:
+        try:
+            return self._pool.get(name).id if self._pool else name
+        except NotFound:
+            return name
 
     def lockout_of(self, instrument: Instrument) -> Lockout | None:
         """The lockout of an instrument, under whatever address it answers."""

@@ -67,7 +67,7 @@ def _shake_hands(
         lines.append(f"Authorization: Bearer {token}")
     line.sendall("\r\n".join((*lines, "", "")).encode())
     status = incoming.readline(1024).split()
-    headers = {}
+    headers: dict[bytes, bytes] = {}
     while (header := incoming.readline(8192).strip()) and len(headers) < 100:
         name, _, value = header.partition(b":")
         headers[name.strip().lower()] = value.strip()

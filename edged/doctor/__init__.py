@@ -1,0 +1,1 @@
+"""``edged doctor``: looks at everything, changes nothing, and says what to do."""

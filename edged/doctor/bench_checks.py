@@ -1,0 +1,186 @@
+"""Checks of the bench: profiles, tools, instruments, lockouts, the relay, recordings, the clock."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Final
+
+from edged.clock import SystemClock
+from edged.doctor.facts import Facts
+from edged.doctor.report import Line, fail, passed, skip, warn
+from edged.profiles.lint import lint_profile
+from edged.profiles.loader import load_library
+from edged.work.run_meta import clock_state
+
+__all__ = [
+    "check_attention",
+    "check_budget",
+    "check_clock",
+    "check_lockouts",
+    "check_profiles",
+    "check_relay",
+    "check_set_aside",
+    "check_tool_list",
+]
+
+MANY_TOOLS: Final = 100
+"""Beyond this clients cut lists off, or models choose badly among them."""
+LONGEST_NAME: Final = 64
+SHOWN: Final = 3
+NEARLY_FULL: Final = 0.9
+RELEASED: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def check_profiles(facts: Facts) -> Line:
+    """Whether every profile could be loaded, and what lint has to say."""
+    directories = facts.config.profile_dirs
+    library = load_library(directories)
+    count = len(library.profiles)
+    if library.complaints:
+        complaint = library.complaints[0]
+        return warn(
+            f"{count} profiles; {len(library.complaints)} could not be loaded, first: {complaint}.",
+            "Correct them: what they describe has no tools.",
+        )
+    if not count:
+        told = ", ".join(map(str, directories)) or "nowhere"
+        return warn(f"There is no profile in {told}.", "Set PROFILE_DIRS.")
+    findings = [
+        finding
+        for profile in library.profiles.values()
+        for finding in lint_profile(profile, library)
+    ]
+    if findings:
+        first = findings[0]
+        return warn(
+            f"{count} profiles; lint has {len(findings)} findings, first: "
+            f"{first.path}:{first.line}: {first.message}",
+            first.suggestion or "See docs/profiles.md.",
+        )
+    return passed(f"{count} profiles, all clean.")
+
+
+def check_tool_list(facts: Facts) -> Line:
+    """Whether clients can take the list: its length, and the names."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    names = [str(tool["name"]) for tool in facts.tools]
+    size_kb = len(json.dumps(list(facts.tools))) // 1024
+    told = f"{len(names)} tools, {size_kb} KiB."
+    if len(names) > MANY_TOOLS:
+        return warn(
+            f"{told} Many clients cut a list at {MANY_TOOLS} or sooner.",
+            "Set TOOLS: essential, or connect with ?tools=essential; everything is reached by "
+            "execute_command as well.",
+        )
+    long = [name for name in names if len(name) > LONGEST_NAME]
+    dotted = [name for name in names if "." in name]
+    if long or dotted:
+        return warn(
+            f"{told} Some clients refuse names over {LONGEST_NAME} characters or with dots: "
+            f"{', '.join([*long, *dotted][:SHOWN])}.",
+            "Set TOOL_NAMES: strict.",
+        )
+    return passed(told)
+
+
+def check_set_aside(facts: Facts) -> Line:
+    """Addresses at which nobody answered."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    silent = facts.status.get("set_aside", [])
+    if not silent:
+        return passed(f"{facts.status.get('instrument_count', 0)} instruments; none set aside.")
+    told = "; ".join(f"{place['address']}: {place['reason']}" for place in silent[:SHOWN])
+    return warn(
+        f"{len(silent)} addresses are not in use: {told}",
+        "Switch it on, or off and on again, then `edged scan`.",
+    )
+
+
+def check_attention(facts: Facts) -> Line:
+    """Sweeps whose abort was not confirmed."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    needy = [sweep for sweep in facts.status.get("sweeps", []) if sweep.get("needs_attention")]
+    if not needy:
+        return passed("No sweep has left an output as it is.")
+    told = ", ".join(f"{sweep['sweep_id']} on {sweep.get('instrument_id')}" for sweep in needy)
+    return warn(
+        f"The abort of {told} was not confirmed; the output may be on.",
+        "Look at the instrument; make it safe there, or with `edged call bench__stop_all`.",
+    )
+
+
+def check_lockouts(facts: Facts) -> Line:
+    """What is locked out."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    locked = facts.status.get("lockouts", [])
+    if not locked:
+        return passed("Nothing is locked out.")
+    told = "; ".join(
+        f"{lock['instrument_id']} by {lock['by']}: {lock['reason']}" for lock in locked
+    )
+    return warn(f"Locked out: {told}.", "`edged lockout INSTRUMENT --clear` when hands are out.")
+
+
+def check_relay(facts: Facts) -> Line:
+    """The relay route and its issuer's keys."""
+    config = facts.config
+    settings = {
+        "RELAY_NATS_URL": config.relay_nats_url,
+        "RELAY_ISSUER": config.relay_issuer,
+        "RELAY_JWKS_URL": config.relay_jwks_url,
+    }
+    if not any(settings.values()):
+        return skip("The relay route is not configured.")
+    missing = [name for name, value in settings.items() if not value]
+    if missing:
+        return fail(f"{', '.join(missing)} is not set.", "The relay route needs all of them.")
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    jwks = facts.status.get("relay", {}).get("jwks") or {}
+    if jwks.get("error"):
+        verdict = warn if jwks.get("keys") else fail
+        return verdict(
+            f"{config.relay_jwks_url}: {jwks['error']}; {jwks.get('keys', 0)} keys are cached.",
+            "Make it reachable from here; cached keys serve for 24 hours.",
+        )
+    if not jwks.get("keys"):
+        return passed("Configured; keys are fetched with the first token.")
+    return passed(f"{jwks['keys']} keys of {config.relay_issuer}, {jwks.get('age_s')} s old.")
+
+
+def check_budget(facts: Facts) -> Line:
+    """Space for recordings."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    told = facts.status.get("recordings", {})
+    used, budget = told.get("used_mb", 0), told.get("budget_mb", 0)
+    found = f"{used:g} of {budget} MiB of recordings in {told.get('path')}."
+    if told.get("error"):
+        return fail(f"{found} {told['error']}", "Look at the disk that holds DATA_DIR.")
+    if told.get("is_full"):
+        return warn(
+            f"{found} New recordings are refused.", "Move old runs away, or raise DATA_BUDGET_MB."
+        )
+    if budget and used > NEARLY_FULL * budget:
+        return warn(found, "Move old runs away soon, or raise DATA_BUDGET_MB.")
+    return passed(found)
+
+
+def check_clock(_facts: Facts) -> Line:
+    """Whether the times in records mean anything."""
+    now = datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
+    if now < RELEASED:
+        return fail(f"The clock says {now:%Y-%m-%d}.", "Set it; tokens and records depend on it.")
+    told = f"{now:%Y-%m-%d %H:%M:%S} UTC."
+    match clock_state()["is_synchronized"]:
+        case True:
+            return passed(f"{told} It is kept right by NTP.")
+        case False:
+            return warn(f"{told} Nobody keeps it right.", "Enable NTP (systemd-timesyncd, chrony).")
+        case _:
+            return passed(f"{told} This machine does not tell whether it is kept right.")

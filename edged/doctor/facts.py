@@ -1,0 +1,72 @@
+"""What the checks look at, gathered once: the configuration, and what a running engine tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from edged.config import Config
+from edged.errors import EdgedError
+from edged.surfaces.rpc.client import EngineFile, RpcClient
+
+__all__ = ["Facts", "gather"]
+
+ANSWER_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known before the first check.
+
+    Attributes:
+        origins: key → where its value came from.
+        complaint: why there is no configuration; ``config`` is then the default one.
+        engine: what a running engine, or one that was killed, left in its state directory.
+        unreachable: why the engine could not be asked.
+        status: get_status of the engine, empty when it could not be asked.
+        tools: its tools/list over RPC.
+        devices: where the kernel lists USB devices; a test has its own.
+    """
+
+    config: Config
+    origins: Mapping[str, str] = field(default_factory=dict)
+    complaint: EdgedError | None = None
+    engine: EngineFile | None = None
+    unreachable: EdgedError | None = None
+    version: str = ""
+    status: Mapping[str, Any] = field(default_factory=dict)
+    tools: Sequence[Mapping[str, Any]] = ()
+    devices: Path = Path("/sys/bus/usb/devices")
+
+    @property
+    def is_answering(self) -> bool:
+        """The engine runs and could be asked."""
+        return bool(self.status)
+
+
+def gather(
+    config: Config,
+    *,
+    origins: Mapping[str, str],
+    complaint: EdgedError | None,
+    engine: EngineFile | None,
+) -> Facts:
+    """Ask the engine, if there is one."""
+    known: dict[str, Any] = {
+        "config": config,
+        "origins": origins,
+        "complaint": complaint,
+        "engine": engine,
+    }
+    if engine is None:
+        return Facts(**known)
+    client = RpcClient(engine, token=config.inbound_auth_token, timeout_s=ANSWER_S)
+    try:
+        version = client.call("version")["version"]
+        status = client.call_tool("get_status").result or {}
+        tools = client.call("tools/list")["tools"]
+    except EdgedError as unreachable:
+        return Facts(**known, unreachable=unreachable)
+    return Facts(**known, version=version, status=status, tools=tools)

@@ -1,0 +1,155 @@
+"""Checks of what listens: the engine, its MCP endpoint, its RPC port, and who reaches them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any, Final
+
+import psutil
+
+from edged import __version__
+from edged.doctor.facts import Facts
+from edged.doctor.report import Line, fail, passed, skip, warn
+from edged.errors import ErrorCode
+from edged.host import port_holder
+
+__all__ = ["check_engine", "check_mcp", "check_reach", "check_rpc"]
+
+LOOPBACK: Final = "127.0.0.1"
+ANSWER_S: Final = 5.0
+MAX_ANSWER_BYTES: Final = 1024 * 1024
+INITIALIZE: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "edged doctor", "version": __version__},
+    },
+}
+START_IT: Final = "Start it: `edged engine`, or the service edged."
+
+
+def check_engine(facts: Facts) -> Line:
+    """Whether one runs, and which."""
+    if facts.engine is None:
+        return fail(f"No engine works with {facts.config.state_dir}.", START_IT)
+    pid = facts.engine.pid
+    if not facts.is_answering:
+        if not psutil.pid_exists(pid):
+            return fail(f"The engine with PID {pid} has died.", START_IT)
+        why = facts.unreachable.message if facts.unreachable else "no reason"
+        return fail(f"An engine with PID {pid} does not answer: {why}", "Look at its log.")
+    uptime_s = round(facts.status.get("uptime_s", 0))
+    told = f"PID {pid}, edged {facts.version}, up for {uptime_s} s."
+    if facts.version != __version__:
+        return warn(told, f"This program is edged {__version__}: restart the engine after updates.")
+    return passed(told)
+
+
+def check_mcp(facts: Facts) -> Line:
+    """Whether the MCP endpoint answers a real initialize."""
+    config = facts.config
+    if not config.mcp_enabled:
+        return skip("MCP_ENABLED is false: nothing is bound.")
+    told = facts.status.get("mcp", {})
+    port = told.get("port") or (facts.engine.mcp_port if facts.engine else None)
+    if not facts.is_answering or not port:
+        return _unbound(config.mcp_port, str(told.get("error", "")), facts)
+    place = f"{LOOPBACK}:{port}{told.get('path', config.mcp_path)}"
+    problem, revision = _initialize(port, told.get("path", config.mcp_path))
+    if problem:
+        return fail(f"{place} does not answer initialize: {problem}.", "Look at the engine's log.")
+    return passed(f"{place} answered initialize with revision {revision}.")
+
+
+def _unbound(port: int, error: str, facts: Facts) -> Line:
+    holder = port_holder(port) if port else ""
+    is_ours = facts.engine is not None and f"PID {facts.engine.pid})" in holder
+    if holder and not is_ours:
+        return fail(
+            f"Port {port} is held by another program: {holder}.",
+            "Stop that program, or set MCP_PORT to another port, and restart the engine.",
+        )
+    if facts.is_answering:
+        return fail(f"The engine does not listen: {error}", "Correct that and restart the engine.")
+    return skip("No engine runs; the port is free." if port else "No engine runs.")
+
+
+def _initialize(port: int, path: str) -> tuple[str, str]:
+    """What went wrong, or the revision that was answered. The session is ended again."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=ANSWER_S)
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    try:
+        connection.request("POST", path, json.dumps(INITIALIZE).encode(), headers)
+        response = connection.getresponse()
+        body = response.read(MAX_ANSWER_BYTES)
+        if response.status != 200:
+            return f"HTTP {response.status}", ""
+        revision = str(_message(body)["result"]["protocolVersion"])
+        if session := response.getheader("Mcp-Session-Id"):
+            connection.request("DELETE", path, headers={"Mcp-Session-Id": session})
+            connection.getresponse().read(MAX_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        return str(error) or type(error).__name__, ""
+    except (ValueError, KeyError, TypeError):
+        return "the answer is no MCP", ""
+    return "", revision
+
+
+def _message(body: bytes) -> Any:
+    """The answer, plain or as the first event of a stream."""
+    for line in body.splitlines():
+        if line.startswith(b"data:") and b"{" in line:
+            return json.loads(line[5:])
+    return json.loads(body)
+
+
+def check_rpc(facts: Facts) -> Line:
+    """Whether the RPC port answers."""
+    if facts.engine is None:
+        port = facts.config.rpc_port
+        holder = port_holder(port) if port else ""
+        if holder:
+            return fail(
+                f"RPC port {port} is held by another program: {holder}.",
+                "Stop that program, or set RPC_PORT to another port.",
+            )
+        return skip("No engine runs.")
+    place = f"{LOOPBACK}:{facts.engine.rpc_port}"
+    if facts.unreachable is not None:
+        is_token = facts.unreachable.code is ErrorCode.NOT_AUTHENTICATED
+        remedy = facts.unreachable.remedy if is_token else START_IT
+        return fail(f"{place}: {facts.unreachable.message}", remedy)
+    guard = "with its token" if facts.config.inbound_auth_token else "without a token"
+    return passed(f"{place} answers, {guard}.")
+
+
+def check_reach(facts: Facts) -> Line:
+    """From where the MCP port can be reached, by what really listens."""
+    port = facts.status.get("mcp", {}).get("port") or facts.config.mcp_port
+    try:
+        addresses = {
+            connection.laddr.ip
+            for connection in psutil.net_connections(kind="tcp")
+            if connection.status == psutil.CONN_LISTEN
+            and connection.laddr
+            and connection.laddr.port == port
+        }
+    except (psutil.Error, OSError) as error:
+        return skip(f"What listens cannot be seen: {error}.")
+    if not addresses:
+        return skip(f"Nothing listens on port {port}.")
+    outside = sorted(address for address in addresses if not address.startswith(("127.", "::1")))
+    if not outside:
+        return passed(f"Port {port} is open to programs of this machine only.")
+    networks = ", ".join(str(network) for network in facts.config.allowed_networks) or "none"
+    told = f"Port {port} is open on {', '.join(outside)} to sources in {networks}, without login."
+    if any(network.prefixlen == 0 for network in facts.config.allowed_networks):
+        return warn(told, "ALLOWED_NETWORKS lets everybody in; name your own networks.")
+    return passed(f"{told} `edged expose` says more.")

@@ -1,0 +1,72 @@
+"""A line of the report, and the report of all lines. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Line", "Verdict", "fail", "passed", "report", "skip", "warn"]
+
+
+class Verdict(enum.StrEnum):
+    """What a check came to. SKIP: there is nothing to look at, and that is as it was configured."""
+
+    PASS = "PASS"  # noqa: S105 - the word for "well"
+    WARN = "WARN"
+    FAIL = "FAIL"
+    SKIP = "SKIP"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line.
+
+    Attributes:
+        found: what is so, a sentence.
+        remedy: what to do; empty when there is nothing to do.
+    """
+
+    verdict: Verdict
+    found: str
+    remedy: str = ""
+
+
+def passed(found: str) -> Line:
+    """All is well."""
+    return Line(Verdict.PASS, found)
+
+
+def warn(found: str, remedy: str) -> Line:
+    """It works, but."""
+    return Line(Verdict.WARN, found, remedy)
+
+
+def fail(found: str, remedy: str) -> Line:
+    """It does not work."""
+    return Line(Verdict.FAIL, found, remedy)
+
+
+def skip(found: str) -> Line:
+    """Nothing to look at."""
+    return Line(Verdict.SKIP, found)
+
+
+def report(lines: Sequence[tuple[str, Line]]) -> dict[str, Any]:
+    """{checks: [{check, verdict, found, remedy}], counts, is_ok}: JSON-ready."""
+    counts = Counter(line.verdict.value for _, line in lines)
+    return {
+        "is_ok": not counts[Verdict.FAIL],
+        "counts": {verdict.value: counts[verdict.value] for verdict in Verdict},
+        "checks": [
+            {
+                "check": name,
+                "verdict": line.verdict.value,
+                "found": line.found,
+                "remedy": line.remedy,
+            }
+            for name, line in lines
+        ],
+    }

@@ -1,0 +1,337 @@
+"""Each line of doctor: what makes it PASS, WARN, FAIL or SKIP."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged import __version__
+from edged.config import Config, load_config, this_machine
+from edged.doctor import bench_checks, machine_checks, port_checks, state_checks
+from edged.doctor.checks import CHECKS, run_checks
+from edged.doctor.facts import Facts
+from edged.doctor.report import Line, Verdict, fail, passed, report, skip, warn
+from edged.errors import ErrorCode, Failed, Invalid, Refused
+from edged.surfaces.rpc.client import EngineFile
+from tests.bench.store_bench import running_store
+from tests.promises import promise
+
+STATUS = {
+    "uptime_s": 12.3,
+    "instrument_count": 3,
+    "mcp": {"enabled": True, "port": 1, "path": "/mcp", "error": ""},
+    "store": {"state": "healthy", "reason": "", "remedy": "", "rows_waiting": 0, "rows_lost": 0},
+    "recordings": {"path": "/data/runs", "used_mb": 1.0, "budget_mb": 100, "is_full": False},
+    "sweeps": [],
+    "lockouts": [],
+    "set_aside": [],
+    "relay": {"jwks": None},
+}
+
+
+def config(tmp_path: Path, **changes: Any) -> Config:
+    base = load_config(places=this_machine(), environ={}, file=None, flags=[]).config
+    return dataclasses.replace(base, state_dir=tmp_path, **changes)
+
+
+def facts(tmp_path: Path, *, status: Any = STATUS, engine: bool = True, **more: Any) -> Facts:
+    """An engine that answers, on this very process's PID."""
+    file = EngineFile(
+        path=tmp_path / "engine.json", pid=os.getpid(), rpc_port=1, mcp_port=1, facts={}
+    )
+    known = {
+        "config": config(tmp_path),
+        "engine": file if engine else None,
+        "version": __version__,
+        "status": status if engine else {},
+    }
+    return Facts(**{**known, **more})
+
+
+def told(line: Line) -> tuple[str, str]:
+    assert line.found.endswith((".", ":", ";")) or line.found, line
+    if line.verdict in {Verdict.WARN, Verdict.FAIL}:
+        assert line.remedy, f"nothing says what to do about: {line.found}"
+    return line.verdict.value, line.found
+
+
+def test_the_report_is_ok_unless_something_fails() -> None:
+    lines = [("a", passed("fine.")), ("b", warn("so so.", "look.")), ("c", skip("none."))]
+    assert report(lines)["is_ok"]
+    bad = report([*lines, ("d", fail("gone.", "mend it."))])
+    assert not bad["is_ok"]
+    assert bad["counts"] == {"PASS": 1, "WARN": 1, "FAIL": 1, "SKIP": 1}
+    assert bad["checks"][3] == {
+        "check": "d",
+        "verdict": "FAIL",
+        "found": "gone.",
+        "remedy": "mend it.",
+    }
+
+
+def test_a_check_that_stumbles_is_one_line_that_fails(tmp_path: Path) -> None:
+    status = {**STATUS, "lockouts": [{"nonsense": 1}]}
+    lines = dict(run_checks(facts(tmp_path, status=status)))
+    assert set(lines) == set(CHECKS)
+    assert lines["lockouts"].verdict is Verdict.FAIL
+    assert "KeyError" in lines["lockouts"].found
+
+
+def test_with_the_engine_down_every_check_has_its_line(tmp_path: Path) -> None:
+    lines = dict(run_checks(facts(tmp_path, engine=False)))
+    assert lines["engine"].verdict is Verdict.FAIL
+    assert {line.verdict for name, line in lines.items() if name in {"tool list", "lockouts"}} == {
+        Verdict.SKIP
+    }
+
+
+def test_configuration(tmp_path: Path) -> None:
+    check = state_checks.check_config
+    assert told(check(facts(tmp_path)))[0] == "PASS"
+    origins = {"MCP_PORT": "/etc/edged/edged.yaml:3", "TOOLS": "EDGED_TOOLS", "RPC_PORT": "default"}
+    found = check(facts(tmp_path, origins=origins)).found
+    assert "2 keys" in found
+    assert "/etc/edged/edged.yaml" in found
+    complaint = Invalid("edged.yaml:3: MCP_PROT is no key.", remedy="Write MCP_PORT.")
+    assert told(check(facts(tmp_path, complaint=complaint))) == ("FAIL", complaint.message)
+
+
+def test_state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = state_checks.check_state_dir
+    assert told(check(facts(tmp_path)))[0] == "PASS"
+    gone = tmp_path / "gone"
+    assert told(check(facts(gone, engine=False)))[0] == "PASS"
+    assert told(check(facts(gone)))[0] == "FAIL"
+    usage = state_checks.psutil.disk_usage(str(tmp_path))
+    for free_mb, verdict in ((5, "FAIL"), (100, "WARN")):
+        small = usage._replace(free=free_mb * 1024 * 1024)
+        monkeypatch.setattr(state_checks.psutil, "disk_usage", lambda _, small=small: small)
+        assert told(check(facts(tmp_path)))[0] == verdict
+
+
+def test_database_by_the_word_of_the_engine(tmp_path: Path) -> None:
+    check = state_checks.check_database
+    assert told(check(facts(tmp_path)))[0] == "PASS"
+    full = {"state": "full", "reason": "the disk is full", "remedy": "Free space."}
+    verdict, found = told(check(facts(tmp_path, status={**STATUS, "store": full})))
+    assert verdict == "FAIL"
+    assert "the disk is full" in found
+    lossy = {**STATUS["store"], "rows_lost": 7}
+    assert told(check(facts(tmp_path, status={**STATUS, "store": lossy})))[0] == "WARN"
+
+
+async def test_database_by_its_file_while_no_engine_runs(tmp_path: Path) -> None:
+    check = state_checks.check_database
+    down = facts(tmp_path, engine=False)
+    assert told(check(down))[0] == "SKIP"
+    async with running_store(tmp_path / "edged.db") as store:
+        store.audit.event("test", "a row")
+    verdict, found = told(check(down))
+    assert verdict == "PASS"
+    assert "2 rows" in found
+    (tmp_path / "edged.db").write_bytes(b"no database at all" * 100)
+    assert told(check(down))[0] == "FAIL"
+
+
+def test_engine(tmp_path: Path) -> None:
+    check = port_checks.check_engine
+    assert told(check(facts(tmp_path)))[0] == "PASS"
+    assert told(check(facts(tmp_path, engine=False)))[0] == "FAIL"
+    assert told(check(facts(tmp_path, version="0.0.1")))[0] == "WARN"
+    silent = facts(tmp_path, status={}, unreachable=Failed("It gave no answer."))
+    assert told(check(silent)) == (
+        "FAIL",
+        f"An engine with PID {os.getpid()} does not answer: It gave no answer.",
+    )
+    dead = EngineFile(path=tmp_path, pid=2**22 + 1, rpc_port=1, mcp_port=1, facts={})
+    assert "has died" in told(check(dataclasses.replace(silent, engine=dead)))[1]
+
+
+class FakeMcp(BaseHTTPRequestHandler):
+    body = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing on the terminal."""
+
+
+@pytest.fixture
+def mcp_port() -> Iterator[int]:
+    server = HTTPServer(("127.0.0.1", 0), FakeMcp)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@promise("doctor.real-initialize")
+def test_mcp_listener_passes_only_after_a_real_initialize(
+    tmp_path: Path, mcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = port_checks.check_mcp
+    status = {**STATUS, "mcp": {"port": mcp_port, "path": "/mcp", "error": ""}}
+    verdict, found = told(check(facts(tmp_path, status=status)))
+    assert verdict == "PASS"
+    assert f"127.0.0.1:{mcp_port}/mcp" in found
+    monkeypatch.setattr(FakeMcp, "body", b"<html>It works!</html>")
+    assert told(check(facts(tmp_path, status=status)))[0] == "FAIL"
+
+
+def test_mcp_listener_that_is_off_is_skipped(tmp_path: Path) -> None:
+    off = facts(tmp_path, config=config(tmp_path, mcp_enabled=False))
+    assert told(port_checks.check_mcp(off))[0] == "SKIP"
+
+
+@promise("doctor.port-of-another")
+def test_a_port_of_another_program_fails_and_names_it(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        down = facts(tmp_path, engine=False, config=config(tmp_path, mcp_port=port, rpc_port=port))
+        for check in (port_checks.check_mcp, port_checks.check_rpc):
+            verdict, found = told(check(down))
+            assert verdict == "FAIL"
+            assert f"PID {os.getpid()}" in found
+
+
+def test_rpc(tmp_path: Path) -> None:
+    check = port_checks.check_rpc
+    assert told(check(facts(tmp_path)))[0] == "PASS"
+    refused = Refused("It wants its token.", code=ErrorCode.NOT_AUTHENTICATED, remedy="Give it.")
+    line = check(facts(tmp_path, status={}, unreachable=refused))
+    assert (line.verdict, line.remedy) == (Verdict.FAIL, "Give it.")
+
+
+def test_who_can_reach_it(tmp_path: Path) -> None:
+    check = port_checks.check_reach
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert told(check(facts(tmp_path, status={**STATUS, "mcp": {"port": port}})))[0] == "PASS"
+    assert told(check(facts(tmp_path, status={**STATUS, "mcp": {"port": port}})))[0] == "SKIP"
+
+
+def test_usb_instruments_must_be_openable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = machine_checks.check_usb
+    assert told(check(facts(tmp_path, devices=tmp_path)))[0] == "PASS"
+    device, interface = tmp_path / "1-2", tmp_path / "1-2:1.0"
+    device.mkdir()
+    interface.mkdir()
+    (device / "busnum").write_text("1\n")
+    (device / "devnum").write_text("250\n")
+    (interface / "bInterfaceClass").write_text("fe\n")
+    (interface / "bInterfaceSubClass").write_text("03\n")
+    line = check(facts(tmp_path, devices=tmp_path))
+    assert told(line) == ("FAIL", "This user may not open /dev/bus/usb/001/250.")
+    assert "udev" in line.remedy
+
+
+def test_visa(tmp_path: Path) -> None:
+    check = machine_checks.check_visa
+    assert check(facts(tmp_path)).verdict in {Verdict.PASS, Verdict.WARN}
+    lost = facts(tmp_path, config=config(tmp_path, visa_library="/nowhere/libvisa.so"))
+    assert told(check(lost))[0] == "FAIL"
+
+
+def test_profiles(tmp_path: Path) -> None:
+    check = bench_checks.check_profiles
+    assert told(check(facts(tmp_path)))[0] == "PASS"
+    mine = tmp_path / "profiles"
+    mine.mkdir()
+    odd = facts(tmp_path, config=config(tmp_path, profile_dirs=(mine,)))
+    assert told(check(odd))[0] == "WARN"
+    (mine / "broken.yaml").write_text("key: [")
+    verdict, found = told(check(odd))
+    assert verdict == "WARN"
+    assert "broken.yaml" in found
+
+
+@pytest.mark.parametrize(
+    ("names", "verdict", "says"),
+    [
+        (["list_instruments"], "PASS", "1 tools"),
+        ([f"tool_{n}" for n in range(101)], "WARN", "101 tools"),
+        (["a.b"], "WARN", "a.b"),
+        (["x" * 65], "WARN", "over 64"),
+    ],
+)
+def test_tool_list(tmp_path: Path, names: list[str], verdict: str, says: str) -> None:
+    line = bench_checks.check_tool_list(facts(tmp_path, tools=[{"name": name} for name in names]))
+    assert told(line)[0] == verdict
+    assert says in line.found
+
+
+def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
+    silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?"}
+    status = {
+        **STATUS,
+        "set_aside": [silent],
+        "sweeps": [{"sweep_id": "sweep-1", "instrument_id": "psu", "needs_attention": True}],
+        "lockouts": [{"instrument_id": "psu", "by": "anna", "reason": "hands"}],
+    }
+    for check, says in (
+        (bench_checks.check_set_aside, "no answer"),
+        (bench_checks.check_attention, "sweep-1"),
+        (bench_checks.check_lockouts, "anna: hands"),
+    ):
+        assert told(check(facts(tmp_path)))[0] == "PASS"
+        verdict, found = told(check(facts(tmp_path, status=status)))
+        assert verdict == "WARN"
+        assert says in found
+
+
+@pytest.mark.parametrize(
+    ("jwks", "verdict"),
+    [
+        ({"keys": 2, "age_s": 3, "error": ""}, "PASS"),
+        ({"keys": 0, "age_s": None, "error": ""}, "PASS"),
+        ({"keys": 2, "age_s": 3, "error": "no route"}, "WARN"),
+        ({"keys": 0, "age_s": None, "error": "no route"}, "FAIL"),
+    ],
+)
+def test_relay(tmp_path: Path, jwks: dict[str, Any], verdict: str) -> None:
+    check = bench_checks.check_relay
+    assert told(check(facts(tmp_path)))[0] == "SKIP"
+    half = config(tmp_path, relay_issuer="https://issuer.example")
+    assert told(check(facts(tmp_path, config=half)))[0] == "FAIL"
+    whole = dataclasses.replace(
+        half, relay_nats_url="nats://n.example", relay_jwks_url="https://issuer.example/jwks"
+    )
+    status = {**STATUS, "relay": {"jwks": jwks}}
+    assert told(check(facts(tmp_path, config=whole, status=status)))[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, "PASS"),
+        ({"used_mb": 95.0}, "WARN"),
+        ({"is_full": True}, "WARN"),
+        ({"error": "The disk is full."}, "FAIL"),
+    ],
+)
+def test_recorded_data(tmp_path: Path, change: dict[str, Any], verdict: str) -> None:
+    status = {**STATUS, "recordings": {**STATUS["recordings"], **change}}
+    assert told(bench_checks.check_budget(facts(tmp_path, status=status)))[0] == verdict
+
+
+@pytest.mark.parametrize(("is_kept", "verdict"), [(True, "PASS"), (False, "WARN"), (None, "PASS")])
+def test_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool | None, verdict: str
+) -> None:
+    monkeypatch.setattr(bench_checks, "clock_state", lambda: {"is_synchronized": is_kept})
+    assert told(bench_checks.check_clock(facts(tmp_path)))[0] == verdict
