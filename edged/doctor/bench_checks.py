@@ -103,7 +103,9 @@ def check_attention(facts: Facts) -> Line:
     """Sweeps whose abort was not confirmed."""
     if not facts.is_answering:
         return skip("No engine answers.")
-    needy = [sweep for sweep in facts.status.get("sweeps", []) if sweep.get("needs_attention")]
+    # Those of this life of the daemon, and what a former one left in the journal.
+    found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
+    needy = [sweep for sweep in found if sweep.get("needs_attention")]
     if not needy:
         return passed("No sweep has left an output as it is.")
     told = ", ".join(f"{sweep['sweep_id']} on {sweep.get('instrument_id')}" for sweep in needy)
