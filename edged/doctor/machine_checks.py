@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes.util
 import importlib.metadata
 import os
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +20,7 @@ SERIAL_NODES: Final = ("ttyUSB*", "ttyACM*")
 
 def check_usb(facts: Facts) -> Line:
     """Whether plugged-in instruments may be opened by this user."""
-    if sys.platform == "win32":
+    if os.name == "nt":
         return skip("Windows asks drivers, not permissions.")
     nodes = _usbtmc_nodes(facts.devices)
     closed = [str(node) for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
