@@ -3,8 +3,8 @@
 PyVISA opens and closes the connection, a socket session; the calls are made here. pyvisa-py's own
 cannot be woken, wait a second longer than the time limit, at 100 % of a core once the peer has
 closed, and leave the socket of a failed handshake open. A read that is pre-empted leaves its call
-open, so such a connection is closed and a new link is created; otherwise ``device_clear`` makes the
-line clean.
+open: it is ended over the abort channel, its connection is closed and a new link is created.
+Otherwise ``device_clear`` makes the line clean.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from edged.profiles.model import Connection
 __all__ = ["Vxi11Link"]
 
 CORE_PROGRAM: Final = 0x0607AF
+ASYNC_PROGRAM: Final = 0x0607B0
+DEVICE_ABORT: Final = 1
 PORT_MAPPER: Final = 100_000
 PORT_MAPPER_PORT: Final = 111
 GET_PORT: Final = 3
@@ -65,6 +67,8 @@ class Vxi11Link:
         # None while closed.
         self._channel: TcpChannel | None = None
         self._link_id = 0
+        # Where a call in progress can be ended; 0 while nothing is known of it.
+        self._abort_port = 0
         self._takes_bytes = 1024
         self._call_id = 0
         # A call has been sent whose reply has not come: this connection can only be closed.
@@ -87,6 +91,7 @@ class Vxi11Link:
             if _integer(reply, 0):
                 raise LinkLost(f"no link was created: VXI-11 error {_integer(reply, 0)}")
             self._link_id = _integer(reply, 4)
+            self._abort_port = _integer(reply, 8)
             self._takes_bytes = max(64, min(_integer(reply, 12), READ_BYTES))
         except LinkError:
             self._hang_up()
@@ -170,10 +175,14 @@ class Vxi11Link:
 
     def close(self) -> None:
         """See ``Link``. Says farewell where nobody has to be waited for."""
-        if self._channel is not None and not self._is_waiting:
+        if self._channel is not None:
+            deadline = self._clock.monotonic() + FAREWELL_S
+            arguments = struct.pack(">i", self._link_id)
             with contextlib.suppress(LinkError):
-                deadline = self._clock.monotonic() + FAREWELL_S
-                self._call(DESTROY_LINK, struct.pack(">i", self._link_id), deadline)
+                if not self._is_waiting:
+                    self._call(DESTROY_LINK, arguments, deadline)
+                elif 0 < self._abort_port < 65_536:
+                    self._abort(arguments, deadline)
         self._hang_up()
 
     def release(self) -> None:
@@ -200,6 +209,16 @@ class Vxi11Link:
         if not 0 < port < 65_536:
             raise LinkLost("the instrument offers no VXI-11")
         return port
+
+    def _abort(self, arguments: bytes, deadline: float) -> None:
+        """End the call in progress: some instruments take no new link before it has ended."""
+        abandoned, self._channel = self._channel, None
+        try:
+            self._channel = self._connect(self._abort_port, deadline)
+            self._call(DEVICE_ABORT, arguments, deadline, program=ASYNC_PROGRAM)
+        finally:
+            if abandoned is not None:
+                abandoned.close()
 
     def _hang_up(self) -> None:
         channel, self._channel = self._channel, None
