@@ -125,15 +125,14 @@ async def _converse(
     if command.timeout_ms is not None:
         connection = dataclasses.replace(connection, timeout_ms=command.timeout_ms)
     stretches = _stretches(command, answer, values)
-    preamble = None
-    trailing_bytes = 0
+    preamble: tuple[str, ...] = ()
     if isinstance(answer, WaveformAnswer):
-        trailing_bytes = answer.trailing_bytes
-        if answer.preamble_query is not None:
-            preamble = render(answer.preamble_query, command.parameters, values)
-    steps = sum(len(stretch.setup) + 2 for stretch in stretches) + 1
+        preamble = tuple(
+            render(line, command.parameters, values) for line in answer.preamble_queries
+        )
+    steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble)
     return await instrument.converse(
-        functools.partial(_captured, stretches, preamble, trailing_bytes, connection),
+        functools.partial(_captured, stretches, preamble, answer, connection),
         priority=PRIORITY[purpose],
         timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,
         name=command.name,
@@ -162,8 +161,8 @@ def _stretches(
 
 def _captured(
     stretches: tuple[_Stretch, ...],
-    preamble: str | None,
-    trailing_bytes: int,
+    preamble: tuple[str, ...],
+    answer: WaveformAnswer | ImageAnswer,
     connection: Connection,
 ) -> Conversation[_Capture]:
     """All reads of one capture; what the bytes mean is asked once, at the first."""
@@ -173,10 +172,11 @@ def _captured(
     for number, stretch in enumerate(stretches):
         reply = yield from capture_conversation(
             setup=stretch.setup,
-            preamble=preamble if number == 0 else None,
+            preamble=preamble if number == 0 else (),
             data=stretch.data,
             connection=connection,
-            trailing_bytes=trailing_bytes,
+            trailing_bytes=answer.trailing_bytes if isinstance(answer, WaveformAnswer) else 0,
+            separator=answer.preamble_separator if isinstance(answer, WaveformAnswer) else ",",
         )
         blocks.append(reply.block or b"")
         meaning = reply.preamble if number == 0 else meaning

@@ -21,6 +21,7 @@ from edged.instruments.conversation import (
 )
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
+from edged.profiles.answer_pieces import picked
 from edged.profiles.answer_text import clean_text
 from edged.profiles.answers import matches, parse_answer
 from edged.profiles.model import Command, CompletionKind, Parameter, Profile, Scalar
@@ -149,7 +150,7 @@ def _verified(command: Command, values: Mapping[str, Scalar], reply: Reply) -> S
     if verify is None:
         return None
     wanted = values[verify.parameter]
-    found = reply.verify_answer or ""
+    found = picked(reply.verify_answer or "", verify.pattern)
     parameter = command.parameters[verify.parameter]
     if matches(None, wanted, found, verify.tolerance, parameter=parameter):
         return read_back(found, wanted, parameter)

@@ -171,23 +171,34 @@ def command_conversation(
 def capture_conversation(
     *,
     setup: Sequence[str],
-    preamble: str | None,
+    preamble: Sequence[str],
     data: str,
     connection: Connection,
     trailing_bytes: int = 0,
+    separator: str = ",",
 ) -> Conversation[Reply]:
-    """Fetch one block: set-up lines, the question what the block means, the block, the errors."""
+    """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
+
+    Errors are asked for after the set-up too: where a line of it was refused, some scopes never
+    answer the data query (Tektronix: facts, entry 10).
+
+    Args:
+        preamble: the questions; their answers are joined by ``separator``.
+    """
     timeout_s = connection.timeout_ms / 1000
     sent = yield from _write(setup, connection)
-    meaning = None
-    if preamble is not None:
-        meaning = yield from _ask(preamble, timeout_s)
-        sent += (preamble,)
-    block = yield AskBlock(data, trailing_bytes, timeout_s)
-    sent += (data,)
     stale: tuple[str, ...] = ()
     if setup:
-        stale = yield from _check(connection.errors, sent, has_asked=True)
+        stale = yield from _check(connection.errors, sent, has_asked=False)
+    meanings: list[str] = []
+    for question in preamble:
+        meanings.append((yield from _ask(question, timeout_s)))
+        sent += (question,)
+    meaning = separator.join(meanings) if preamble else None
+    block = yield AskBlock(data, trailing_bytes, timeout_s)
+    sent += (data,)
+    if setup:
+        stale += yield from _check(connection.errors, sent, has_asked=True)
     return Reply(block=_bytes(block), preamble=meaning, sent=sent, stale_errors=stale)
 
 
@@ -279,6 +290,9 @@ def drain_errors(check: ErrorCheck) -> Conversation[tuple[InstrumentError, ...]]
         error = parse_error(check.kind, (yield from _ask(check.query, None)))
         if not error.is_error:
             break
+        if check.detail:
+            more = clean_text((yield from _ask(check.detail, None)))
+            error = replace(error, text=f"{error.text}: {more}")
         found.append(error)
     return tuple(found)
 
@@ -289,16 +303,17 @@ def _captured(
     if isinstance(returns, ImageAnswer):
         return (
             yield from capture_conversation(
-                setup=lines[:-1], preamble=None, data=lines[-1], connection=connection
+                setup=lines[:-1], preamble=(), data=lines[-1], connection=connection
             )
         )
     return (
         yield from capture_conversation(
             setup=(*returns.setup, *lines[:-1]),
-            preamble=returns.preamble_query,
+            preamble=returns.preamble_queries,
             data=lines[-1],
             connection=connection,
             trailing_bytes=returns.trailing_bytes,
+            separator=returns.preamble_separator,
         )
     )
 

@@ -192,6 +192,8 @@ async def _greet(actor: Actor, connection: Connection) -> None:
 def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection:
     """The connection as this entry of the owner's configuration has it."""
     own = {name: getattr(entry, name) for name in OF_THE_OWNER}
+    if connection.on_connect_serial is not None and entry.address.upper().startswith("ASRL"):
+        own["on_connect"] = connection.on_connect_serial
     return replace(connection, **{name: value for name, value in own.items() if value is not None})
 
 

@@ -8,7 +8,7 @@ import re
 from edged.profiles.answer_text import MAX_ANSWER, bad_answer, unquoted
 from edged.profiles.model import AnswerField
 
-__all__ = ["find_piece", "split_pieces"]
+__all__ = ["find_piece", "picked", "split_pieces"]
 
 
 def find_piece(field: AnswerField, pieces: list[str], text: str) -> str | None:
@@ -41,6 +41,12 @@ def _after_key(key: str, pieces: list[str]) -> str | None:
         if head == key and rest[:1] in {"=", ":", " "}:
             return unquoted(rest[1:].strip())
     return None
+
+
+def picked(text: str, pattern: str) -> str:
+    """What the one group of ``pattern`` finds; the text itself without a pattern or a find."""
+    found = _pattern(pattern).search(text[:MAX_ANSWER]) if pattern else None
+    return text if found is None else found.group(1) or ""
 
 
 def split_pieces(line: str, separator: str) -> list[str]:

@@ -21,10 +21,12 @@ _SWITCH: Final = re.compile(
 )
 """A header that works an output, an input of a load, or a bias; and what it is told."""
 _OUTPUT_DETAIL: Final = re.compile(
-    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE)\w*",
+    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE|VOLT|CURR)\w*",
     re.IGNORECASE,
 )
 """Sub-trees of OUTPut that set something about it and do not switch it."""
+_TOLD_DETAIL: Final = re.compile(r"\s*(?:LOAD|PLRT),", re.IGNORECASE)
+"""What Siglent tells the same header where it sets something and does not switch."""
 _CLEAR_SWITCHES_ON: Final = re.compile(r"VOLT\w*:PROT\w*:CLE", re.IGNORECASE)
 """On the DP800 this clear switches the output back on (facts, entry 2)."""
 _ON: Final = re.compile(r"(?<![\w.])(?:ON|1)(?![\w.])", re.IGNORECASE)
@@ -46,6 +48,8 @@ def is_energising(template: str, parameters: Mapping[str, Parameter]) -> bool:
         if _OUTPUT_DETAIL.search(header) or "?" in template[found.end() : found.end() + 1]:
             continue
         told = found.group("rest") or header
+        if _TOLD_DETAIL.match(told):
+            continue
         if _ON.search(_without_channels(told)) or re.search(r"OUT1$", header, re.IGNORECASE):
             return True
         if any(_can_be_on(parameters.get(name)) for name in _switching_names(told)):
@@ -95,6 +99,6 @@ def is_output_command(command: Command) -> bool:
 def _is_switching(line: str) -> bool:
     for found in _SWITCH.finditer(line):
         header = found.group()[: len(found.group()) - len(found.group("rest"))]
-        if not _OUTPUT_DETAIL.search(header):
+        if not _OUTPUT_DETAIL.search(header) and not _TOLD_DETAIL.match(found.group("rest")):
             return True
     return False

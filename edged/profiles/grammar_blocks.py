@@ -15,6 +15,7 @@ from edged.profiles.model import (
     ParameterType,
     WaveformAnswer,
 )
+from edged.profiles.yaml_source import ListNode
 
 __all__ = ["WAVEFORM_KEYS", "read_image", "read_waveform"]
 
@@ -33,7 +34,7 @@ def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> Wavefo
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
-    query, preamble, separator = _read_preamble(fields, parameters)
+    queries, preamble, separator = _read_preamble(fields, parameters)
     names = {field.name for field in preamble} | set(parameters)
     for key in ("dtype", "data"):
         fields.need(key)
@@ -50,7 +51,7 @@ def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> Wavefo
         dtype=dtype,
         byte_order=order or "little",
         setup=fields.templates("setup", parameters),
-        preamble_query=query,
+        preamble_queries=queries,
         preamble_fields=preamble,
         preamble_separator=separator,
         chunk_points=chunk_points,
@@ -75,18 +76,22 @@ def _check_stretch(fields: Fields, parameters: Mapping[str, Parameter]) -> None:
 
 def _read_preamble(
     fields: Fields, parameters: Mapping[str, Parameter]
-) -> tuple[str | None, tuple[AnswerField, ...], str]:
+) -> tuple[tuple[str, ...], tuple[AnswerField, ...], str]:
     node = fields.get("preamble")
     if node is None:
-        return None, (), ","
+        return (), (), ","
     inner = Fields.of(node, f"{fields.owner}.preamble", ("query", "fields", "separator"))
-    query = template_of(inner.need("query"), inner.name_of("query"), parameters)
+    query = inner.need("query")
+    if isinstance(query, ListNode):
+        queries = inner.templates("query", parameters)
+    else:
+        queries = (template_of(query, inner.name_of("query"), parameters),)
     found = answer_fields(inner.need("fields"), inner.name_of("fields"), parameters)
     for field in found:
         if field.name in parameters or field.name == "value":
             message = f'{inner.owner}: the field "{field.name}" has the name of something else.'
             raise complaint(inner.mark, message)
-    return query, found, separator_of(inner)
+    return queries, found, separator_of(inner)
 
 
 def read_image(fields: Fields, parameters: Mapping[str, Parameter]) -> ImageAnswer:

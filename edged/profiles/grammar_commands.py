@@ -33,6 +33,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import placeholders
+from edged.profiles.patterns import pattern_of
 from edged.profiles.yaml_source import ListNode, Node
 
 __all__ = ["is_question", "read_command", "templates_of"]
@@ -45,7 +46,7 @@ _KEYS: Final = frozenset(
     }
 )  # fmt: skip
 _SWEEP_KEYS: Final = frozenset(
-    {"parameter", "setpoint", "readback", "interval_ms", "step", "abort"}
+    {"parameter", "setpoint", "pattern", "readback", "interval_ms", "step", "abort"}
 )
 _RESERVED: Final[Mapping[str, str]] = {
     "sequence": "it stands between a profile's key and a sequence's name in tool names",
@@ -164,7 +165,7 @@ def _read_verify(
     node = fields.get("verify")
     if node is None:
         return None
-    inner = Fields.of(node, f"{fields.owner}.verify", ("query", "parameter", "tolerance"))
+    inner = Fields.of(node, f"{fields.owner}.verify", ("query", "parameter", "tolerance", "pattern"))
     query = inner.need("query")
     template = check_query(query, template_of(query, inner.name_of("query"), parameters), inner)
     parameter = _verified_parameter(inner, parameters, sweep)
@@ -173,7 +174,18 @@ def _read_verify(
     if tolerance is None and is_float:
         message = f'{inner.owner} has no "tolerance" for {parameter}.'
         raise complaint(inner.mark, message, "Give at least one display step, in its unit.")
-    return Verify(query=template, tolerance=tolerance or 0, parameter=parameter)
+    return Verify(
+        query=template,
+        tolerance=tolerance or 0,
+        parameter=parameter,
+        pattern=_read_pattern(inner),
+    )
+
+
+def _read_pattern(fields: Fields) -> str:
+    """``pattern``: where in an answer that tells more the value stands; its one group."""
+    node = fields.get("pattern")
+    return "" if node is None else pattern_of(node, fields.name_of("pattern"), groups=1)
 
 
 def _verified_parameter(
@@ -226,6 +238,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
         readback=inner.text("readback", most=64) or None,
         interval_ms=inner.whole("interval_ms", 10, MAX_TIMEOUT_MS) or 100,
         step=step_value,
+        pattern=_read_pattern(inner),
         abort=inner.templates("abort", parameters),
     )
 
@@ -253,8 +266,8 @@ def templates_of(command: Command) -> tuple[str, ...]:
     """Every template of a command that its own parameters fill."""
     found = list(command.scpi)
     match command.returns:
-        case WaveformAnswer(setup=setup, preamble_query=preamble, data=data):
-            found += [*setup, data] + ([preamble] if preamble else [])
+        case WaveformAnswer(setup=setup, preamble_queries=preamble, data=data):
+            found += [*setup, data, *preamble]
         case ImageAnswer(data=data):
             found.append(data)
         case _:

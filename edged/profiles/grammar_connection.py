@@ -36,7 +36,8 @@ _CONNECTION_KEYS: Final = frozenset(
     {
         "read_termination", "write_termination", "encoding", "timeout_ms", "open_timeout_ms",
         "after_write_ms", "min_gap_ms", "chunk_bytes", "baud_rate", "data_bits", "parity",
-        "stop_bits", "flow", "errors", "on_connect", "on_release", "probe",
+        "stop_bits", "flow", "errors", "on_connect", "on_connect_serial", "on_release",
+        "probe",
     }
 )  # fmt: skip
 _ENCODINGS: Final = ("ascii", "latin-1", "utf-8")
@@ -93,6 +94,9 @@ def read_connection(node: Node | None) -> Connection:
         flow=fields.choice("flow", _FLOWS),
         errors=read_errors(fields.get("errors"), "connection.errors") or ErrorCheck(),
         on_connect=fields.templates("on_connect", _NOTHING),
+        on_connect_serial=fields.templates("on_connect_serial", _NOTHING)
+        if fields.has("on_connect_serial")
+        else None,
         on_release=fields.templates("on_release", _NOTHING),
         probe=_read_probe(fields.get("probe")),
     )
@@ -152,19 +156,23 @@ def check_query(node: Node, template: str, fields: Fields) -> str:
 
 
 def read_errors(node: Node | None, owner: str) -> ErrorCheck | None:
-    """``errors: {query, kind}`` or ``none``; ``None`` when nothing is said."""
+    """``errors: {query, kind, detail?}`` or ``none``; ``None`` when nothing is said."""
     if node is None:
         return None
     if isinstance(node, ScalarNode) and node.text == "none":
         return ErrorCheck()
-    fields = Fields.of(node, owner, ("query", "kind"))
+    fields = Fields.of(node, owner, ("query", "kind", "detail"))
     fields.need("kind")
     kind = ErrorKind(fields.choice("kind", list(ErrorKind)) or "none")
     if kind is ErrorKind.NONE:
         return ErrorCheck()
     query = fields.need("query")
     text = check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields)
-    return ErrorCheck(kind=kind, query=text)
+    detail = fields.get("detail")
+    if detail is None:
+        return ErrorCheck(kind=kind, query=text)
+    asked = template_of(detail, fields.name_of("detail"), _NOTHING)
+    return ErrorCheck(kind=kind, query=text, detail=check_query(detail, asked, fields))
 
 
 def read_completion(node: Node | None, owner: str, names: frozenset[str]) -> Completion | None:

@@ -198,7 +198,7 @@ class WaveformAnswer:
     dtype: str
     byte_order: str
     setup: tuple[str, ...] = ()
-    preamble_query: str | None = None
+    preamble_queries: tuple[str, ...] = ()
     preamble_fields: tuple[AnswerField, ...] = ()
     preamble_separator: str = ","
     chunk_points: int | None = None
@@ -227,6 +227,7 @@ class Verify:
     query: str
     tolerance: float
     parameter: str
+    pattern: str = ""
 
 
 class CompletionKind(enum.StrEnum):
@@ -263,6 +264,7 @@ class ErrorCheck:
 
     kind: ErrorKind = ErrorKind.NONE
     query: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +275,7 @@ class SweepPlan:
         setpoint: query for what the instrument holds as set, a template over the parameters.
         readback: name of a query command that measures it, or none.
         step: resolution; ``None`` leaves it to the parameter's format.
+        pattern: the value in the set-point's answer (one group), where it tells more than that.
         abort: templates, rendered with the sweep's parameters; empty means the profile's abort.
     """
 
@@ -282,6 +285,7 @@ class SweepPlan:
     interval_ms: int = 100
     step: float | None = None
     abort: tuple[str, ...] = ()
+    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,6 +455,7 @@ class Connection:
     flow: str | None = None
     errors: ErrorCheck = field(default_factory=ErrorCheck)
     on_connect: tuple[str, ...] = ()
+    on_connect_serial: tuple[str, ...] | None = None
     on_release: tuple[str, ...] = ()
     probe: Probe | None = None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from edged.errors import ErrorCode, Failed
+from edged.profiles.answer_pieces import picked
 from edged.profiles.model import DEFAULT_SENTINELS, Command
 from edged.profiles.render import placeholders, resolution
 from edged.profiles.suffixes import number_with_suffix
@@ -32,13 +33,13 @@ def grid_of(command: Command, parameter: str, *, start: float, target: float) ->
     return max(grids, default=None)
 
 
-def setpoint_from(answer: str, unit: str, query: str) -> float:
-    """The set-point that the instrument reports.
+def setpoint_from(answer: str, unit: str, query: str, pattern: str = "") -> float:
+    """The set-point that the instrument reports, where ``pattern`` finds it.
 
     Raises:
         Failed: BAD_ANSWER; a ramp from an unknown value would be a jump.
     """
-    value = number_with_suffix(answer, unit)
+    value = number_with_suffix(picked(answer, pattern), unit)
     if value is None or value in DEFAULT_SENTINELS:
         raise Failed(
             f"The present set-point cannot be known: {query} answered {answer.strip()[:80]!r}.",

@@ -111,7 +111,8 @@ class SweepStart:
         )
         if outcome.error is not None:
             raise outcome.error
-        return setpoint_from(str(outcome.data["answer"] or ""), thing.parameter.unit, query)
+        answer = str(outcome.data["answer"] or "")
+        return setpoint_from(answer, thing.parameter.unit, query, thing.plan.pattern)
 
     async def _open_sink(self, sweep: Sweep) -> RowSink:
         thing = sweep.thing

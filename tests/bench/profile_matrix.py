@@ -41,6 +41,15 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "set_current": (":SOUR:CURR:VLIM 1",),
         "set_voltage": (":SOUR:VOLT:ILIM 0.001",),
     },
+    "keithley_dmm6500": {
+        "get_buffer": (":SENS:VOLT:NPLC 0.0005", ":SENS:COUN 1000", ":READ?"),
+        "get_statistics": (":READ?",),
+    },
+    "rigol_dg1022z": {
+        "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),
+        "set_pulse_width": (":SOUR{channel}:FREQ 1e-6",),
+        "trigger_burst": (":SOUR{channel}:BURS:TRIG:SOUR MAN",),
+    },
     "rigol_ds1054z": {
         "capture_waveform": (":CHAN{channel}:DISP ON",),
         "capture_memory": (
@@ -53,6 +62,7 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "set_vertical_offset": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
         "set_edge_trigger": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
     },
+    "siglent_sdg2042x": {"set_offset": ("C{channel}:BSWV WVTP,DC",)},
     "yokogawa_gs200": {
         **dict.fromkeys(
             ("set_voltage", "ramp_voltage"), (":OUTP OFF", ":SOUR:FUNC VOLT", ":SOUR:RANG 30")

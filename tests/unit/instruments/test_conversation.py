@@ -221,18 +221,27 @@ def test_a_waveform_is_set_up_asked_for_its_meaning_and_fetched() -> None:
         dtype="u1",
         byte_order="little",
         setup=("WAV:MODE NORM",),
-        preamble_query="WAV:PRE?",
+        preamble_queries=("WAV:PRE?", "WAV:OFFS?"),
         trailing_bytes=1,
     )
     command = Command(name="wave", scpi=("WAV:DATA?",), is_query=True, returns=returns)
     steps, reply = play(
         command_conversation(lines=["WAV:DATA?"], command=command, connection=CHECKED),
-        "0,1",
+        "0",
+        "0",
+        "1",
         b"#11x",
         "0",
     )
-    assert texts(steps) == ["WAV:MODE NORM", "WAV:PRE?", "WAV:DATA?", "SYST:ERR?"]
-    assert steps[2].trailing_bytes == 1
+    assert texts(steps) == [
+        "WAV:MODE NORM",
+        "SYST:ERR?",
+        "WAV:PRE?",
+        "WAV:OFFS?",
+        "WAV:DATA?",
+        "SYST:ERR?",
+    ]
+    assert steps[4].trailing_bytes == 1
     assert (reply.preamble, reply.block) == ("0,1", b"#11x")
 
 
@@ -271,6 +280,21 @@ def test_who_is_there_is_asked_and_nothing_else() -> None:
 
 def test_a_capture_without_set_up_reads_no_errors() -> None:
     steps, _ = play(
-        capture_conversation(setup=(), preamble=None, data="D?", connection=CHECKED), b"#10"
+        capture_conversation(setup=(), preamble=(), data="D?", connection=CHECKED), b"#10"
     )
     assert texts(steps) == ["D?"]
+
+
+def test_a_refused_set_up_ends_a_capture_before_its_data_are_asked_for() -> None:
+    talk = capture_conversation(setup=("DAT:SOU CH9",), preamble=(), data="D?", connection=CHECKED)
+    with pytest.raises(Failed, match="Data out of range") as caught:
+        play(talk, '-222,"Data out of range"', "0")
+    assert caught.value.sent == ("DAT:SOU CH9",)
+
+
+def test_the_wording_of_an_error_is_asked_for_where_the_register_has_only_bits() -> None:
+    events = ErrorCheck(kind=ErrorKind.ESR, query="*ESR?", detail="ALLEv?")
+    steps, errors = play(drain_errors(events), "32", '113,"Undefined header; FOO"')
+    assert texts(steps) == ["*ESR?", "ALLEv?"]
+    assert [e.text for e in errors] == ['command error (ESR 32): 113,"Undefined header; FOO"']
+    assert texts(play(drain_errors(events), "0")[0]) == ["*ESR?"]

@@ -180,7 +180,7 @@ def test_a_waveform_needs_no_scpi_and_is_a_query() -> None:
     assert command.is_query
     assert command.scpi == ("D? {n}",)
     assert isinstance(command.returns, WaveformAnswer)
-    assert (command.returns.preamble_query, command.returns.x_increment) == ("P?", "dx * 2")
+    assert (command.returns.preamble_queries, command.returns.x_increment) == (("P?",), "dx * 2")
 
 
 def test_an_image_is_read() -> None:

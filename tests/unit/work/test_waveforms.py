@@ -71,7 +71,7 @@ def test_the_preamble_scales_both_axes() -> None:
         data="D?",
         dtype="i2",
         byte_order="big",
-        preamble_query="P?",
+        preamble_queries=("P?",),
         preamble_fields=fields,
         x_increment="x_step * 2",
         scale="(value - y_zero) * y_step",
