@@ -32,8 +32,8 @@ from edged.profiles.model import (
     Verify,
     WaveformAnswer,
 )
-from edged.profiles.template import placeholders
 from edged.profiles.patterns import pattern_of
+from edged.profiles.template import placeholders
 from edged.profiles.yaml_source import ListNode, Node
 
 __all__ = ["is_question", "read_command", "templates_of"]
@@ -165,7 +165,9 @@ def _read_verify(
     node = fields.get("verify")
     if node is None:
         return None
-    inner = Fields.of(node, f"{fields.owner}.verify", ("query", "parameter", "tolerance", "pattern"))
+    inner = Fields.of(
+        node, f"{fields.owner}.verify", ("query", "parameter", "tolerance", "pattern")
+    )
     query = inner.need("query")
     template = check_query(query, template_of(query, inner.name_of("query"), parameters), inner)
     parameter = _verified_parameter(inner, parameters, sweep)

@@ -44,6 +44,7 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "keithley_dmm6500": {
         "get_buffer": (":SENS:VOLT:NPLC 0.0005", ":SENS:COUN 1000", ":READ?"),
         "get_statistics": (":READ?",),
+        "read_many": (":SENS:VOLT:NPLC 0.0005",),
     },
     "rigol_dg1022z": {
         "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),

@@ -1,9 +1,9 @@
 """Rigol DG1022Z: two function generator channels; the first is what a scope's channel 2 sees.
 
 Quirks kept: the maker's name is in mixed case; ``:OUTP?`` answers ON and OFF in words; an open
-output has the load 9.9E37; ``:APPL?`` is one quoted list; in DC mode ``VOLT:OFFS?`` reads 0 and only
-``APPL?`` knows the level; trigger sources echo their short words; a changed load changes what is
-shown. Source: instrument facts, entry 11.
+output has the load 9.9E37; ``:APPL?`` is one quoted list; in DC mode ``VOLT:OFFS?`` reads 0 and
+``APPL?`` alone knows the level; trigger sources echo their short words; a changed load changes
+what is shown. Source: instrument facts, entry 11.
 """
 
 from __future__ import annotations

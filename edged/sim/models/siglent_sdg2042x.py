@@ -283,9 +283,7 @@ VOCABULARY: Final = Vocabulary(
         "C<n>:BTWV": set_burst,
         "C<n>:BTWV?": lambda u, c: _state(c, "BTWV", u.bursts[_channel(c)]),
         "C<n>:ARWV": set_arbitrary,
-        "C<n>:ARWV?": lambda u, c: (
-            f"C{_channel(c)}:ARWV INDEX,2,NAME,{u.arbitrary[_channel(c)]}"
-        ),
+        "C<n>:ARWV?": lambda u, c: f"C{_channel(c)}:ARWV INDEX,2,NAME,{u.arbitrary[_channel(c)]}",
         "EQPHASE": lambda _u, _c: None,
     }
 )
