@@ -97,7 +97,7 @@ async def _measure(
 async def _edge(
     stack: contextlib.AsyncExitStack, edge_id: str, nats_url: str, verifier: Verifier
 ) -> Endpoint:
-    guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=lambda *_: None)
+    guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=lambda *_: None, clock=CLOCK)
     endpoint = await stack.enter_async_context(running_endpoint(guard=guard))
     endpoint.tools.add("ticks", _ticks)
     link = NatsLink(LinkSettings(url=nats_url), clock=CLOCK)

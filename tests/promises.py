@@ -286,6 +286,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
+        "auth.flood-no-disk": Promise(
+            "13", "A flood of refused tokens does not make the audit grow without bound."
+        ),
         "auth.flood-at-the-door": Promise(
             "9", "A flood of 10,000 bad tokens makes at most one extra JWKS request a minute."
         ),

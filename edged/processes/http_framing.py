@@ -177,6 +177,8 @@ class Framer:
         self._trailer += len(self._held) if end < 0 else end + 2
         if self._trailer > MAX_TRAILER:
             raise BadFramingError("The trailer is too long.")
+        if b"\n" in self._held[: end if end >= 0 else None]:
+            raise BadFramingError("The trailer has a bare line end.")
         if end < 0:
             self._trailer -= len(self._held)
             return

@@ -48,7 +48,7 @@ class RelayRoute:
                 clock=clock,
             )
             verifier = Verifier(self._keys, issuer=config.relay_issuer, clock=clock)
-        self.guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=refuse)
+        self.guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=refuse, clock=clock)
 
     def status(self) -> dict[str, Any]:
         """For get_status."""

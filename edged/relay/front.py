@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,7 +54,10 @@ SILENT_S: Final = 15.0
 ALIVE_EVERY_S: Final = 4.0
 LOOK_FOR_CLIENT_S: Final = 0.25
 SLOW_SENDER_S: Final = 30.0
+SMALL_BODY_BYTES: Final = 64 * 1024
+SMALL_BODY_S: Final = 2.0
 MAX_EXCHANGES: Final = 10_000
+MAX_BODIES: Final = 256 * 1024 * 1024
 
 
 class _RefusedError(Exception):
@@ -102,6 +105,7 @@ class RelayFront:
         self._log = structlog.get_logger("edged.relay")
         self._exchanges: dict[str, _Exchange] = {}
         self._sweeping: asyncio.Task[None] | None = None
+        self._bodies = 0
 
     def application(self) -> web.Application:
         """The aiohttp application."""
@@ -127,9 +131,11 @@ class RelayFront:
         """Serve one request; called by aiohttp."""
         try:
             edge_id = self._edge_id(request)
-            body = await _read_body(request)
-            token = await self._token(request, edge_id, body)
-            return await self._carry(request, edge_id, body, token)
+            # Before the body: whoever has no token gets no memory for one.
+            token = await self._token(request, edge_id)
+            with self._room_for(request) as size:
+                body = await _read_body(request, size)
+                return await self._carry(request, edge_id, body, token)
         except _RefusedError as error:
             return _as_response(error.refused)
         except Exception as bug:  # noqa: BLE001 - the top of every request
@@ -150,7 +156,23 @@ class RelayFront:
             raise _RefusedError(rejection(404, "MCP is at /mcp/<edge_id> here."))
         return edge_id
 
-    async def _token(self, request: web.Request, edge_id: str, body: bytes) -> str:
+    @contextlib.contextmanager
+    def _room_for(self, request: web.Request) -> Iterator[int]:
+        """Room for a body, as long as there is any; gives how long it may be."""
+        size = min(request.content_length or 0, MAX_BODY_BYTES)
+        if request.content_length is None and request.can_read_body:
+            size = MAX_BODY_BYTES
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise _RefusedError(rejection(413, "The body is too large."))
+        if self._bodies + size > MAX_BODIES:
+            raise _RefusedError(rejection(503, "This relay has too many requests under way."))
+        self._bodies += size
+        try:
+            yield size
+        finally:
+            self._bodies -= size
+
+    async def _token(self, request: web.Request, edge_id: str) -> str:
         """The bearer token, verified for that edge."""
         values = request.headers.getall("Authorization", [])
         scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
@@ -166,7 +188,7 @@ class RelayFront:
                     "This call could not be authenticated. Sign in again, or ask whoever issued "
                     "the access for a new one.",
                     rpc_code=RpcCode.NOT_AUTHENTICATED,
-                    request_id=_id_of(body),
+                    request_id=await _id_of_small(request),
                     headers=(("WWW-Authenticate", "Bearer"),),
                 )
             ) from bad
@@ -303,15 +325,23 @@ def _as_response(refused: Rejected) -> web.Response:
     return web.Response(status=refused.status, body=refused.body, headers=dict(refused.headers))
 
 
-async def _read_body(request: web.Request) -> bytes:
+async def _id_of_small(request: web.Request) -> RequestId | None:
+    """The id of a request that is refused, if its body is small enough to be worth reading."""
+    try:
+        return _id_of(await _read_body(request, SMALL_BODY_BYTES, within_s=SMALL_BODY_S))
+    except _RefusedError:
+        return None
+
+
+async def _read_body(request: web.Request, most: int, *, within_s: float = SLOW_SENDER_S) -> bytes:
     if "Content-Encoding" in request.headers:
         raise _RefusedError(rejection(415, "A Content-Encoding is not understood here."))
     body = bytearray()
     try:
-        async with asyncio.timeout(SLOW_SENDER_S):
+        async with asyncio.timeout(within_s):
             async for chunk in request.content.iter_any():
                 body += chunk
-                if len(body) > MAX_BODY_BYTES:
+                if len(body) > most:
                     raise _RefusedError(rejection(413, "The body is too large."))
     except TimeoutError as slow:
         raise _RefusedError(rejection(408, "The body did not arrive in time.")) from slow

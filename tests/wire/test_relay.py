@@ -87,7 +87,9 @@ class Bench:
         return self.ports[-1]
 
     async def edge(self, edge_id: str = EDGE) -> tuple[Endpoint, Carrier]:
-        guard = RelayGuard(verifier=verifier(self.issuer), edge_id=edge_id, refuse=lambda *_: None)
+        guard = RelayGuard(
+            verifier=verifier(self.issuer), edge_id=edge_id, refuse=lambda *_: None, clock=CLOCK
+        )
         endpoint = await self.stack.enter_async_context(running_endpoint(guard=guard))
         link = await self.link(edge_id)
         carrier = Carrier(

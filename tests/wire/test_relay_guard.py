@@ -13,9 +13,11 @@ from edged.actions.caller import Caller, Route
 from edged.auth.keys import KeyBook
 from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
-from edged.errors import EdgedError, ErrorCode
+from edged.errors import EdgedError, ErrorCode, Refused
 from edged.surfaces.mcp.relay_guard import RelayGuard
+from edged.surfaces.mcp.seams import CallerHead
 from tests.bench.bad_tokens import bad_tokens, extra_jwks
+from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_client import OMIT, Answer, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
@@ -55,6 +57,7 @@ class Relayed:
             verifier=Verifier(book, issuer=ISSUER, clock=clock),
             edge_id=EDGE,
             refuse=lambda caller, tool, error: self.audit.append((caller, tool, error)),
+            clock=clock,
         )
         self.endpoint: Endpoint
 
@@ -168,7 +171,10 @@ async def test_without_the_header_a_request_is_direct(relayed: Relayed) -> None:
 async def test_without_an_issuer_no_token_is_accepted() -> None:
     audit: list[str] = []
     guard = RelayGuard(
-        verifier=None, edge_id=EDGE, refuse=lambda _caller, _tool, error: audit.append(str(error))
+        verifier=None,
+        edge_id=EDGE,
+        refuse=lambda _caller, _tool, error: audit.append(str(error)),
+        clock=SystemClock(),
     )
     issuer = TokenIssuer(now_s=1)
     async with running_endpoint(guard=guard) as endpoint:
@@ -184,3 +190,28 @@ async def test_a_flood_at_the_door_asks_the_issuer_twice(relayed: Relayed, tmp_p
         await relayed.endpoint.client().post(CALL, {HEADER: forged})
     assert relayed.keys.fetches == 2
     assert (await relayed.client().post(CALL)).status == 200
+
+
+@promise("auth.flood-no-disk")
+async def test_a_flood_of_refusals_is_counted_and_does_not_fill_the_audit(
+    driven_clock: DrivenClock,
+) -> None:
+    audit: list[str] = []
+    guard = RelayGuard(
+        verifier=None,
+        edge_id=EDGE,
+        refuse=lambda _caller, _tool, error: audit.append(error.message),
+        clock=driven_clock,
+    )
+    head = CallerHead(tokens=("x",), remote="10.0.0.7")
+    for _ in range(10_000):
+        with pytest.raises(Refused):
+            await guard.guard(head)
+        driven_clock.move(0.001)
+    assert 200 <= len(audit) <= 260
+    told = [int(row.split(". ")[-1].split(" ")[0]) for row in audit if "more refusals" in row]
+    driven_clock.move(1)
+    with pytest.raises(Refused):
+        await guard.guard(head)
+    last = int(audit[-1].split(". ")[-1].split(" ")[0]) if "more" in audit[-1] else 0
+    assert len(audit) + sum(told) + last == 10_001

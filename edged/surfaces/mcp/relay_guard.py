@@ -13,12 +13,16 @@ from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Claims, Route
 from edged.auth.claims import BadTokenError
+from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Refused
 from edged.surfaces.mcp.seams import CallerHead, DirectGuard
 
 __all__ = ["RelayGuard", "TokenVerifier"]
 
 MAX_ASKED_CHARS: Final = 128
+ROWS_AT_ONCE: Final = 200
+ROWS_A_SECOND: Final = 5.0
+"""Refusals beyond are counted into the next row: whoever has no token must not fill the disk."""
 
 Refuse = Callable[[Caller, str, EdgedError], None]
 """Writes a refused attempt into the audit: who, which tool or method, why."""
@@ -43,13 +47,25 @@ class RelayGuard:
         verifier: verifies tokens; ``None`` where no issuer is configured: no token is accepted.
         edge_id: this edge.
         refuse: takes note of what is refused.
+        clock: for how many refusals are noted one by one.
     """
 
-    def __init__(self, *, verifier: TokenVerifier | None, edge_id: str, refuse: Refuse) -> None:
+    def __init__(
+        self,
+        *,
+        verifier: TokenVerifier | None,
+        edge_id: str,
+        refuse: Refuse,
+        clock: Clock,
+    ) -> None:
         self._verifier = verifier
         self._edge_id = edge_id
         self._refuse = refuse
+        self._clock = clock
         self._direct = DirectGuard()
+        self._rows_left = float(ROWS_AT_ONCE)
+        self._counted_s = clock.monotonic()
+        self._not_noted = 0
 
     async def guard(self, head: CallerHead) -> Caller:
         """See ``CallerGuard``."""
@@ -58,12 +74,27 @@ class RelayGuard:
         try:
             claims = await self._claims(head.tokens)
         except BadTokenError as bad:
-            caller = Caller(route=Route.RELAY, remote=head.remote)
-            reason = Refused(str(bad), code=ErrorCode.NOT_AUTHENTICATED)
-            self._refuse(caller, head.asked[:MAX_ASKED_CHARS], reason)
+            self._note(head, str(bad))
             # Not `from bad`: nothing of it may travel with what the caller sees.
             raise _refusal() from None
         return Caller(route=Route.RELAY, remote=head.remote, subject=claims.sub, claims=claims)
+
+    def _note(self, head: CallerHead, reason: str) -> None:
+        """Write a refusal down; in a flood only some, with the number of the others."""
+        now_s = self._clock.monotonic()
+        gained = (now_s - self._counted_s) * ROWS_A_SECOND
+        self._rows_left = min(ROWS_AT_ONCE, self._rows_left + gained)
+        self._counted_s = now_s
+        if self._rows_left < 1:
+            self._not_noted += 1
+            return
+        self._rows_left -= 1
+        if self._not_noted:
+            reason = f"{reason} {self._not_noted} more refusals were not written one by one."
+            self._not_noted = 0
+        caller = Caller(route=Route.RELAY, remote=head.remote)
+        error = Refused(reason, code=ErrorCode.NOT_AUTHENTICATED)
+        self._refuse(caller, head.asked[:MAX_ASKED_CHARS], error)
 
     async def _claims(self, tokens: tuple[str, ...]) -> Claims:
         if len(tokens) != 1:

@@ -101,6 +101,7 @@ def test_a_caller_token_is_neither_made_nor_taken_away() -> None:
         request(b"-1\r\n", "Transfer-Encoding: chunked"),
         request(b"1" * 20 + b"\r\n", "Transfer-Encoding: chunked"),
         request(b"1;" + b"a" * 9_000, "Transfer-Encoding: chunked"),
+        request(b"0\r\nA: b\n\nGET / HTTP/1.1\r\n\r\n", "Transfer-Encoding: chunked"),
         request(b"0\r\n" + b"A: b\r\n" * 2_000, "Transfer-Encoding: chunked"),
     ],
 )

@@ -48,7 +48,8 @@ OF_COMMANDS: dict[str, dict[str, Any]] = {
 }
 DANGEROUS = {"output_on", "arm_and_read", "point"}
 DONE = {None, ErrorCode.REQUIRES_SWEEP}
-STATIC = {tool.name for tool in static_tools()}
+COMPILED = static_tools()
+STATIC = {tool.name for tool in COMPILED}
 
 
 class NoRecord:
@@ -111,7 +112,7 @@ class Bench:
             failure_shape=failure_shape,
             clock=clock,
         )
-        self.registry = ToolRegistry(static=static_tools(), pool=pool, catalog=catalog)  # type: ignore[arg-type]
+        self.registry = ToolRegistry(static=COMPILED, pool=pool, catalog=catalog)  # type: ignore[arg-type]
         self.desk = ToolDesk(registry=self.registry, path=self.path, permissions=permissions)
 
     @property
