@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Action
+from edged.actions.action import (
+    Action,
+    FetchWaveform,
+    ReadSweep,
+    StartStream,
+    StartSweep,
+    StopAll,
+    StopStream,
+    StopSweep,
+)
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
-from edged.commands.path import CommandPath
+from edged.commands.path import CommandPath, Done
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
 from edged.config_keys import RawScpi
@@ -64,6 +73,15 @@ class NoRecord:
         self.refused.append((caller.subject, tool, error.code))
 
 
+async def _nothing(_action: Action, _target: Target, _began: float) -> Done:
+    return Done(data={})
+
+
+LONG_WORK = dict.fromkeys(
+    (StartSweep, ReadSweep, StopSweep, StartStream, StopStream, StopAll, FetchWaveform), _nothing
+)
+
+
 class NoBuses:
     async def scan(self) -> list[FakeInstrument]:
         return []
@@ -96,9 +114,9 @@ class Bench:
             "status": dict,
             "clock": clock,
         }
-        # Rooms of long work are not here; a call that comes as far as those has been judged.
+        # Long work does nothing here; a call that comes as far as that has been judged.
         missing = {room.name: None for room in fields(Executors)}
-        rooms = Executors(**{**missing, "more": {}, "on_safe": lambda *_: None, **here})
+        rooms = Executors(**{**missing, "more": LONG_WORK, "on_safe": lambda *_: None, **here})
         permissions = Permissions()
         self.path = CommandPath(
             permissions=permissions,
