@@ -79,6 +79,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         ),
         "discovery.bad-bus": Promise("6", "One bad bus delays neither others nor the loop."),
         "hotplug.within-two-seconds": Promise("6", "Plug-in to list_changed in about 2 s."),
+        "hotplug.usb": Promise("6", "A USB instrument comes, goes and comes back."),
+        "hotplug.kernel": Promise("6", "The kernel's hot-plug events are heard."),
+        "discovery.lan": Promise("6", "LAN devices are found by mDNS and the VXI-11 broadcast."),
         "hotplug.unplug": Promise(
             "6", "Unplug: its tools go, running work on it fails with a clear error."
         ),
