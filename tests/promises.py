@@ -52,6 +52,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "6", "A power-cycled instrument comes back by itself."
         ),
         "line.no-silent-repeat": Promise("6", "What was sent is never silently sent again."),
+        "instruments.every-transport": Promise(
+            "6", "Raw socket, VXI-11, HiSLIP, serial and Prologix lead to instruments."
+        ),
         "line.trace": Promise("8", "The last exchanges of a line are shown, with times."),
         "sim.fault-verb": Promise("11", "edged sim fault gives a simulated instrument a fault."),
         "line.stops-while-hung": Promise("6", "Stopping does not wait for a hung read."),

@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         ("--fault", "KIND:NAME", "make an instrument misbehave"),
         ("--latency-ms", "NAME=MS", "make an instrument slow"),
         ("--sim-port", "NAME=PORT", "where an instrument listens"),
+        ("--transport", "NAME=KIND", "what leads to an instrument (`edged sim --help`)"),
     ):
         sim.add_argument(flag, action="append", default=[], metavar=metavar, help=what)
     return parser
@@ -68,6 +69,7 @@ def _sim_arguments(options: argparse.Namespace) -> tuple[str, ...]:
         ("--fault", options.fault),
         ("--latency-ms", options.latency_ms),
         ("--port", options.sim_port),
+        ("--transport", options.transport),
     ):
         words += [word for value in values for word in (flag, value)]
     return tuple(words)

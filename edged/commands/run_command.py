@@ -31,6 +31,7 @@ from edged.profiles.suffixes import number_with_suffix
 
 __all__ = ["PRIORITY", "run_command", "send_raw"]
 
+UNDECODED: Final = "\ufffd"
 GRACE_S: Final = 5.0
 """Waiting in the mailbox behind others, on top of what the command itself may take."""
 
@@ -88,7 +89,7 @@ async def run_command(
         name=command.name,
     )
     if command.is_query:
-        return _read(command, values, reply), reply.sent
+        return _read(command, values, reply, instrument), reply.sent
     return {
         "data": {"set": dict(values), "readback": _verified(command, values, reply)}
     }, reply.sent
@@ -111,22 +112,34 @@ async def send_raw(instrument: Instrument, lines: tuple[str, ...], purpose: Purp
     """
     connection = instrument.connection
     asks = is_query(lines[-1])
-    return await instrument.converse(
+    reply = await instrument.converse(
         lambda: raw_conversation(lines=lines, asks=asks, connection=connection),
         priority=PRIORITY[purpose],
         timeout_s=connection.timeout_ms / 1000 + GRACE_S,
         name="send_scpi",
     )
+    if UNDECODED in (reply.answer or ""):
+        raise Failed(
+            f'The answer to "{lines[-1][:200]}" has bytes that are no {connection.encoding}: '
+            f'"{clean_text(reply.answer or "")}".',
+            code=ErrorCode.BAD_ANSWER,
+            data={"trace": instrument.recent()},
+            remedy="If it always has, set the profile's connection.encoding to latin-1 or utf-8.",
+            sent=reply.sent,
+        )
+    return reply
 
 
-def _read(command: Command, values: Mapping[str, Scalar], reply: Reply) -> dict[str, Any]:
+def _read(
+    command: Command, values: Mapping[str, Scalar], reply: Reply, instrument: Instrument
+) -> dict[str, Any]:
     try:
         answer = parse_answer(command.returns, reply.answer or "", values)
     except Failed as unreadable:
         raise Failed(
             unreadable.message,
             code=unreadable.code,
-            data=unreadable.data,
+            data={**unreadable.data, "trace": instrument.recent()},
             remedy=unreadable.remedy,
             sent=reply.sent,
         ) from unreadable

@@ -133,6 +133,10 @@ class Actor:
         """The last exchanges, oldest first."""
         return self._trace.exchanges()
 
+    def recent(self) -> list[dict[str, object]]:
+        """The last few, shortened, for the data of a failure."""
+        return self._trace.tail()
+
     async def converse(
         self,
         make: Callable[[], Conversation[T]],

@@ -169,6 +169,10 @@ class Instrument:
         """The last exchanges on its line, oldest first."""
         return [entry.as_json() for entry in self.actor.exchanges()] if self.actor else []
 
+    def recent(self) -> list[dict[str, object]]:
+        """The last few exchanges, shortened: what a failure carries along."""
+        return self.actor.recent() if self.actor else []
+
     def summary(self) -> dict[str, Any]:
         """Its entry in list_instruments; cached values only."""
         return {

@@ -92,6 +92,9 @@ class FakeInstrument:
     def connection(self) -> Connection:
         return self.profile.connection if self.profile else Connection()
 
+    def recent(self) -> list[dict[str, object]]:
+        return []
+
     def summary(self) -> dict[str, Any]:
         return {"id": self.id, "alias": self.alias, "model": "S1", "is_connected": True}
 
