@@ -176,6 +176,21 @@ async def test_another_session_stops_a_stream_and_its_starter_gets_the_partial_r
     assert again == {"status": "terminated"}
 
 
+async def test_a_cancelled_request_cancels_its_stream(engine: EngineProcess) -> None:
+    client = client_of(engine)
+    await client.initialize()
+    message = start_message(client, token="c", interval_ms=100, duration_ms=60_000)
+    async with await client.open_post(message) as connection:
+        await connection.read_head()
+        stream_id, _ = await first_stream(connection)
+        await client.notify("notifications/cancelled", {"requestId": message["id"]})
+        async with asyncio.timeout(2):
+            while engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "running":
+                await asyncio.sleep(0.01)
+    assert engine.rpc("streams.show", stream_id=stream_id)["status"] == "cancelled"
+    assert engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "cancelled"
+
+
 def test_a_detached_stream_outlives_its_client(engine: EngineProcess) -> None:
     began = time.monotonic()
     answer = engine.tool(
@@ -420,7 +435,7 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
             duration_ms=60_000,
             detach=True,
         )["result"]
-        pause(2.0)
+        pause(1.6)
         count = engine.rpc("streams.show", stream_id=started["stream_id"])["count"]
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
