@@ -14,7 +14,6 @@ import os
 import secrets
 import sys
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import structlog
@@ -32,8 +31,6 @@ from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_o
 from edged.commands.lockout import LockoutDesk
 from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
-from edged.commands.stream_executors import StreamExecutors
-from edged.commands.sweep_executors import SweepExecutors
 from edged.config import Config, ToolNames
 from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.host import (
@@ -45,10 +42,10 @@ from edged.host import (
 )
 from edged.instruments.discovery import Discovery
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.scan import Knowledge, connection_for
+from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
-from edged.instruments.visit import Guest, visiting
 from edged.processes.buses import make_sources, monitor_for
+from edged.processes.long_work import LongWork
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.notify import Notifier, say_alive
 from edged.processes.peer_header import keep_peer_secret, peer_reader
@@ -61,7 +58,6 @@ from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
 from edged.profiles.bench import load_bench
 from edged.profiles.loader import load_library
-from edged.profiles.model import Connection
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.discovery_methods import discovery_methods
@@ -69,23 +65,11 @@ from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import bench_tools, static_tools
-from edged.work.after_crash import AfterCrash
-from edged.work.runs import RunBook
-from edged.work.sequence_journal import SequenceJournal
-from edged.work.sequences import SequenceBook
-from edged.work.states import StreamEvent
-from edged.work.stop import BenchStop
-from edged.work.streams import StreamBook
-from edged.work.sweeps import SweepBook
-from edged.work.waveforms import WaveformBook
 
 __all__ = ["Engine", "run"]
 
 ENGINE_FILE: Final = "engine.json"
 STOP_WITHIN_S: Final = 5.0
-ABORT_WITHIN_S: Final = 2.5
-WORK_ENDS_WITHIN_S: Final = 3.5
-"""Of the 5 s in all; the rest is for lines, sessions and the store."""
 FIRST_LOOK_S: Final = 1.0
 """How long clients wait at the door for instruments that answer slowly at the first look."""
 
@@ -165,58 +149,16 @@ class Engine:
         self._discovery = self._make_discovery()
         new_id = _action_ids()
         permissions = Permissions(_direct_grant(config))
-        self._runs = RunBook(
-            data_dir=config.data_dir,
-            budget_mb=config.data_budget_mb,
+        self._work = LongWork(
+            config,
             pool=self._pool,
-            clock=clock,
-        )
-        self._sequences = SequenceBook(
+            stores=self._stores,
+            library=self._library,
+            visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
             new_id=new_id,
             clock=clock,
-            recorder=self._runs,
-            journal=SequenceJournal(journal=self._stores.journal, pool=self._pool, clock=clock),
-        )
-        self._waveforms = WaveformBook(config.waveform_memory_mb)
-        self._streams = StreamBook(
-            perform=self._perform,
-            new_id=new_id,
-            waveforms=self._waveforms,
-            recorder=self._runs,
-            clock=clock,
-        )
-        self._sweeps = SweepBook(
-            perform=self._perform,
-            precheck=self._precheck,
-            new_id=new_id,
-            journal=self._stores.journal,
-            recorder=self._runs,
-            clock=clock,
-            abort_within_s=config.abort_after_crash_sec,
-        )
-        self._pool.subscribe(self._sweeps.hear)
-        self._after_crash = AfterCrash(
-            journal=self._stores.journal,
-            visit=self._visit,
-            tell=lambda name, text, instrument: self._stores.audit.event(
-                name, text, instrument=instrument
-            ),
-            clock=clock,
-            abort_within_s=config.abort_after_crash_sec,
-        )
-        self._bench_stop = BenchStop(
-            pool=self._pool,
-            sweeps=self._sweeps,
-            end_work=(
-                self._sequences.stop_all,
-                lambda: self._streams.stop_all(StreamEvent.STOP),
-            ),
-            perform=self._perform,
-            new_id=new_id,
-            clock=clock,
-            made_safe=self._made_safe,
         )
         self._path = self._make_path(permissions)
         self._registry = ToolRegistry(
@@ -251,21 +193,17 @@ class Engine:
             edge_id=self._edge_id,
             edge_name=config.edge_name,
             pool=self._pool,
-            sequences=self._sequences,
-            streams=self._streams,
-            sweeps=self._sweeps,
+            sequences=self._work.sequences,
+            streams=self._work.streams,
+            sweeps=self._work.sweeps,
             mcp=self._mcp_status,
             clock=clock,
             more={
                 "relay": self._relay.status,
-                "recordings": self._runs.status,
-                "waveforms": self._waveforms.status,
+                **self._work.status(),
                 "set_aside": self._discovery.set_aside,
                 "loop": self._watch.status,
                 "store": self._stores.status,
-                "needs_attention": lambda: [
-                    left.told() for left in self._after_crash.found if left.needs_attention
-                ],
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
             },
         )
@@ -283,16 +221,13 @@ class Engine:
         if self._sim is not None:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
-        await self._after_crash.clean_up()
-        self._sweeps.adopt(self._after_crash.found)
+        await self._work.clean_up()
         parts.callback(self._registry.close)
         await self._rpc.start()
         parts.push_async_callback(self._rpc.stop)
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
-        parts.callback(self._waveforms.stop)
-        self._runs.start()
-        parts.push_async_callback(self._runs.stop)
+        self._work.start(parts)
         await self._discovery.start()
         await self._discovery.first_look(FIRST_LOOK_S)
         parts.push_async_callback(self._relay.stop)
@@ -312,12 +247,7 @@ class Engine:
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
-        ends = (
-            self._sweeps.close(ABORT_WITHIN_S),
-            self._sequences.stop_all(),
-            self._streams.stop_all(StreamEvent.SHUTDOWN),
-        )
-        await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
+        await self._work.end()
 
     async def _perform(self, action: Action) -> Outcome:
         """The command path, for parts that are made before it."""
@@ -325,22 +255,6 @@ class Engine:
 
     def _precheck(self, action: Action) -> tuple[str, ...]:
         return self._path.precheck(action)
-
-    async def _made_safe(self, instrument_id: str) -> None:
-        """An instrument has obeyed its abort: whatever work owed it one is done with it."""
-        await self._sweeps.note_made_safe(instrument_id)
-        await self._after_crash.made_safe(instrument_id)
-
-    def _visit(self, address: str, profile_key: str) -> AbstractAsyncContextManager[Guest]:
-        """A visit to an address before anything is registered there."""
-        profile = self._library.profiles.get(profile_key)
-        connection = profile.connection if profile is not None else Connection()
-        for entry in self._config.instruments:
-            if entry.address == address:
-                connection = connection_for(connection, entry)
-        return visiting(
-            address, open_link=self._visa.open_link, connection=connection, clock=self._clock
-        )
 
     def _make_mcp(self, new_id: Callable[[], str], is_supervised: bool) -> McpSurface:
         config = self._config
@@ -420,18 +334,15 @@ class Engine:
             pool=self._pool,
             discovery=self._discovery,
             catalog=self._catalog,
-            sequences=self._sequences,
-            captures=Captures(self._waveforms),
+            sequences=self._work.sequences,
+            captures=Captures(self._work.waveforms),
             profiles=lambda: self._library.profiles,
             status=lambda: self._status(),
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
             clock=self._clock,
-            on_safe=self._sweeps.note_safe,
-            more={
-                **StreamExecutors(streams=self._streams, waveforms=self._waveforms).table(),
-                **SweepExecutors(sweeps=self._sweeps, bench_stop=self._bench_stop).table(),
-            },
+            on_safe=self._work.sweeps.note_safe,
+            more=self._work.executors(),
         )
         return CommandPath(
             permissions=permissions,
@@ -442,7 +353,7 @@ class Engine:
                 hold_denied,
                 hold_unswept,
                 locked_out(self._stores.lockout_of),
-                hold_swept(self._sweeps),
+                hold_swept(self._work.sweeps),
             ),
             record=self._counts,
             executors=executors.table(),
@@ -461,26 +372,18 @@ class Engine:
             lockout=LockoutDesk(
                 pool=self._pool,
                 lockouts=self._stores.lockouts,
-                stop_on=(self._stop_sweeps_on, self._stop_streams_on, self._stop_sequences_on),
+                stop_on=(
+                    self._work.stop_sweeps_on,
+                    self._work.stop_streams_on,
+                    self._work.stop_sequences_on,
+                ),
             ),
-            runs=self._runs,
-            streams=self._streams,
+            runs=self._work.runs,
+            streams=self._work.streams,
             watch=self._watch,
             mcp=lambda: self._mcp,
-            sweeps=self._sweeps,
+            sweeps=self._work.sweeps,
             clock=self._clock,
-        )
-
-    async def _stop_sweeps_on(self, instrument_id: str) -> list[str]:
-        ended = await self._sweeps.stop_all("a lockout", instrument_id)
-        return [str(sweep["sweep_id"]) for sweep in ended]
-
-    async def _stop_streams_on(self, instrument_id: str) -> list[str]:
-        return await self._streams.stop_all(instrument_id=instrument_id)
-
-    async def _stop_sequences_on(self, instrument_id: str) -> list[str]:
-        return await self._sequences.stop_all(
-            lambda name: self._instrument_id_of(name) == instrument_id
         )
 
     def _report_complaints(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.clock import Clock
 from edged.errors import Invalid
-from edged.work.plan import make_plan, next_step
+from edged.work.plan import RampPlan, make_plan, next_step
 from edged.work.ports import NewId, Perform, Precheck, Recorder, RowSink
 from edged.work.run_head import Column, RunHead, RunKind
 from edged.work.sweep import Sweep, SweptThing
@@ -55,16 +55,7 @@ class SweepStart:
         caller = action.caller.nested(
             tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
         )
-        start = await self._ask_setpoint(action, thing, sweep_id)
-        plan = make_plan(
-            start=start,
-            target=request.target_value,
-            rate_per_s=request.rate_per_s,
-            interval_s=thing.plan.interval_ms / 1000,
-            resolution=grid_of(
-                thing.command, parameter.name, start=start, target=request.target_value
-            ),
-        )
+        plan = await self._plan(action, thing, request, sweep_id)
         now = self.clock.monotonic()
         sweep = Sweep(
             sweep_id=sweep_id,
@@ -78,11 +69,11 @@ class SweepStart:
             rows=SweepRows(columns),
             began=now,
             began_ms=self.clock.wall_ms(),
-            confirmed=start,
+            confirmed=plan.start,
             written_at=now,
         )
         sweep.abort.lines = thing.abort_lines()
-        if (first := next_step(plan, start)) is not None:
+        if (first := next_step(plan, plan.start)) is not None:
             self.precheck(self.ramp.step(sweep, first))
         sweep.sink = await self._open_sink(sweep) if measures else None
         try:
@@ -92,6 +83,21 @@ class SweepStart:
                 await asyncio.shield(sweep.sink.close("failed"))
             raise
         return sweep
+
+    async def _plan(
+        self, action: StartSweep, thing: SweptThing, request: SweepRequest, sweep_id: str
+    ) -> RampPlan:
+        """The ramp from where the instrument stands."""
+        start = await self._ask_setpoint(action, thing, sweep_id)
+        return make_plan(
+            start=start,
+            target=request.target_value,
+            rate_per_s=request.rate_per_s,
+            interval_s=thing.plan.interval_ms / 1000,
+            resolution=grid_of(
+                thing.command, thing.plan.parameter, start=start, target=request.target_value
+            ),
+        )
 
     async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
         """What the instrument holds as set, asked after everything that waits there already."""

@@ -1,0 +1,195 @@
+"""Long work, put together: sweeps, streams, sequences, their recordings, and what makes all safe.
+
+A part of the composition root. It knows which of these rooms ends, cleans up or is told of which
+other; what each of them does is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from edged.actions.action import Action
+from edged.clock import Clock
+from edged.commands.path import Executor
+from edged.commands.stream_executors import StreamExecutors
+from edged.commands.sweep_executors import SweepExecutors
+from edged.config import Config
+from edged.errors import NotFound
+from edged.instruments.pool import InstrumentPool
+from edged.instruments.scan import connection_for
+from edged.instruments.visa_link import VisaLibrary
+from edged.instruments.visit import Guest, visiting
+from edged.processes.stores import Stores
+from edged.profiles.loader import ProfileLibrary
+from edged.profiles.model import Connection
+from edged.work.after_crash import AfterCrash
+from edged.work.ports import NewId, Perform, Precheck
+from edged.work.runs import RunBook
+from edged.work.sequence_journal import SequenceJournal
+from edged.work.sequences import SequenceBook
+from edged.work.states import StreamEvent
+from edged.work.stop import BenchStop
+from edged.work.streams import StreamBook
+from edged.work.sweeps import SweepBook
+from edged.work.waveforms import WaveformBook
+
+__all__ = ["LongWork"]
+
+ABORT_WITHIN_S: Final = 2.5
+WORK_ENDS_WITHIN_S: Final = 3.5
+"""Of the 5 s that stopping may take in all; the rest is for lines, sessions and the store."""
+
+
+class LongWork:
+    """The books of long work, made in the order in which they need each other.
+
+    Args:
+        config: the whole configuration.
+        perform, precheck: the command path, which is made after this.
+        visa: opens the addresses that are visited after a crash.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        pool: InstrumentPool,
+        stores: Stores,
+        library: ProfileLibrary,
+        visa: VisaLibrary,
+        perform: Perform,
+        precheck: Precheck,
+        new_id: NewId,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._library = library
+        self._visa = visa
+        self._clock = clock
+        self.runs = RunBook(
+            data_dir=config.data_dir, budget_mb=config.data_budget_mb, pool=pool, clock=clock
+        )
+        self.waveforms = WaveformBook(config.waveform_memory_mb)
+        self.sequences = SequenceBook(
+            perform=perform,
+            precheck=precheck,
+            new_id=new_id,
+            clock=clock,
+            recorder=self.runs,
+            journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
+        )
+        self.streams = StreamBook(
+            perform=perform,
+            new_id=new_id,
+            waveforms=self.waveforms,
+            recorder=self.runs,
+            clock=clock,
+        )
+        self.sweeps = SweepBook(
+            perform=perform,
+            precheck=precheck,
+            new_id=new_id,
+            journal=stores.journal,
+            recorder=self.runs,
+            clock=clock,
+            abort_within_s=config.abort_after_crash_sec,
+        )
+        pool.subscribe(self.sweeps.hear)
+        self._after_crash = self._make_after_crash(stores)
+        self._bench_stop = BenchStop(
+            pool=pool,
+            sweeps=self.sweeps,
+            end_work=(self.sequences.stop_all, lambda: self.streams.stop_all(StreamEvent.STOP)),
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
+            made_safe=self._made_safe,
+        )
+
+    async def clean_up(self) -> None:
+        """Before any scan: what a former life of the daemon left under way is made safe."""
+        await self._after_crash.clean_up()
+        self.sweeps.adopt(self._after_crash.found)
+
+    def start(self, parts: contextlib.AsyncExitStack) -> None:
+        """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
+        parts.callback(self.waveforms.stop)
+        self.runs.start()
+        parts.push_async_callback(self.runs.stop)
+
+    async def end(self) -> None:
+        """End everything that runs, side by side and within bounds."""
+        ends = (
+            self.sweeps.close(ABORT_WITHIN_S),
+            self.sequences.stop_all(),
+            self.streams.stop_all(StreamEvent.SHUTDOWN),
+        )
+        await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
+
+    def executors(self) -> dict[type[Action], Executor]:
+        """The executors of this work's own actions."""
+        return {
+            **StreamExecutors(streams=self.streams, waveforms=self.waveforms).table(),
+            **SweepExecutors(sweeps=self.sweeps, bench_stop=self._bench_stop).table(),
+        }
+
+    def status(self) -> Mapping[str, Callable[[], Any]]:
+        """Entries of get_status."""
+        return {
+            "recordings": self.runs.status,
+            "waveforms": self.waveforms.status,
+            "needs_attention": lambda: [
+                left.told() for left in self._after_crash.found if left.needs_attention
+            ],
+        }
+
+    async def stop_sweeps_on(self, instrument_id: str) -> list[str]:
+        """For a lockout; returns the ids of what was ended."""
+        ended = await self.sweeps.stop_all("The instrument was locked out.", instrument_id)
+        return [str(sweep["sweep_id"]) for sweep in ended]
+
+    async def stop_streams_on(self, instrument_id: str) -> list[str]:
+        """See ``stop_sweeps_on``."""
+        return await self.streams.stop_all(instrument_id=instrument_id)
+
+    async def stop_sequences_on(self, instrument_id: str) -> list[str]:
+        """See ``stop_sweeps_on``."""
+        return await self.sequences.stop_all(lambda name: self._is(name, instrument_id))
+
+    def _is(self, name: str, instrument_id: str) -> bool:
+        try:
+            return self._pool.get(name).id == instrument_id
+        except NotFound:
+            return False
+
+    def _make_after_crash(self, stores: Stores) -> AfterCrash:
+        return AfterCrash(
+            journal=stores.journal,
+            visit=self._visit,
+            tell=lambda name, text, instrument: stores.audit.event(
+                name, text, instrument=instrument
+            ),
+            clock=self._clock,
+            abort_within_s=self._config.abort_after_crash_sec,
+        )
+
+    def _visit(self, address: str, profile_key: str) -> AbstractAsyncContextManager[Guest]:
+        """A visit to an address before anything is registered there."""
+        profile = self._library.profiles.get(profile_key)
+        connection = profile.connection if profile is not None else Connection()
+        for entry in self._config.instruments:
+            if entry.address == address:
+                connection = connection_for(connection, entry)
+        return visiting(
+            address, open_link=self._visa.open_link, connection=connection, clock=self._clock
+        )
+
+    async def _made_safe(self, instrument_id: str) -> None:
+        """An instrument has obeyed its abort: whatever work owed it one is done with it."""
+        await self.sweeps.note_made_safe(instrument_id)
+        await self._after_crash.made_safe(instrument_id)
