@@ -1,0 +1,123 @@
+"""A link over nothing but PyVISA's own calls, as under a vendor's VISA or a GPIB driver."""
+
+from collections import deque
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edged.clock import SystemClock
+from edged.instruments.link import LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
+from edged.instruments.message_link import MORE_TO_COME, MessageLink
+from edged.profiles.model import Connection
+
+DONE = 0
+
+
+class Resource:
+    """What PyVISA gives, as far as the link uses it: each read plays the next part."""
+
+    def __init__(self, *parts: tuple[bytes, int] | Exception) -> None:
+        self.parts = deque(parts)
+        self.session = 1
+        self.timeout = 0
+        self.timeouts: list[int] = []
+        self.written: list[bytes] = []
+        self.cleared = 0
+        self.is_closed = False
+        self.visalib = SimpleNamespace(read=self._read, write=self._write)
+
+    def clear(self) -> None:
+        self.cleared += 1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _write(self, _session: int, data: bytes) -> None:
+        self.written.append(data)
+
+    def _read(self, _session: int, _count: int) -> tuple[bytes, int]:
+        self.timeouts.append(self.timeout)
+        if not self.parts:
+            raise TimeoutError
+        part = self.parts.popleft()
+        if isinstance(part, Exception):
+            raise part
+        return part
+
+
+@pytest.fixture
+def links() -> Iterator[list[MessageLink]]:
+    made: list[MessageLink] = []
+    yield made
+    for link in made:
+        link.release()
+
+
+def opened(links: list[MessageLink], resource: Any) -> MessageLink:
+    link = MessageLink("GPIB0::5::INSTR", lambda _address, _seconds: resource, SystemClock())
+    links.append(link)
+    link.open(1.0)
+    return link
+
+
+def test_a_message_may_come_in_parts_and_ends_with_its_end(links: list[MessageLink]) -> None:
+    link = opened(links, Resource((b"1.5", MORE_TO_COME), (b"00\n", DONE)))
+    link.write(b"MEAS?\n", 1.0)
+    assert link.read_message(b"\n", 1.0) == b"1.500"
+    assert link.pending() == b""
+
+
+def test_waits_are_sliced_and_end_at_their_limit(links: list[MessageLink]) -> None:
+    resource = Resource()
+    link = opened(links, resource)
+    with pytest.raises(LinkTimeout):
+        link.read_message(b"\n", 0.001)
+    assert all(timeout <= 250 for timeout in resource.timeouts)
+
+
+def test_a_pre_emption_is_heard_between_two_slices(links: list[MessageLink]) -> None:
+    link = opened(links, Resource(TimeoutError(), (b"late\n", DONE)))
+    link.begin(3)
+    link.preempt(3)
+    with pytest.raises(LinkPreempted):
+        link.read_message(b"\n", 30.0)
+    link.begin(4)
+    assert link.read_message(b"\n", 1.0) == b"late"
+
+
+def test_a_block_that_ends_early_is_garbled_and_a_whole_one_is_exact(
+    links: list[MessageLink],
+) -> None:
+    link = opened(links, Resource((b"#15", MORE_TO_COME), (b"\n\r;##\n", DONE), (b"#1", DONE)))
+    assert link.read_exactly(8, 1.0) == b"#15\n\r;##"
+    assert link.pending() == b"\n"
+    link.write(b"WAV?\n", 1.0)
+    with pytest.raises(LinkGarbled):
+        link.read_exactly(8, 1.0)
+
+
+def test_what_a_library_raises_is_a_lost_line_and_clear_says_whether_it_worked(
+    links: list[MessageLink],
+) -> None:
+    resource = Resource(OSError(19, "No such device"))
+    link = opened(links, resource)
+    with pytest.raises(LinkLost):
+        link.read_message(b"\n", 1.0)
+    assert link.clear(0.5)
+    assert resource.cleared == 1
+    link.close()
+    assert resource.is_closed
+    assert not link.clear(0.5)
+
+
+def test_serial_settings_go_by_visas_attributes(links: list[MessageLink]) -> None:
+    class Port(Resource):
+        baud_rate = 9600
+        data_bits = 8
+
+    resource = Port()
+    link = opened(links, resource)
+    link.tune(Connection(baud_rate=19_200, data_bits=7))
+    assert (resource.baud_rate, resource.data_bits) == (19_200, 7)
