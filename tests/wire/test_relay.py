@@ -77,7 +77,7 @@ class Bench:
         )
         await front.start()
         await link.flush()
-        runner = web.AppRunner(front.application(), access_log=None, shutdown_timeout=0.1)
+        runner = web.AppRunner(front.application(), access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -207,7 +207,7 @@ async def test_a_hostile_relay_gets_nothing_past_the_edge(bench: Bench, tmp_path
         clock=CLOCK,
     )
     await hostile.start()
-    runner = web.AppRunner(hostile.application(), access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(hostile.application(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     client = bench.client(runner.addresses[0][1])
