@@ -9,7 +9,13 @@ import pytest
 
 from edged.profiles.model import Profile
 from tests.bench.engine_process import running_engine
-from tests.bench.profile_matrix import SIMULATED, MatrixBench, instruments_flag, smallest
+from tests.bench.profile_matrix import (
+    SIMULATED,
+    MatrixBench,
+    instruments_flag,
+    smallest,
+    switches,
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +30,26 @@ def faults_of(bench: MatrixBench, profile: Profile) -> list[str]:
     return [fault for c in commands if (fault := bench.fault_of(profile, smallest(c)))]
 
 
+def sequence_faults_of(bench: MatrixBench, profile: Profile) -> list[str]:
+    """What went wrong with a sequence, or was still on when it had ended."""
+    faults = []
+    for sequence in profile.sequences.values():
+        arguments = smallest(sequence).arguments
+        answer = bench.run_sequence(profile.key, sequence.name, arguments)
+        if answer["is_error"]:
+            faults.append(f"{profile.key}.{sequence.name} {arguments}: {answer}")
+        if sequence.is_dangerous and any(switches(bench.state(profile.key))):
+            faults.append(f"{profile.key}.{sequence.name} left something on")
+    return faults
+
+
 def test_every_command_works_with_its_smallest_arguments(bench: MatrixBench) -> None:
     with ThreadPoolExecutor(len(SIMULATED)) as callers:
         found = callers.map(lambda profile: faults_of(bench, profile), SIMULATED.values())
+        assert [fault for faults in found for fault in faults] == []
+
+
+def test_every_sequence_runs_and_a_dangerous_one_ends_with_all_off(bench: MatrixBench) -> None:
+    with ThreadPoolExecutor(len(SIMULATED)) as callers:
+        found = callers.map(lambda p: sequence_faults_of(bench, p), SIMULATED.values())
         assert [fault for faults in found for fault in faults] == []

@@ -1,0 +1,234 @@
+"""The traps of real sources and loads, walked into with the shipped profiles and a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import pytest
+
+from tests.bench.engine_process import running_engine
+from tests.bench.profile_matrix import MatrixBench, instruments_flag, switches
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixBench]:
+    directory = tmp_path_factory.mktemp("traps")
+    with running_engine(directory, "--instruments", instruments_flag()) as engine:
+        yield MatrixBench.of(engine)
+
+
+@pytest.fixture(autouse=True)
+def fresh_instruments(bench: MatrixBench) -> None:
+    for key in TRAPPED:
+        bench.engine.tool("send_scpi", instrument_id=bench.ids[key], scpi_command="*RST")
+
+
+TRAPPED = (
+    "keithley_2400",
+    "keithley_2450",
+    "keysight_e36312a",
+    "rigol_dl3021",
+    "rs_hmp4040",
+    "yokogawa_gs200",
+)
+
+
+def value(answer: object) -> object:
+    """The data of a call that worked."""
+    assert isinstance(answer, dict)
+    assert not answer["is_error"], answer
+    return answer["result"]["data"]
+
+
+def written(lines: list[str]) -> list[str]:
+    """What was sent, without the questions."""
+    return [line for line in lines if "?" not in line]
+
+
+def test_an_identity_of_five_fields_is_read_rightly(bench: MatrixBench) -> None:
+    listed = bench.engine.tool("list_instruments", filter="SPD3303X")["result"]
+    assert [(entry["model"], entry["serial"]) for entry in listed] == [
+        ("SPD3303X-E", "SPD3XIDX5R3677")
+    ]
+
+
+def test_both_writes_of_one_job_reach_an_instrument_that_drops_hasty_ones(
+    bench: MatrixBench,
+) -> None:
+    key = "siglent_spd3303x"
+    since = bench.mark()
+    value(bench.call(key, "set_voltage_and_current", channel=1, voltage=5, current=0.25))
+    channel = bench.state(key)["ch1"]
+    assert (channel["volts_set"], channel["amps_limit"]) == (5, 0.25)
+    entries = bench.engine.sim("log", instrument=key, since=since)["entries"]
+    sent = [entry for entry in entries if entry["direction"] == "in"]
+    gaps = [
+        after["t"] - before["t"] for before, after in pairwise(sent) if "?" not in before["text"]
+    ]
+    assert min(gaps) >= 0.095
+
+
+@pytest.mark.parametrize(
+    ("key", "limit"), [("keithley_2450", ":SOUR:VOLT:ILIM"), ("keithley_2400", ":SENS:CURR:PROT")]
+)
+def test_compliance_goes_before_the_level(bench: MatrixBench, key: str, limit: str) -> None:
+    since = bench.mark()
+    value(bench.call(key, "source_voltage", voltage=5, current_limit=0.01))
+    words = [line.split()[0] for line in written(bench.received(key, since))]
+    assert words.index(limit) < words.index(":SOUR:VOLT:LEV")
+    assert bench.state(key)["amps_limit"] == 0.01
+
+
+@pytest.mark.parametrize("key", ["keithley_2450", "keithley_2400"])
+def test_more_than_20_watts_are_refused_before_anything_is_sent(
+    bench: MatrixBench, key: str
+) -> None:
+    since = bench.mark()
+    assert bench.call(key, "source_voltage", voltage=40, current_limit=1)["is_error"]
+    assert bench.received(key, since) == []
+
+
+def test_reading_a_2400_whose_output_is_off_fails_at_once_and_switches_nothing_on(
+    bench: MatrixBench,
+) -> None:
+    since = bench.mark()
+    answer = bench.call("keithley_2400", "measure")
+    assert answer["is_error"]
+    assert "output_on" in answer["error"]["remedy"]
+    assert bench.received("keithley_2400", since) == [":OUTP?"]
+    assert bench.state("keithley_2400")["is_on"] is False
+
+
+def test_a_reading_that_is_no_number_is_null_with_a_flag(bench: MatrixBench) -> None:
+    answer = bench.call("keithley_2450", "measure_current")
+    assert value(answer) == {"source": 0.0, "current": None}
+    assert answer["result"]["flag"] == {"current": "over_range"}
+
+
+@pytest.mark.parametrize("key", ["keithley_2450", "keithley_2400"])
+def test_a_curve_of_a_source_meter_is_a_resistors_and_ends_at_zero_and_off(
+    bench: MatrixBench, key: str
+) -> None:
+    arguments = {"start": -1, "stop": 1, "points": 3, "current_limit": 0.5, "settle_ms": 100}
+    since = bench.mark()
+    answer = bench.run_sequence(key, "iv_curve", arguments)
+    assert not answer["is_error"], answer
+    rows = answer["result"]["result"]["rows"]
+    ohms = [row["set_V"] / row["current_A"] for row in rows if row["set_V"]]
+    assert ohms == pytest.approx([ohms[0]] * 2, rel=0.02)
+    level, off = written(bench.received(key, since))[-2:]
+    assert (level.split()[0], float(level.split()[1]), off) == (":SOUR:VOLT:LEV", 0, ":OUTP OFF")
+    assert bench.state(key)["is_on"] is False
+
+
+def test_the_second_line_of_a_loads_answer_never_answers_another_question(
+    bench: MatrixBench,
+) -> None:
+    for _ in range(5):
+        assert value(bench.call("rigol_dl3021", "measure_current")) == 0.000067
+        assert value(bench.call("rigol_dl3021", "get_mode")) == "constant_current"
+        assert value(bench.call("rigol_dl3021", "get_current_range")) == 40
+
+
+def test_another_mode_of_a_load_is_chosen_with_its_input_off(bench: MatrixBench) -> None:
+    key = "rigol_dl3021"
+    value(bench.call(key, "input_on"))
+    value(bench.call(key, "set_mode", mode="constant_power"))
+    assert value(bench.call(key, "get_mode")) == "constant_power"
+    assert bench.state(key)["is_on"] is False
+
+
+def test_callers_of_different_channels_never_set_each_others(bench: MatrixBench) -> None:
+    key = "rs_hmp4040"
+
+    def work(channel: int) -> None:
+        for step in range(8):
+            volts = channel * 5 + step * 0.1
+            value(bench.call(key, "set_voltage", channel=channel, voltage=volts))
+            assert value(bench.call(key, "get_voltage", channel=channel)) == pytest.approx(volts)
+
+    with ThreadPoolExecutor(4) as callers:
+        list(callers.map(work, (1, 2, 3, 4)))
+    state = bench.state(key)
+    assert [state[f"ch{n}"]["volts_set"] for n in (1, 2, 3, 4)] == [5.7, 10.7, 15.7, 20.7]
+
+
+def test_volts_are_never_sent_to_a_source_of_amperes(bench: MatrixBench) -> None:
+    key = "yokogawa_gs200"
+    value(bench.call(key, "set_function", function="current"))
+    since = bench.mark()
+    answer = bench.call(key, "set_voltage", voltage=0.1)
+    assert answer["is_error"]
+    assert "set_function" in answer["error"]["remedy"]
+    assert bench.received(key, since) == [":SOUR:FUNC?"]
+    assert bench.state(key)["level"] == 0
+
+
+def test_a_gs200_comes_down_on_its_own_ramp_before_it_goes_off(bench: MatrixBench) -> None:
+    key = "yokogawa_gs200"
+    value(bench.call(key, "set_function", function="voltage"))
+    value(bench.call(key, "set_voltage", voltage=10))
+    value(bench.call(key, "output_on"))
+    since = bench.mark()
+    answer = bench.run_sequence(key, "ramp_down", {"seconds": 1})
+    assert not answer["is_error"], answer
+    lines = written(bench.received(key, since))
+    assert lines[0] == ":PROG:EDIT:STAR"
+    assert lines[-1] == ":OUTP OFF"
+    entries = bench.engine.sim("log", instrument=key, since=since)["entries"]
+    began, ended = (
+        next(entry["t"] for entry in entries if word in entry["text"])
+        for word in (":PROG:RUN", ":OUTP OFF")
+    )
+    assert ended - began >= 1.2
+    state = bench.state(key)
+    assert (state["is_on"], state["level"]) == (False, 0)
+
+
+def test_stopping_all_takes_a_gs200_to_zero_before_it_goes_off(bench: MatrixBench) -> None:
+    key = "yokogawa_gs200"
+    value(bench.call(key, "set_voltage", voltage=10))
+    value(bench.call(key, "output_on"))
+    since = bench.mark()
+    assert not bench.engine.tool("bench__stop_all")["is_error"]
+    assert written(bench.received(key, since)) == [":PROG:HOLD", ":SOUR:LEV 0", ":OUTP OFF"]
+    state = bench.state(key)
+    assert (state["is_on"], state["level"]) == (False, 0)
+
+
+def test_stopping_all_leaves_nothing_of_any_source_on(bench: MatrixBench) -> None:
+    value(bench.call("keithley_2400", "output_on"))
+    value(bench.call("rigol_dl3021", "input_on"))
+    value(bench.call("keysight_e36312a", "output_on", channel=2))
+    value(bench.call("rs_hmp4040", "activate_channel", channel=3))
+    value(bench.call("rs_hmp4040", "output_on"))
+    assert not bench.engine.tool("bench__stop_all")["is_error"]
+    assert not any(switch for key in TRAPPED for switch in switches(bench.state(key)))
+
+
+def test_a_safe_command_of_the_e36312a_clears_a_trip_with_the_output_off(
+    bench: MatrixBench,
+) -> None:
+    key = "keysight_e36312a"
+    value(bench.call(key, "set_voltage", channel=1, voltage=5))
+    value(bench.call(key, "set_ovp_level", channel=1, level=2))
+    value(bench.call(key, "ovp_on", channel=1))
+    value(bench.call(key, "output_on", channel=1))
+    for _ in range(50):
+        if value(bench.call(key, "is_ovp_tripped", channel=1)):
+            break
+    assert value(bench.call(key, "is_ovp_tripped", channel=1)) is True
+    value(bench.call(key, "clear_protection", channel=1))
+    assert value(bench.call(key, "is_ovp_tripped", channel=1)) is False
+    assert bench.state(key)["ch1"]["is_on"] is False
+
+
+def test_high_voltages_and_outputs_are_marked_for_clients(bench: MatrixBench) -> None:
+    capable = bench.engine.tool("get_capabilities", instrument_id=bench.ids["keithley_2450"])
+    commands = {c["name"]: c["is_dangerous"] for c in capable["result"][0]["commands"]}
+    assert commands["set_high_voltage"]
+    assert commands["output_on"]
+    assert not commands["set_voltage"]
+    assert not commands["output_off"]
