@@ -133,6 +133,7 @@ class MatrixBench:
                 instrument_id=self.ids[profile.key],
                 scpi_command=line.format(**values),
             )
+            assert not answer["is_error"], (profile.key, case, line, answer)
             assert answer["result"]["error"] is None, (profile.key, case, line, answer)
 
     def run(self, profile: Profile, case: Case) -> Any:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from edged.clock import SystemClock
+from edged.profiles.bounds import effective_bound
+from edged.profiles.render import render
 from tests.bench.engine_process import running_engine
 from tests.bench.profile_matrix import (
     SIMULATED,
@@ -13,6 +17,7 @@ from tests.bench.profile_matrix import (
     cases,
     instruments_flag,
     refusals,
+    smallest,
 )
 
 pytestmark = pytest.mark.timeout(600)
@@ -45,3 +50,64 @@ def test_one_step_outside_is_refused_and_sends_nothing(bench: MatrixBench, key: 
         taken += [case for case in refusals(command) if not bench.run(profile, case)["is_error"]]
     assert taken == []
     assert bench.received(key, since) == []
+
+
+def sweepables() -> list[tuple[str, str]]:
+    return [
+        (key, command.name)
+        for key, profile in sorted(SIMULATED.items())
+        for command in profile.commands.values()
+        if command.sweep is not None
+    ]
+
+
+def start(bench: MatrixBench, key: str, name: str, target: float, rate: float) -> str:
+    command = SIMULATED[key].commands[name]
+    assert command.sweep is not None
+    others = smallest(command).arguments
+    others.pop(command.sweep.parameter)
+    answer = bench.engine.tool(
+        "start_sweep",
+        instrument_id=bench.ids[key],
+        command_name=name,
+        target_value=target,
+        sweep_rate=rate,
+        parameters=others,
+    )
+    assert not answer["is_error"], answer
+    return str(answer["result"]["sweep_id"])
+
+
+def wait_ended(bench: MatrixBench, sweep_id: str) -> dict[str, Any]:
+    clock = SystemClock()
+    deadline = clock.monotonic() + 20
+    while True:
+        status: dict[str, Any] = bench.engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]
+        if status["status"] != "running" or clock.monotonic() > deadline:
+            return status
+
+
+@pytest.mark.parametrize(("key", "name"), sweepables())
+def test_whatever_can_be_swept_arrives_and_is_aborted_by_a_stop(
+    bench: MatrixBench, key: str, name: str
+) -> None:
+    profile = SIMULATED[key]
+    command = profile.commands[name]
+    assert command.sweep is not None
+    case = smallest(command)
+    swept = command.sweep.parameter
+    bound = effective_bound(command.parameters[swept], case.arguments)
+    assert bound.min is not None
+    assert bound.max is not None
+    span = bound.max - bound.min
+    bench.prepare(profile, case)
+    target = bound.min + span / 4
+    status = wait_ended(bench, start(bench, key, name, target, span / 2))
+    assert status["status"] == "completed", status
+    sweep_id = start(bench, key, name, bound.min + span / 2, span / 1000)
+    since = bench.mark()
+    stopped = bench.engine.tool("stop_sweep", sweep_id=sweep_id, hold=False)
+    assert stopped["result"]["status"] == "stopped", stopped
+    abort = [render(line, command.parameters, case.arguments) for line in command.sweep.abort]
+    received = bench.received(key, since)
+    assert [line for line in received if line in abort][-len(abort) :] == abort
