@@ -137,7 +137,7 @@ class SweepBook:
             Failed: the set-point cannot be known, or the journal cannot be written.
         """
         holder = self._held.get(thing.key)
-        if holder is not None:
+        if holder is not None and self._still_holds(holder):
             raise self._conflict(holder)
         sweep_id = f"sweep-{secrets.token_hex(4)}"
         halts = self._halts
@@ -218,14 +218,17 @@ class SweepBook:
         """
         for holder in self._held.values():
             is_other = holder.thing.instrument.id == instrument_id
-            if not is_other or holder.sweep_id == on_behalf_of:
+            if not is_other or holder.sweep_id == on_behalf_of or not self._still_holds(holder):
                 continue
             if any(_writes(holder.thing, line) for line in lines):
                 raise self._conflict(holder)
 
     def holds_on(self, instrument_id: str) -> bool:
         """Whether anything is swept on an instrument."""
-        return any(holder.thing.instrument.id == instrument_id for holder in self._held.values())
+        return any(
+            holder.thing.instrument.id == instrument_id and self._still_holds(holder)
+            for holder in self._held.values()
+        )
 
     def note_safe(
         self, instrument_id: str, values: Mapping[str, object], on_behalf_of: str
@@ -313,8 +316,15 @@ class SweepBook:
         try:
             await self._life.live(sweep)
         finally:
-            del self._held[sweep.thing.key]
+            holder = self._held.get(sweep.thing.key)
+            if holder is not None and holder.sweep_id == sweep.sweep_id:
+                del self._held[sweep.thing.key]
             del self._tasks[sweep.sweep_id]
+
+    def _still_holds(self, holder: _Holder) -> bool:
+        """Whoever was told that a sweep is over may write, though its last words are not written."""
+        sweep = self._sweeps.get(holder.sweep_id)
+        return sweep is None or not sweep.ended.is_set() or sweep.is_active
 
     def _find(self, sweep_id: str) -> Sweep:
         sweep = self._sweeps.get(sweep_id)

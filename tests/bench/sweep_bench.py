@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 from collections.abc import Callable
@@ -163,6 +164,8 @@ class Notebook:
         self.left: tuple[JournalEntry, ...] = ()
         self.is_broken = False
         self.updates = 0
+        self.may_finish = asyncio.Event()
+        self.may_finish.set()
 
     async def begin(self, entry: JournalEntry) -> JournalEntry:
         self._write()
@@ -178,6 +181,7 @@ class Notebook:
         self.open[entry_id].update(changes, is_forced=is_forced)
 
     async def finish(self, entry_id: str) -> None:
+        await self.may_finish.wait()
         self.open.pop(entry_id, None)
         self.left = tuple(entry for entry in self.left if entry.id != entry_id)
 

@@ -268,6 +268,23 @@ async def test_another_writer_is_refused_with_the_sweeps_id_whatever_road_it_tak
     assert house.supply.writes() == []
 
 
+async def test_what_is_over_holds_nothing_though_its_last_words_are_not_written(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    house.journal.may_finish.clear()
+    first = await house.start()
+    await driven_clock.advance(0.25)
+    assert (await house.stop(first))["status"] == "stopped"
+    assert (await house.command("set_voltage", voltage=3)).error is None
+    second = await house.start()
+    house.journal.may_finish.set()
+    await driven_clock.advance(0.1)
+    outcome = await house.command("set_voltage", voltage=4)
+    assert code_of(outcome) is ErrorCode.SWEEP_CONFLICT
+    assert outcome.error is not None
+    assert outcome.error.data["sweep_id"] == second
+
+
 async def test_reads_and_other_channels_pass_during_a_sweep(house: SweepHouse) -> None:
     await house.start()
     for outcome in (
