@@ -322,7 +322,7 @@ class SweepBook:
             del self._tasks[sweep.sweep_id]
 
     def _still_holds(self, holder: _Holder) -> bool:
-        """Whoever was told that a sweep is over may write, though its last words are not written."""
+        """What is over holds nothing, though its last words may not be written yet."""
         sweep = self._sweeps.get(holder.sweep_id)
         return sweep is None or not sweep.ended.is_set() or sweep.is_active
 
