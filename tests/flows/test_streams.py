@@ -28,11 +28,15 @@ from tests.bench.mcp_client import OMIT, Connection, McpClient
 METER = "dmm1"
 SUPPLY = "psu1"
 SCOPE = "scope1"
+WITHIN_MS = 200 + 250
+"""One interval of the stream that is cut, and what a busy machine may take to notice."""
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     with running_engine(tmp_path_factory.mktemp("streams")) as running:
+        for name in (METER, SUPPLY, SCOPE):
+            there(running, name)
         yield running
 
 
@@ -41,6 +45,11 @@ def healthy_bench(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "engine" in request.fixturenames:
         request.getfixturevalue("engine").sim("clear")
+
+
+def there(engine: EngineProcess, name: str) -> None:
+    """Wait until an instrument has answered: a busy machine is slower than an engine's start."""
+    wait_for(lambda: engine.tool("list_instruments", filter=name)["result"], within_s=15)
 
 
 def client_of(engine: EngineProcess) -> McpClient:
@@ -135,18 +144,19 @@ async def test_a_client_that_is_killed_in_mid_stream_leaves_a_silent_instrument(
     stream_id, _ = await first_stream(connection)
     # The settings of the recording are read once, at its beginning.
     await asyncio.sleep(0.3)
+    mark, cut_ms = mark_of(engine), SystemClock().wall_ms()
     if how == "reset":
         connection.abort()
     else:
         await connection.close()
-    deadline = time.monotonic() + 0.2 + 0.3
-    while engine.rpc("streams.show", stream_id=stream_id)["status"] == "running":
-        assert time.monotonic() < deadline, "not cancelled within one interval"
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(3):
+        while engine.rpc("streams.show", stream_id=stream_id)["status"] == "running":
+            await asyncio.sleep(0.01)
     assert engine.rpc("streams.show", stream_id=stream_id)["status"] == "cancelled"
-    mark = mark_of(engine)
     await asyncio.sleep(0.6)
-    assert asked_since(engine, mark) == []
+    entries = engine.sim("log", since=mark, instrument=SUPPLY)["entries"]
+    late = [e for e in entries if e["direction"] == "in" and e["wall_ms"] > cut_ms + WITHIN_MS]
+    assert late == []
     answer = engine.tool("execute_command", instrument_id=SUPPLY, command_name="identify")
     assert answer["is_error"] is False
 
@@ -426,6 +436,7 @@ def test_the_settings_of_the_instrument_are_written_down(engine: EngineProcess) 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
     with running_engine(tmp_path) as engine:
+        there(engine, SUPPLY)
         started = engine.tool(
             "start_stream",
             instrument_id=SUPPLY,
@@ -456,6 +467,7 @@ async def test_a_daemon_that_stops_ends_its_streams_and_still_answers_them(
     tmp_path: Path,
 ) -> None:
     with running_engine(tmp_path) as engine:
+        there(engine, SUPPLY)
         client = client_of(engine)
         async with await client.open_post(
             start_message(client, token=1, duration_ms=60_000)
@@ -515,9 +527,9 @@ def test_a_client_of_the_rpc_interface_that_goes_cancels_its_stream(engine: Engi
     assert shown["status"] == "cancelled"
 
 
-def wait_for(look: Callable[[], Any]) -> Any:
-    """The first thing that is there, within two seconds."""
-    deadline = time.monotonic() + 2
+def wait_for(look: Callable[[], Any], within_s: float = 2.0) -> Any:
+    """The first thing that is there."""
+    deadline = time.monotonic() + within_s
     while not (found := look()):
         assert time.monotonic() < deadline
         pause(0.02)
