@@ -63,6 +63,7 @@ smoke: ## curl against a running engine: initialize, tools/list, one call
 docs: $(VENV)/.ok ## write anew what is generated in docs/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
 	$(PY) -m edged.surfaces.rpc.reference > docs/rpc.md
+	$(PY) -m edged.work.state_tables > docs/states.md
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 

@@ -325,8 +325,8 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         output=result_of(
             status=STRING,
-            current_value=NUMBER,
-            target_value=NUMBER,
+            current_value={"type": ["number", "null"]},
+            target_value={"type": ["number", "null"]},
             error={"type": ["string", "null"]},
         ),
         annotations=READ,

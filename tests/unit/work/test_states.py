@@ -1,8 +1,10 @@
 import itertools
+from pathlib import Path
 
 import pytest
 
 from edged.errors import Conflict
+from edged.work.state_tables import reference
 from edged.work.states import (
     SEQUENCE,
     STREAM,
@@ -91,3 +93,8 @@ def test_an_abort_that_failed_turns_a_stop_into_a_failure_and_nothing_else(
     failed = next_sweep_state(state, event, abort_failed=True)
     becomes_stopped = plain is SweepState.STOPPED and state is not SweepState.STOPPED
     assert failed is (SweepState.FAILED if becomes_stopped else plain)
+
+
+def test_the_page_of_state_tables_is_what_the_tables_say() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "states.md"
+    assert page.read_text(encoding="utf-8") == reference()
