@@ -17,6 +17,7 @@ __all__ = [
     "check_attention",
     "check_budget",
     "check_clock",
+    "check_discovery",
     "check_lockouts",
     "check_profiles",
     "check_relay",
@@ -83,6 +84,26 @@ def check_tool_list(facts: Facts) -> Line:
             "Set TOOL_NAMES: strict.",
         )
     return passed(told)
+
+
+def check_discovery(facts: Facts) -> Line:
+    """How buses are looked at, and instruments that two profiles claim equally."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    known = facts.status.get("discovery", {})
+    ties = known.get("ties", [])
+    if ties:
+        told = "; ".join(f"{t['instrument_id']}: {', '.join(t['profiles'])}" for t in ties[:SHOWN])
+        return warn(
+            f"Several profiles fit equally well: {told}. The first is used.",
+            "Name the right one in INSTRUMENTS, or make its match more specific.",
+        )
+    remarks = [bus["remark"] for bus in known.get("buses", []) if bus["remark"]]
+    if remarks:
+        return warn(" ".join(remarks), "See docs/discovery.md; take a bus out of DISCOVERY.")
+    buses = ", ".join(f"{bus['name']} {bus['found']}" for bus in known.get("buses", []))
+    monitor = known.get("hotplug", {}).get("monitor", "none")
+    return passed(f"Looked at: {buses or 'nothing but INSTRUMENTS'}; hot-plug monitor: {monitor}.")
 
 
 def check_set_aside(facts: Facts) -> Line:

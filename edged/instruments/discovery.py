@@ -148,7 +148,11 @@ class Discovery:
         return [place.told() for place in self._places.values() if place.reason]
 
     def report(self) -> dict[str, Any]:
-        """What discovery does and has met; for doctor."""
+        """What discovery does and has met; for the RPC method ``discovery``."""
+        return {**self.summary(), "set_aside": self.set_aside()}
+
+    def summary(self) -> dict[str, Any]:
+        """How it looks at what, and what of it the owner should know; for get_status and doctor."""
         picked = self._picked
         return {
             "buses": self._looks.report(),
@@ -158,7 +162,6 @@ class Discovery:
             },
             "scans": self._looks.scans,
             "rescan_interval_s": self._rescan_interval_s,
-            "set_aside": self.set_aside(),
             "ties": [
                 {"instrument_id": i.id, "profiles": list(i.tied), "remark": i.remark}
                 for i in self._pool.all()

@@ -60,7 +60,6 @@ from edged.profiles.bench import load_bench
 from edged.profiles.loader import load_library
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
-from edged.surfaces.rpc.discovery_methods import discovery_methods
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
@@ -178,7 +177,7 @@ class Engine:
             record=self._stores.record,
             sights=parts.sights(),
             clock=clock,
-            own={**parts.methods(), **discovery_methods(self._discovery)},
+            own=parts.methods(),
         )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._mcp_error = ""
@@ -202,6 +201,7 @@ class Engine:
                 "relay": self._relay.status,
                 **self._work.status(),
                 "set_aside": self._discovery.set_aside,
+                "discovery": self._discovery.summary,
                 "loop": self._watch.status,
                 "store": self._stores.status,
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
@@ -383,6 +383,7 @@ class Engine:
             watch=self._watch,
             mcp=lambda: self._mcp,
             sweeps=self._work.sweeps,
+            discovery=self._discovery,
             clock=self._clock,
         )
 

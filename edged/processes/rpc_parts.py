@@ -11,11 +11,13 @@ from edged import __version__
 from edged.clock import Clock
 from edged.commands.counts import CountedRecord
 from edged.commands.lockout import LockoutDesk
+from edged.instruments.discovery import Discovery
 from edged.instruments.pool import InstrumentPool
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.stores import Stores
 from edged.surfaces.mcp import McpSurface
 from edged.surfaces.rpc.daemon_methods import daemon_methods
+from edged.surfaces.rpc.discovery_methods import discovery_methods
 from edged.surfaces.rpc.events import EventHub
 from edged.surfaces.rpc.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.rpc.figures import Figure, MetricsSource
@@ -46,6 +48,7 @@ class RpcParts:
     watch: LoopWatch
     mcp: Callable[[], McpSurface]
     sweeps: SweepBook
+    discovery: Discovery
     clock: Clock
 
     def methods(self) -> dict[str, OwnMethod]:
@@ -53,6 +56,7 @@ class RpcParts:
         return {
             **daemon_methods(audit=self.stores.audit, lockout=self.lockout, pool=self.pool),
             **run_methods(self.runs, self.streams),
+            **discovery_methods(self.discovery),
         }
 
     def sights(self) -> Sights:

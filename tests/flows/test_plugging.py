@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -479,3 +480,24 @@ async def test_a_monitor_that_cannot_be_had_is_replaced_by_comparing_lists_and_s
     assert "no netlink here" in told["why"]
     usb.plug(psu.address)
     await bench.saw(Arrived)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_a_device_is_spoken_to_as_its_profile_says_from_the_first_byte(
+    make_bench: MakeBench, psu: LoopbackInstrument, is_named: bool
+) -> None:
+    """By the profile that the owner names, or by those that know its USB id, in turn."""
+    psu.special["*IDN?"] = lambda: b"ACME,PSU1,A001,1.0\r"
+    connection = Connection(timeout_ms=300, read_termination="\r")
+    odd = replace(profile("zz_odd"), connection=connection)
+    usb, entries = FakeBus(), []
+    if is_named:
+        entries = [InstrumentEntry(address=psu.address, profile="zz_odd")]
+    else:
+        usb.plug(psu.address, usb_id=(0x1AB1, 0x0E11))
+    bench = make_bench(usb, entries=entries, profiles=(profile(idn="other"), odd))
+    await bench.begin()
+    instrument = await bench.saw(Arrived)
+    assert instrument.profile is not None
+    assert instrument.profile.key == "zz_odd"
+    assert instrument.identity.serial == "A001"

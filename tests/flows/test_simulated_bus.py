@@ -1,5 +1,6 @@
 """Instruments that are put on the running simulated bench, and taken off it."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,3 +104,17 @@ def test_a_removed_instrument_is_not_driven_and_the_error_says_what_to_do(
     error = reply["result"]["error"] if reply["result"] else reply["error"]
     assert "taken away" in str(error)
     assert "list_instruments" in str(error)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a simulated serial port is a pty")
+def test_a_simulated_serial_instrument_comes_and_goes_like_any_other(
+    engine: EngineProcess,
+) -> None:
+    engine.sim("add", name="ser", model="keysight_34461a", transport="serial")
+    (found,) = engine.tool("scan_instruments")["result"]
+    assert found["transport"] == "serial"
+    reply = engine.tool("send_scpi", instrument_id=found["id"], scpi_command="*IDN?")
+    assert "34461A" in reply["result"]["response"]
+    engine.sim("remove", name="ser")
+    engine.tool("scan_instruments")
+    assert "ser" not in names(engine)

@@ -142,6 +142,11 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "instrument_id",
                 instrument_id=INSTRUMENT,
             ),
+            _entry(
+                "discovery",
+                "How the buses are looked at, what was set aside and why, and which profiles tie.",
+                "{buses, hotplug, scans, rescan_interval_s, ties, set_aside}",
+            ),
             _entry("lockout.list", "Lists what is locked out.", "{lockouts}"),
             _entry(
                 "trace",

@@ -275,6 +275,20 @@ def test_tool_list(tmp_path: Path, names: list[str], verdict: str, says: str) ->
     assert says in line.found
 
 
+def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> None:
+    buses = [{"name": "usb", "found": 2, "remark": ""}]
+    known = {"buses": buses, "hotplug": {"monitor": "kernel"}, "ties": []}
+
+    def judged(**more: object) -> tuple[str, str]:
+        status = {**STATUS, "discovery": {**known, **more}}
+        return told(bench_checks.check_discovery(facts(tmp_path, status=status)))
+
+    assert judged() == ("PASS", "Looked at: usb 2; hot-plug monitor: kernel.")
+    assert judged(ties=[{"instrument_id": "USB0", "profiles": ["a", "b"]}])[0] == "WARN"
+    assert "libusb" in judged(buses=[{"name": "usb", "found": 0, "remark": "no libusb."}])[1]
+    assert judged(buses=[])[1].startswith("Looked at: nothing but INSTRUMENTS")
+
+
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?"}
     status = {
