@@ -57,7 +57,7 @@ from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
 from edged.profiles.bench import load_bench
-from edged.profiles.loader import load_library
+from edged.profiles.library_cache import load_cached_library
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
@@ -68,6 +68,7 @@ from edged.tools.static import bench_tools, static_tools
 __all__ = ["Engine", "run"]
 
 ENGINE_FILE: Final = "engine.json"
+PROFILE_CACHE: Final = "profiles.cache"
 STOP_WITHIN_S: Final = 5.0
 FIRST_LOOK_S: Final = 1.0
 """How long clients wait at the door for instruments that answer slowly at the first look."""
@@ -135,7 +136,7 @@ class Engine:
         self._sim = sim
         self._log = structlog.get_logger("edged.engine")
         self._edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
-        self._library = load_library(config.profile_dirs)
+        self._library = load_cached_library(config.profile_dirs, config.state_dir / PROFILE_CACHE)
         self._watch = LoopWatch(clock)
         self._visa = VisaLibrary(library=config.visa_library, clock=clock)
         self._stores = Stores(

@@ -1,0 +1,117 @@
+"""The profile library as it was read last time, for a quick start.
+
+Reading YAML with places takes a second for a few dozen profiles; most starts find the same files.
+The cache is keyed by the content of every file and by the code that reads them, so it can only hold
+what reading would give again; whatever is odd about it, the files are read instead. It lies in the
+state directory, which is as trusted as the database there, and still only values of this room are
+taken from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import io
+import os
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from edged.profiles.loader import ProfileLibrary, load_library
+
+__all__ = ["load_cached_library"]
+
+FORMAT: Final = b"edged-profiles-1"
+ROOM: Final = "edged.profiles."
+PLAIN_TYPES: Final = frozenset({"frozenset", "set"})
+MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
+
+
+def load_cached_library(directories: Sequence[Path], cache: Path) -> ProfileLibrary:
+    """``load_library``, or what it gave for exactly these files before. Never raises.
+
+    Args:
+        directories: as for ``load_library``.
+        cache: the file that is read, and written anew where it did not fit.
+    """
+    key = _key(directories)
+    found = _read(cache, key)
+    if found is not None:
+        return found
+    library = load_library(directories)
+    _write(cache, key + pickle.dumps(library, protocol=5))
+    return library
+
+
+class _RoomUnpickler(pickle.Unpickler):
+    """Makes values of ``edged.profiles`` and nothing else."""
+
+    def find_class(self, module: str, name: str) -> object:
+        """The class of that name, if it may be made."""
+        if module.startswith(ROOM) or (module == "builtins" and name in PLAIN_TYPES):
+            return super().find_class(module, name)
+        if (module, name) == ("builtins", "getattr"):
+            return _member
+        raise pickle.UnpicklingError(f"{module}.{name} is no value of a profile")
+
+
+def _member(kind: object, name: str) -> object:
+    """What Python 3.11 pickles an enum's member as a ``getattr`` for; gives members alone."""
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind[name]
+    raise pickle.UnpicklingError(f"{kind!r} is no enum of a profile")
+
+
+def _key(directories: Sequence[Path]) -> bytes:
+    """A digest of every file that reading would look at, and of the code that would read it."""
+    digest = hashlib.sha256(FORMAT)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        state = path.stat()
+        digest.update(f"{path.name} {state.st_size} {state.st_mtime_ns}\n".encode())
+    for directory in directories:
+        digest.update(f"{directory}\n".encode())
+        for path in _files(directory):
+            digest.update(f"{path.name}\n".encode())
+            digest.update(_digest_of(path))
+    return digest.digest()
+
+
+def _files(directory: Path) -> list[Path]:
+    try:
+        return sorted(path for path in directory.iterdir() if path.suffix in (".yaml", ".yml"))
+    except OSError:
+        return []
+
+
+def _digest_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return hashlib.sha256(file.read(MAX_CACHE_BYTES)).digest()
+    except OSError as error:
+        return str(error).encode()
+
+
+def _read(cache: Path, key: bytes) -> ProfileLibrary | None:
+    try:
+        with cache.open("rb") as file:
+            if file.read(len(key)) != key:
+                return None
+            found = _RoomUnpickler(io.BytesIO(file.read(MAX_CACHE_BYTES))).load()
+    except Exception:  # noqa: BLE001 - a damaged pickle may raise anything; the files are read then
+        return None
+    return found if isinstance(found, ProfileLibrary) else None
+
+
+def _write(cache: Path, data: bytes) -> None:
+    draft = cache.with_name(f".{cache.name}.{os.getpid()}")
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        draft.replace(cache)
+    except OSError:
+        # A start without a cache is slower, and nothing else.
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)

@@ -1,0 +1,88 @@
+import pickle
+from pathlib import Path
+
+import pytest
+
+from edged.profiles import library_cache
+from edged.profiles.library_cache import load_cached_library
+from edged.profiles.loader import load_library
+from tests.bench.fake_instruments import PROFILE
+
+BROKEN = "format: 1\nprofile_key: broken\n"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    profiles = tmp_path / "profiles"
+    profiles.mkdir()
+    (profiles / "toy_supply.yaml").write_text(PROFILE)
+    (profiles / "broken.yaml").write_text(BROKEN)
+    return profiles
+
+
+def test_the_cache_gives_what_reading_gives_complaints_included(
+    directory: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "state" / "profiles.cache"
+    first = load_cached_library([directory], cache)
+    assert cache.exists()
+    again = load_cached_library([directory], cache)
+    assert again == first == load_library([directory])
+    assert [complaint.path for complaint in again.complaints] == [str(directory / "broken.yaml")]
+
+
+def test_a_second_start_reads_no_yaml(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+
+    def never(_directories: object) -> object:
+        raise AssertionError("the files were read again")
+
+    monkeypatch.setattr(library_cache, "load_library", never)
+    assert "toy_supply" in load_cached_library([directory], cache).profiles
+
+
+def test_a_changed_added_or_removed_file_is_read_anew(directory: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+    (directory / "toy_supply.yaml").write_text(PROFILE.replace("max: 30", "max: 20"))
+    changed = load_cached_library([directory], cache).profiles["toy_supply"]
+    assert changed.commands["set_voltage"].parameters["voltage"].max == 20
+    (directory / "broken.yaml").unlink()
+    assert load_cached_library([directory], cache).complaints == ()
+    (directory / "toy_supply.yaml").unlink()
+    assert load_cached_library([directory], cache).profiles == {}
+
+
+@pytest.mark.parametrize("cut", [0, 10, 32, 40, 200])
+def test_a_damaged_cache_is_as_good_as_none(directory: Path, tmp_path: Path, cut: int) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+    cache.write_bytes(cache.read_bytes()[:cut] + b"\x00garbage")
+    assert "toy_supply" in load_cached_library([directory], cache).profiles
+
+
+def test_nothing_but_values_of_profiles_is_taken_from_a_cache(
+    directory: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+    key = cache.read_bytes()[:32]
+
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return Path.touch, (str(tmp_path / "pwned"),)
+
+    cache.write_bytes(key + pickle.dumps(Evil()))
+    assert "toy_supply" in load_cached_library([directory], cache).profiles
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_state_directory_that_cannot_be_written_costs_speed_alone(
+    directory: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    library = load_cached_library([directory], tmp_path / "file" / "profiles.cache")
+    assert "toy_supply" in library.profiles
