@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edged.actions.caller import Caller
-from edged.auth.keys import HttpJwksSource, KeyBook
-from edged.auth.verifier import Verifier
 from edged.clock import Clock
 from edged.config import Config
 from edged.errors import EdgedError
 from edged.surfaces.mcp.relay_guard import RelayGuard
+
+if TYPE_CHECKING:
+    from edged.auth.keys import KeyBook
 
 __all__ = ["RelayRoute"]
 
@@ -41,6 +42,10 @@ class RelayRoute:
         self._keys: KeyBook | None = None
         verifier = None
         if config.relay_issuer and config.relay_jwks_url:
+            # Loaded where there is a relay alone: cryptography takes a tenth of a start.
+            from edged.auth.keys import HttpJwksSource, KeyBook
+            from edged.auth.verifier import Verifier
+
             self._keys = KeyBook(
                 HttpJwksSource(config.relay_jwks_url),
                 url=config.relay_jwks_url,
