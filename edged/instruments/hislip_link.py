@@ -46,6 +46,9 @@ ASYNC_CLEAR_ACKNOWLEDGE: Final = 23
 VERSION_1_0: Final = 0x0100
 VENDOR: Final = int.from_bytes(b"ED", "big")
 DEFAULT_PORT: Final = 4880
+SYNCHRONIZED: Final = 0
+"""What is asked for at a clear: the mode in which one question has one answer."""
+PREFERS_OVERLAP: Final = 1
 FIRST_MESSAGE_ID: Final = 0xFFFF_FF00
 ANY_MESSAGE_ID: Final = 0xFFFF_FFFF
 OUR_LARGEST_BYTES: Final = 1024 * 1024
@@ -101,6 +104,8 @@ class HislipLink:
             self._async_channel = self._connect(deadline)
             self._handshake(self._async, ASYNC_INITIALIZE, answer.parameter & 0xFFFF, deadline)
             self._agree_on_size(deadline)
+            if answer.control & PREFERS_OVERLAP and not self.clear(CLEAR_WITHIN_S):
+                raise LinkLost("the instrument does not leave HiSLIP's overlapped mode")
         except LinkError:
             self.close()
             raise
@@ -166,9 +171,9 @@ class HislipLink:
             asynchronous = self._async
             asynchronous.drain()
             asynchronous.send(HEADER.pack(b"HS", ASYNC_CLEAR, 0, 0, 0), deadline)
-            answer = self._skip_to(asynchronous, ASYNC_CLEAR_ACKNOWLEDGE, deadline)
+            self._skip_to(asynchronous, ASYNC_CLEAR_ACKNOWLEDGE, deadline)
             synchronous = self._sync
-            synchronous.send(HEADER.pack(b"HS", CLEAR_COMPLETE, answer.control, 0, 0), deadline)
+            synchronous.send(HEADER.pack(b"HS", CLEAR_COMPLETE, SYNCHRONIZED, 0, 0), deadline)
             self._skip_to(synchronous, CLEAR_ACKNOWLEDGE, deadline)
         except (LinkLost, LinkTimeout, LinkGarbled):
             return False

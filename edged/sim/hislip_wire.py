@@ -92,6 +92,8 @@ class HislipWire:
         self.close = self._listener.close
         self._sessions: dict[int, Session] = {}
         self._made = 0
+        # As some instruments come: a client that wants one answer a question has to say so.
+        self.is_overlapped = False
 
     @property
     def address(self) -> str:
@@ -127,7 +129,8 @@ class HislipWire:
         number = self._made
         session = Session(visit, mouth, bytearray())
         self._sessions[number] = session
-        writer.write(message(INITIALIZE_RESPONSE, 0, VERSION_1_0 << 16 | number))
+        preference = int(self.is_overlapped)
+        writer.write(message(INITIALIZE_RESPONSE, preference, VERSION_1_0 << 16 | number))
         try:
             try:
                 while (received := await _receive(reader)) is not None:
@@ -158,7 +161,8 @@ class HislipWire:
             case kind if kind == CLEAR_COMPLETE:
                 session.is_clearing = False
                 session.incoming.clear()
-                writer.write(message(CLEAR_ACKNOWLEDGE))
+                self.is_overlapped = bool(received.control & 1)
+                writer.write(message(CLEAR_ACKNOWLEDGE, received.control & 1))
             case kind if kind == TRIGGER:
                 pass
             case _:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import pyvisa
 
+from edged.sim.hislip_wire import HislipWire
 from edged.sim.wire import WireKind
 from tests.bench.sim_bench import running_bench
-from tests.bench.wired import wired
+from tests.bench.wired import Lines, wired
 
 
 def in_thread(work: Callable[[Any], Any], address: str) -> Any:
@@ -50,6 +51,20 @@ async def test_pyvisas_device_clear_ends_what_runs(kind: WireKind) -> None:
             return str(resource.query('DIAG:ECHO? "after"'))
 
         assert await asyncio.to_thread(in_thread, talk, unit.station.address) == "after"
+
+
+async def test_an_overlapped_instrument_is_asked_to_answer_one_by_one() -> None:
+    async with wired(WireKind.HISLIP) as unit:
+        wire = unit.station._wire
+        assert isinstance(wire, HislipWire)
+        wire.is_overlapped = True
+        lines = Lines()
+        try:
+            line = lines.open(unit.address, unit.idn)
+            assert await line.echo("one") == "one"
+            assert not wire.is_overlapped
+        finally:
+            await lines.close()
 
 
 def test_the_program_offers_each_instrument_over_the_wire_it_is_told() -> None:
