@@ -63,7 +63,7 @@ async def _main(config: Config, host: str, port: int) -> int:
         guard=_guard(config),
         clock=clock,
     )
-    runner = web.AppRunner(front.application(), access_log=None, handle_signals=False)
+    runner = web.ServerRunner(front.server())
     with stop_requested() as asked:
         await front.start()
         opening = asyncio.create_task(link.open(), name="relay connect")
@@ -89,7 +89,7 @@ async def _main(config: Config, host: str, port: int) -> int:
     return ExitStatus.OK
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> int:
+async def _listen(runner: web.ServerRunner, host: str, port: int) -> int:
     await runner.setup()
     site = web.TCPSite(runner, host, port, backlog=1_024)
     try:

@@ -16,11 +16,12 @@ from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from edged.auth.claims import BadTokenError
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
-from edged.protocol.http_rules import Rejected, rejection
+from edged.protocol.http_rules import MAX_HEADER_BYTES, Rejected, rejection
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
 from edged.protocol.origins import Guard
 from edged.relay.envelope import (
@@ -107,12 +108,9 @@ class RelayFront:
         self._sweeping: asyncio.Task[None] | None = None
         self._bodies = 0
 
-    def application(self) -> web.Application:
-        """The aiohttp application."""
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
-        application.router.add_route("GET", "/healthz", self._healthz)
-        application.router.add_route("*", "/{path:.*}", self.handle)
-        return application
+    def server(self) -> web.Server:
+        """The aiohttp server."""
+        return _JsonServer(self.handle)
 
     async def start(self) -> None:
         """Begin to hear answers; the link may be opened before or after."""
@@ -127,8 +125,11 @@ class RelayFront:
         for exchange in self._exchanges.values():
             exchange.inbox.put_nowait(End(exchange=exchange.id, number=-1, is_whole=False))
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one request; called by aiohttp."""
+        if request.raw_path == "/healthz":
+            is_well = self._link.is_connected
+            return web.Response(status=200 if is_well else 503, text="ok" if is_well else "no NATS")
         try:
             edge_id = self._edge_id(request)
             # Before the body: whoever has no token gets no memory for one.
@@ -144,7 +145,7 @@ class RelayFront:
             message = f"The relay made a mistake; its log has the details under {fault_id}."
             return _as_response(rejection(500, message, rpc_code=RpcCode.INTERNAL_ERROR))
 
-    def _edge_id(self, request: web.Request) -> str:
+    def _edge_id(self, request: web.BaseRequest) -> str:
         hosts, origins = request.headers.getall("Host", []), request.headers.getall("Origin", [])
         if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
             raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
@@ -157,7 +158,7 @@ class RelayFront:
         return edge_id
 
     @contextlib.contextmanager
-    def _room_for(self, request: web.Request) -> Iterator[int]:
+    def _room_for(self, request: web.BaseRequest) -> Iterator[int]:
         """Room for a body, as long as there is any; gives how long it may be."""
         size = min(request.content_length or 0, MAX_BODY_BYTES)
         if request.content_length is None and request.can_read_body:
@@ -172,7 +173,7 @@ class RelayFront:
         finally:
             self._bodies -= size
 
-    async def _token(self, request: web.Request, edge_id: str) -> str:
+    async def _token(self, request: web.BaseRequest, edge_id: str) -> str:
         """The bearer token, verified for that edge."""
         values = request.headers.getall("Authorization", [])
         scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
@@ -195,7 +196,7 @@ class RelayFront:
         return token
 
     async def _carry(
-        self, request: web.Request, edge_id: str, body: bytes, token: str
+        self, request: web.BaseRequest, edge_id: str, body: bytes, token: str
     ) -> web.StreamResponse:
         if len(self._exchanges) >= MAX_EXCHANGES:
             raise _RefusedError(rejection(503, "This relay has too many requests under way."))
@@ -221,7 +222,7 @@ class RelayFront:
                 await self._tell(exchange, Cancel(exchange=exchange.id, front=self._id))
 
     async def _send_request(
-        self, exchange: _Exchange, request: web.Request, body: bytes, token: str
+        self, exchange: _Exchange, request: web.BaseRequest, body: bytes, token: str
     ) -> None:
         if not self._link.is_connected:
             raise _BrokenError
@@ -244,7 +245,7 @@ class RelayFront:
             await self._link.publish(down_subject(exchange.edge_id), encode(more))
 
     async def _answer(
-        self, exchange: _Exchange, request: web.Request, request_id: RequestId | None
+        self, exchange: _Exchange, request: web.BaseRequest, request_id: RequestId | None
     ) -> web.StreamResponse:
         envelope = await self._next(exchange, request, OFFLINE_S)
         while isinstance(envelope, Alive):
@@ -275,7 +276,7 @@ class RelayFront:
                     raise _BrokenError  # a piece was lost, or it broke off
 
     async def _next(
-        self, exchange: _Exchange, request: web.Request, within_s: float
+        self, exchange: _Exchange, request: web.BaseRequest, within_s: float
     ) -> Envelope | None:
         """What the edge says next; looks whether the client is still there meanwhile."""
         deadline_s = self._clock.monotonic() + within_s
@@ -316,16 +317,48 @@ class RelayFront:
             for exchange in tuple(self._exchanges.values()):
                 await self._tell(exchange, Alive(exchange=exchange.id, front=self._id))
 
-    async def _healthz(self, _request: web.Request) -> web.Response:
-        is_well = self._link.is_connected
-        return web.Response(status=200 if is_well else 503, text="ok" if is_well else "no NATS")
+
+class _JsonHandler(RequestHandler):
+    """aiohttp's connection, whose parser refuses with a JSON-RPC error that quotes nothing."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it quotes the request
+    ) -> web.StreamResponse:
+        """Answer what cannot be served; overrides aiohttp's text body."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("The answer had begun.")
+        code = RpcCode.INTERNAL_ERROR if status >= 500 else RpcCode.INVALID_REQUEST
+        if status >= 500:
+            structlog.get_logger("edged.relay").error("http_fault", exc_info=exc)
+        response = _as_response(
+            rejection(status, "This is not an HTTP request that can be served.", rpc_code=code)
+        )
+        response.force_close()
+        return response
+
+
+class _JsonServer(web.Server):
+    """aiohttp's low-level server, making ``_JsonHandler``s."""
+
+    def __call__(self) -> _JsonHandler:
+        """The protocol of one accepted socket."""
+        return _JsonHandler(
+            self,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type] # what aiohttp documents for "no log"
+            max_field_size=MAX_HEADER_BYTES,
+        )
 
 
 def _as_response(refused: Rejected) -> web.Response:
     return web.Response(status=refused.status, body=refused.body, headers=dict(refused.headers))
 
 
-async def _id_of_small(request: web.Request) -> RequestId | None:
+async def _id_of_small(request: web.BaseRequest) -> RequestId | None:
     """The id of a request that is refused, if its body is small enough to be worth reading."""
     try:
         return _id_of(await _read_body(request, SMALL_BODY_BYTES, within_s=SMALL_BODY_S))
@@ -333,7 +366,9 @@ async def _id_of_small(request: web.Request) -> RequestId | None:
         return None
 
 
-async def _read_body(request: web.Request, most: int, *, within_s: float = SLOW_SENDER_S) -> bytes:
+async def _read_body(
+    request: web.BaseRequest, most: int, *, within_s: float = SLOW_SENDER_S
+) -> bytes:
     if "Content-Encoding" in request.headers:
         raise _RefusedError(rejection(415, "A Content-Encoding is not understood here."))
     body = bytearray()

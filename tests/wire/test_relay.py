@@ -25,7 +25,7 @@ from edged.relay.front import RelayFront
 from edged.relay.link import LinkSettings, NatsLink
 from edged.surfaces.mcp.relay_guard import RelayGuard
 from tests.bench.bad_tokens import bad_tokens
-from tests.bench.mcp_client import McpClient
+from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.nats_server import NatsServer, running_nats
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
@@ -77,7 +77,7 @@ class Bench:
         )
         await front.start()
         await link.flush()
-        runner = web.AppRunner(front.application(), access_log=None)
+        runner = web.ServerRunner(front.server())
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -207,7 +207,7 @@ async def test_a_hostile_relay_gets_nothing_past_the_edge(bench: Bench, tmp_path
         clock=CLOCK,
     )
     await hostile.start()
-    runner = web.AppRunner(hostile.application(), access_log=None)
+    runner = web.ServerRunner(hostile.server())
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     client = bench.client(runner.addresses[0][1])
@@ -292,6 +292,26 @@ async def test_the_front_guards_its_own_name(
     await bench.edge()
     client = bench.client()
     assert (await client.post(client.message("ping"), headers)).status == status
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/9.9\r\nsecret\r\n\r\n",
+        b"POST /mcp/e HTTP/1.1\r\nHost: a\r\nContent-Length: secret\r\n\r\n",
+        b"\x16\x03\x01secret\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"secret" * 9_000 + b"\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_gets_a_json_rpc_error_that_quotes_nothing(
+    bench: Bench, sent: bytes
+) -> None:
+    async with await Connection.to(await bench.front()) as line:
+        line.send(sent)
+        answer = await line.read_answer()
+    assert 400 <= answer.status < 500
+    assert answer.error_code == -32600
+    assert b"secret" not in answer.body
 
 
 async def test_another_path_is_404_and_health_is_told(bench: Bench) -> None:
