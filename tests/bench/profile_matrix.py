@@ -7,6 +7,7 @@ What a command needs to find before it can work (an output that is on, a chosen 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +71,7 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "set_vertical_offset": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
         "set_edge_trigger": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
     },
+    "srs_sr830": {"set_harmonic": ("FREQ 1",)},
     "siglent_sdg2042x": {"set_offset": ("C{channel}:BSWV WVTP,DC",)},
     "yokogawa_gs200": {
         **dict.fromkeys(
@@ -91,6 +93,9 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 """Profile → command → what is sent before it; the call's arguments stand in braces."""
+
+REGISTERED_S = 10.0
+"""How long the slowest may take until it has its profile."""
 
 EXCUSED: Mapping[tuple[str, str, str], str] = {
     ("rigol_ds1054z", "capture_memory", "last at its max"): "24 million points take minutes",
@@ -118,6 +123,9 @@ class MatrixBench:
     def of(cls, engine: EngineProcess) -> MatrixBench:
         """Raises AssertionError where an instrument was not taken for what it is."""
         listed = engine.tool("list_instruments")["result"]
+        deadline = time.monotonic() + REGISTERED_S
+        while any(not entry["profile_name"] for entry in listed) and time.monotonic() < deadline:
+            listed = engine.tool("list_instruments")["result"]
         ids = {entry["alias"]: entry["id"] for entry in listed}
         known = {entry["alias"]: entry["profile_name"] for entry in listed}
         assert known == {key: key for key in SIMULATED}

@@ -35,6 +35,11 @@ REAL_ANSWERS = {
     "HAMEG,HMP4040,026043549,HW50020001/SW2.50": "rs_hmp4040",
     "ROHDE&SCHWARZ,HMP4040,109401,HW50020003/SW2.70": "rs_hmp4040",
     "Rohde&Schwarz,NGE103B,5601.3800k03/101863,1.54": "rs_nge103b",
+    "Stanford_Research_Systems,SR830,s/n12345,ver1.07": "srs_sr830",
+    "LSCI,MODEL335,335A12T/#######,1.2": "lakeshore_335",
+    "TEKTRONIX,TBS1102C,C025730,CF:91.1CT FV:v1.29.30; FPGA:v20.78;": "tektronix_tbs1000c",
+    "TEKTRONIX,TBS2204B,C010302,CF:91.1CT FV:v1.29.30;": "tektronix_tbs1000c",
+    "TEKTRONIX,TBS 1072C,C010001,CF:91.1CT FV:v1.0": "tektronix_tbs1000c",
     "YOKOGAWA,GS210,91N928756,2.01": "yokogawa_gs200",
 }
 """What real units answered, and the profile that must take each, once it ships."""

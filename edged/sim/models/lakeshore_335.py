@@ -1,0 +1,259 @@
+"""Lake Shore 335: two heaters, each warming the stage of one sensor that nitrogen cools.
+
+Quirks kept: lines end in CR LF; what comes within 30 ms of a command is lost; with its ramp
+on, the instrument moves its set-point by itself and ``SETP?`` tells where it is by now; a heater
+whose output is not in a closed loop stays cold; there is no error queue, only ``*ESR?``; names come
+padded. Source: instrument facts, entry 17.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.sim.call import Call
+from edged.sim.headers import Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, Unit
+
+BASE_K: Final = 77.35
+SETTLE_S: Final = 2.0
+RISE_K: Final = (0.0, 10.0, 100.0, 400.0)
+"""What off, low, medium and high can warm a stage by."""
+NOISE_K: Final = 0.002
+KELVIN_AT_ZERO_C: Final = 273.15
+CLOSED_LOOP: Final = 1
+INPUTS: Final = ("A", "B")
+HIGHEST_K: Final = 1000.0
+
+
+@dataclass(slots=True)
+class Loop:
+    """One output with the stage that it warms."""
+
+    setpoint: float = BASE_K
+    goal: float = BASE_K
+    is_ramping: bool = False
+    rate_k_per_min: float = 1.0
+    heater: int = 0
+    mode: int = CLOSED_LOOP
+    input: int = 1
+    powers_up: bool = False
+    gains: tuple[float, float, float] = (50.0, 20.0, 0.0)
+    kelvin: float = BASE_K
+    seen: float | None = None
+
+    def advance(self, now: float) -> Loop:
+        """Let the time since the last look pass; returns the loop itself."""
+        passed_s = 0.0 if self.seen is None else max(0.0, now - self.seen)
+        self.seen = now
+        if self.is_ramping:
+            step = self.rate_k_per_min / 60 * passed_s
+            self.setpoint += max(-step, min(step, self.goal - self.setpoint))
+        else:
+            self.setpoint = self.goal
+        target = BASE_K
+        if self.mode == CLOSED_LOOP and self.heater:
+            target = min(max(self.setpoint, BASE_K), BASE_K + RISE_K[self.heater])
+        self.kelvin = target + (self.kelvin - target) * math.exp(-passed_s / SETTLE_S)
+        return self
+
+    @property
+    def percent(self) -> float:
+        """How much of the heater's range is given."""
+        if not self.heater or self.mode != CLOSED_LOOP:
+            return 0.0
+        wanted = (self.setpoint - BASE_K + 3 * (self.setpoint - self.kelvin)) / RISE_K[self.heater]
+        return max(0.0, min(100.0, 100 * wanted))
+
+
+class Model335:
+    """The state of one unit."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.random = unit.random
+        self.loops = {1: Loop(), 2: Loop(input=2)}
+        self.reset(0.0)
+
+    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
+        """See ``State``: the settings; a stage keeps its temperature."""
+        for number, loop in self.loops.items():
+            self.loops[number] = Loop(input=number, kelvin=loop.kelvin, seen=loop.seen)
+        self.limits = dict.fromkeys(INPUTS, 0.0)
+        self.names = {name: f"Input {name}" for name in INPUTS}
+        self.mode = 1
+
+    def describe(self, now: float) -> Mapping[str, Any]:
+        """See ``State``."""
+        return {
+            f"out{number}": {
+                "setpoint": loop.advance(now).setpoint,
+                "goal": loop.goal,
+                "kelvin": loop.kelvin,
+                "heater": loop.heater,
+                "is_ramping": loop.is_ramping,
+            }
+            for number, loop in self.loops.items()
+        }
+
+    def kelvin(self, call: Call) -> float:
+        """What the sensor of the named input feels; above its limit all heaters go off."""
+        name = call.choice(0, {name: name for name in INPUTS})
+        loop = self.loops[INPUTS.index(name) + 1].advance(call.now)
+        if self.limits[name] and loop.kelvin > self.limits[name]:
+            for each in self.loops.values():
+                each.heater = 0
+        return loop.kelvin + self.random.gauss(0.0, NOISE_K)
+
+    def loop(self, call: Call) -> Loop:
+        """The output that the first argument names."""
+        return self.loops[call.whole(0, lowest=1, highest=2)].advance(call.now)
+
+
+def _number(value: float, digits: int = 3) -> str:
+    return f"{value:+08.{digits}f}"
+
+
+def set_goal(unit: Model335, call: Call) -> None:
+    """``SETP 1,100``: at once, or as a ramp where that is on."""
+    loop = unit.loop(call)
+    loop.goal = call.number(1, lowest=0.0, highest=HIGHEST_K)
+    if not loop.is_ramping:
+        loop.setpoint = loop.goal
+
+
+def set_ramp(unit: Model335, call: Call) -> None:
+    """``RAMP 1,1,10``: on or off, and kelvin a minute; off stops where it is."""
+    loop = unit.loop(call)
+    is_on = bool(call.whole(1, lowest=0, highest=1))
+    loop.rate_k_per_min = call.number(2, lowest=0.1, highest=100.0)
+    if loop.is_ramping and not is_on:
+        loop.goal = loop.setpoint
+    loop.is_ramping = is_on
+
+
+def ramp_state(unit: Model335, call: Call) -> str:
+    """``RAMPST? 1``."""
+    loop = unit.loop(call)
+    return str(int(loop.is_ramping and loop.setpoint != loop.goal))
+
+
+def set_heater(unit: Model335, call: Call) -> None:
+    """``RANGE 1,2``."""
+    unit.loop(call).heater = call.whole(1, lowest=0, highest=3)
+
+
+def set_gains(unit: Model335, call: Call) -> None:
+    """``PID 1,50,20,0``."""
+    loop = unit.loop(call)
+    p = call.number(1, lowest=0.1, highest=1000.0)
+    i = call.number(2, lowest=0.1, highest=1000.0)
+    loop.gains = (p, i, call.number(3, lowest=0.0, highest=200.0))
+
+
+def gains(unit: Model335, call: Call) -> str:
+    """``PID? 1``."""
+    return ",".join(_number(value, 1) for value in unit.loop(call).gains)
+
+
+def set_mode(unit: Model335, call: Call) -> None:
+    """``OUTMODE 1,1,1,0``: mode, input, on at power-up."""
+    loop = unit.loop(call)
+    mode = call.whole(1, lowest=0, highest=5)
+    loop.input = call.whole(2, lowest=0, highest=2)
+    loop.powers_up = bool(call.whole(3, lowest=0, highest=1))
+    loop.mode = mode
+
+
+def mode(unit: Model335, call: Call) -> str:
+    """``OUTMODE? 1``."""
+    loop = unit.loop(call)
+    return f"{loop.mode},{loop.input},{int(loop.powers_up)}"
+
+
+def set_limit(unit: Model335, call: Call) -> None:
+    """``TLIMIT A,350``: 0 is none."""
+    name = call.choice(0, {name: name for name in INPUTS})
+    unit.limits[name] = call.number(1, lowest=0.0, highest=HIGHEST_K)
+
+
+def limit(unit: Model335, call: Call) -> str:
+    """``TLIMIT? A``."""
+    return _number(unit.limits[call.choice(0, {name: name for name in INPUTS})], 1)
+
+
+def set_name(unit: Model335, call: Call) -> None:
+    """``INNAME A,"stage"``: fifteen characters."""
+    unit.names[call.choice(0, {name: name for name in INPUTS})] = call.text(1)[:15]
+
+
+def name(unit: Model335, call: Call) -> str:
+    """``INNAME? A``: padded with blanks."""
+    return f"{unit.names[call.choice(0, {name: name for name in INPUTS})]:<15}"
+
+
+def reading_status(unit: Model335, call: Call) -> str:
+    """``RDGST? A``: the sensors are well."""
+    unit.kelvin(call)
+    return "0"
+
+
+def sensor(unit: Model335, call: Call) -> str:
+    """``SRDG? A``: volts of a silicon diode."""
+    return _number(1.68 - 0.0024 * unit.kelvin(call), 4)
+
+
+def ramp(unit: Model335, call: Call) -> str:
+    """``RAMP? 1``."""
+    loop = unit.loop(call)
+    return f"{int(loop.is_ramping)},{_number(loop.rate_k_per_min, 1)}"
+
+
+def heater_status(unit: Model335, call: Call) -> str:
+    """``HTRST? 1``: neither open nor short."""
+    unit.loop(call)
+    return "0"
+
+
+def set_remote(unit: Model335, call: Call) -> None:
+    """``MODE 0|1|2``."""
+    unit.mode = call.whole(0, lowest=0, highest=2)
+
+
+VOCABULARY: Final = Vocabulary(
+    {
+        "KRDG?": lambda u, c: _number(u.kelvin(c)),
+        "CRDG?": lambda u, c: _number(u.kelvin(c) - KELVIN_AT_ZERO_C),
+        "SRDG?": sensor,
+        "RDGST?": reading_status,
+        "SETP": set_goal,
+        "SETP?": lambda u, c: _number(u.loop(c).setpoint),
+        "RAMP": set_ramp,
+        "RAMP?": ramp,
+        "RAMPST?": ramp_state,
+        "RANGE": set_heater,
+        "RANGE?": lambda u, c: str(u.loop(c).heater),
+        "HTR?": lambda u, c: _number(u.loop(c).percent, 1),
+        "HTRST?": heater_status,
+        "PID": set_gains,
+        "PID?": gains,
+        "OUTMODE": set_mode,
+        "OUTMODE?": mode,
+        "TLIMIT": set_limit,
+        "TLIMIT?": limit,
+        "INNAME": set_name,
+        "INNAME?": name,
+        "MODE": set_remote,
+        "MODE?": lambda u, _c: str(u.mode),
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="LSCI,MODEL335,{serial},1.2",
+    serial="335A{number:02d}T/#######",
+    first_number=12,
+    dialect=Dialect(error_format="", line_end=b"\r\n", latency_s=0.005, deaf_s=0.03),
+    vocabulary=VOCABULARY,
+    build=Model335,
+)
