@@ -283,11 +283,15 @@ def _heard(query: Query) -> Callable[[Sr830, Call], str | None]:
     return answer
 
 
+def _chosen(name: str) -> Query:
+    return lambda unit, _call: str(unit.choices[name])
+
+
 def _choices() -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name in LISTS:
         table[name] = lambda u, c, n=name: set_choice(u, c, n)
-        table[f"{name}?"] = _heard(lambda u, _c, n=name: str(u.choices[n]))
+        table[f"{name}?"] = _heard(_chosen(name))
     return table
 
 
