@@ -63,7 +63,7 @@ class Asked:
         """The answer without its line end; fails where there is none."""
         answer = self.raw(message)
         assert answer is not None, f"no answer to {message!r}; {self.raw('SYST:ERR?')!r}"
-        return answer.decode("latin-1").removesuffix("\n")
+        return answer.decode("latin-1").removesuffix("\n").removesuffix("\r")
 
     def number(self, message: str) -> float:
         """The answer as a number."""

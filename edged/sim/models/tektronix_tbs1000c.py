@@ -1,0 +1,401 @@
+"""Tektronix TBS2204B, of the TBS1000/2000 family; channel 1 on the main load, 2 on the calibrator.
+
+Quirks kept: answers carry their header until ``HEADer OFF``; there is no ``SYST:ERR?``, the wording
+of an error waits in ``ALLEv?`` until ``*ESR?`` was read; while an error waits, ``CURVe?`` is never
+answered; codes are big-endian and signed, their offset in codes and their zero in volts; 9.91E37 is
+"no measurement"; the name ends in a semicolon. Source: instrument facts, entry 10.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.sim.call import Call, ScpiError
+from edged.sim.headers import Vocabulary
+from edged.sim.probe import Capture, capture, seen_by
+from edged.sim.scpi import ERROR_TEXTS, Dialect, ModelSpec, Unit
+
+CHANNELS: Final = 4
+DIVISIONS: Final = 15
+CODES_PER_DIVISION: Final = 25
+DEPTHS: Final = (1000, 2000, 20_000, 200_000, 2_000_000)
+NO_MEASUREMENT: Final = "9.91E37"
+TYPES: Final = {
+    "FREQuency": "freq",
+    "PERIod": "period",
+    "PK2pk": "pp",
+    "MEAN": "mean",
+    "RMS": "rms",
+    "MAXImum": "max",
+    "MINImum": "min",
+}
+WIDTHS: Final = {1: "b", 2: "h"}
+
+
+@dataclass(slots=True)
+class Channel:
+    """The settings of one input; ``position`` in divisions."""
+
+    is_shown: bool
+    division_v: float = 1.0
+    offset_v: float = 0.0
+    position: float = 0.0
+    coupling: str = "DC"
+    bandwidth: str = "FULL"
+
+
+class Tbs:
+    """The state of one unit."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.world = unit.world
+        self.random = unit.random
+        self.status = unit.status
+        self.has_headers = True
+        self.events: list[int] = []
+        self.captures: dict[int, Capture] = {}
+        self.reset(0.0)
+
+    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
+        """See ``State``; whether answers carry headers stays as it is."""
+        self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
+        self.time_division_s, self.time_position = 4e-4, 0.0
+        self.depth = 2000
+        self.is_running, self.stop_after = True, "RUNST"
+        self.mode, self.averages = "SAM", 16
+        self.trigger_source, self.trigger_slope, self.trigger_mode = "CH1", "RIS", "AUTO"
+        self.levels = dict.fromkeys(self.channels, 0.0)
+        self.measured, self.type = 1, "freq"
+        self.data_source, self.first, self.last, self.width = 1, 1, 2000, 1
+        self.captures.clear()
+
+    def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
+        """See ``State``."""
+        return {
+            "is_running": self.is_running,
+            "has_headers": self.has_headers,
+            "time_division_s": self.time_division_s,
+            "channels": {
+                f"ch{number}": {"is_shown": channel.is_shown, "division_v": channel.division_v}
+                for number, channel in self.channels.items()
+            },
+        }
+
+    def channel(self, call: Call) -> Channel:
+        """The channel of ``CH<n>``."""
+        return self.channels[call.suffix(highest=CHANNELS)]
+
+    def increment_v(self) -> float:
+        """Volts a code of the channel whose data are asked for."""
+        finer = 256 if self.width == 2 else 1
+        return self.channels[self.data_source].division_v / CODES_PER_DIVISION / finer
+
+    def offset_codes(self) -> float:
+        """Where the zero of the volts lies, in codes."""
+        channel = self.channels[self.data_source]
+        return channel.position * channel.division_v / self.increment_v()
+
+    def points(self) -> int:
+        """How many points ``CURVe?`` gives."""
+        return max(0, min(self.last, self.depth) - self.first + 1)
+
+    def trace(self, number: int, now: float) -> Capture:
+        """What the channel holds: stopped always the same, else a new capture."""
+        if self.is_running:
+            self.captures.clear()
+        if number not in self.captures:
+            window_s = self.time_division_s * DIVISIONS
+            self.captures[number] = capture(
+                seen_by(self.world, number, now),
+                points=self.depth,
+                interval_s=window_s / self.depth,
+                start_s=-window_s / 2,
+                division_v=self.channels[number].division_v,
+                random=self.random,
+            )
+        return self.captures[number]
+
+    def say(self, call: Call, value: str) -> str:
+        """An answer, with its header until ``HEADer OFF``."""
+        if not self.has_headers:
+            return value
+        return f":{call.header.removesuffix('?').upper().removeprefix(':')} {value}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.6E}"
+
+
+def _flag(is_true: bool) -> str:
+    return str(int(is_true))
+
+
+def _state(call: Call) -> bool:
+    if call.text(0).upper() in ("RUN", "STOP"):
+        return call.text(0).upper() == "RUN"
+    return call.boolean(0)
+
+
+def set_headers(unit: Tbs, call: Call) -> None:
+    """``HEADer OFF``."""
+    unit.has_headers = call.boolean(0)
+
+
+def set_division(unit: Tbs, call: Call) -> None:
+    """``CH1:SCAle``: 2 mV to 5 V with a 1x probe."""
+    unit.channel(call).division_v = call.number(0, lowest=0.002, highest=5.0, unit="V")
+
+
+def set_offset(unit: Tbs, call: Call) -> None:
+    """``CH1:OFFSet``."""
+    unit.channel(call).offset_v = call.number(0, lowest=-25.0, highest=25.0, unit="V")
+
+
+def set_position(unit: Tbs, call: Call) -> None:
+    """``CH1:POSition``, in divisions."""
+    unit.channel(call).position = call.number(0, lowest=-5.0, highest=5.0)
+
+
+def set_coupling(unit: Tbs, call: Call) -> None:
+    """``CH1:COUPling``."""
+    unit.channel(call).coupling = call.choice(0, {"AC": "AC", "DC": "DC", "GND": "GND"})
+
+
+def set_bandwidth(unit: Tbs, call: Call) -> None:
+    """``CH1:BANdwidth``."""
+    unit.channel(call).bandwidth = call.choice(0, {"TWEnty": "TWE", "FULl": "FULL"})
+
+
+def set_shown(unit: Tbs, call: Call) -> None:
+    """``SELect:CH1 ON``."""
+    unit.channel(call).is_shown = call.boolean(0)
+
+
+def set_time_division(unit: Tbs, call: Call) -> None:
+    """``HORizontal:SCAle``."""
+    unit.time_division_s = call.number(0, lowest=2e-9, highest=100.0, unit="S")
+
+
+def set_time_position(unit: Tbs, call: Call) -> None:
+    """``HORizontal:POSition``."""
+    unit.time_position = call.number(0, lowest=-1000.0, highest=1000.0, unit="S")
+
+
+def set_depth(unit: Tbs, call: Call) -> None:
+    """``HORizontal:RECOrdlength``: one of the menu's."""
+    asked = call.whole(0, lowest=DEPTHS[0], highest=DEPTHS[-1])
+    if asked not in DEPTHS:
+        raise ScpiError(-222)
+    unit.depth = asked
+    unit.captures.clear()
+
+
+def set_running(unit: Tbs, call: Call) -> None:
+    """``ACQuire:STATE RUN``: a single sequence is captured at once, and stops."""
+    is_running = _state(call)
+    if is_running or unit.is_running:
+        unit.is_running = True
+        held = {n: unit.trace(n, call.now) for n, c in unit.channels.items() if c.is_shown}
+        unit.is_running = is_running and unit.stop_after != "SEQ"
+        unit.captures = {} if unit.is_running else held
+
+
+def set_stop_after(unit: Tbs, call: Call) -> None:
+    """``ACQuire:STOPAfter``."""
+    unit.stop_after = call.choice(0, {"RUNSTop": "RUNST", "SEQuence": "SEQ"})
+
+
+def set_mode(unit: Tbs, call: Call) -> None:
+    """``ACQuire:MODe``."""
+    modes = {"SAMple": "SAM", "PEAKdetect": "PEAK", "HIRes": "HIR", "AVErage": "AVE"}
+    unit.mode = call.choice(0, modes)
+
+
+def set_averages(unit: Tbs, call: Call) -> None:
+    """``ACQuire:NUMAVg``."""
+    unit.averages = call.whole(0, lowest=2, highest=512)
+
+
+def set_trigger_source(unit: Tbs, call: Call) -> None:
+    """``TRIGger:A:EDGE:SOUrce CH1``."""
+    unit.trigger_source = call.choice(0, {f"CH{n}": f"CH{n}" for n in unit.channels})
+
+
+def set_trigger_slope(unit: Tbs, call: Call) -> None:
+    """``TRIGger:A:EDGE:SLOpe``."""
+    unit.trigger_slope = call.choice(0, {"RISe": "RIS", "FALL": "FALL"})
+
+
+def set_trigger_mode(unit: Tbs, call: Call) -> None:
+    """``TRIGger:A:MODe``."""
+    unit.trigger_mode = call.choice(0, {"AUTO": "AUTO", "NORMal": "NORM"})
+
+
+def set_level(unit: Tbs, call: Call) -> None:
+    """``TRIGger:A:LEVel:CH1``."""
+    level = call.number(0, lowest=-50.0, highest=50.0, unit="V")
+    unit.levels[call.suffix(highest=CHANNELS)] = level
+
+
+def force(unit: Tbs, call: Call) -> None:  # noqa: ARG001 - the seam's argument
+    """``TRIGger FORCe``."""
+    call.choice(0, {"FORCe": None})
+
+
+def trigger_state(unit: Tbs, call: Call) -> str:
+    """``TRIGger:STATE?``."""
+    return unit.say(call, unit.trigger_mode if unit.is_running else "SAVE")
+
+
+def set_measured(unit: Tbs, call: Call) -> None:
+    """``MEASUrement:IMMed:SOUrce1 CH1``."""
+    unit.measured = call.choice(0, {f"CH{n}": n for n in unit.channels})
+
+
+def set_type(unit: Tbs, call: Call) -> None:
+    """``MEASUrement:IMMed:TYPe PK2pk``."""
+    unit.type = call.choice(0, TYPES)
+
+
+def measured(unit: Tbs, call: Call) -> str:
+    """``MEASUrement:IMMed:VALue?``."""
+    value = None
+    if unit.channels[unit.measured].is_shown:
+        value = unit.trace(unit.measured, call.now).measure(unit.type)
+    return unit.say(call, NO_MEASUREMENT if value is None else _number(value))
+
+
+def set_data_source(unit: Tbs, call: Call) -> None:
+    """``DATa:SOUrce CH1``: only one that is shown."""
+    number = call.choice(0, {f"CH{n}": n for n in unit.channels})
+    if not unit.channels[number].is_shown:
+        raise ScpiError(-221)
+    unit.data_source = number
+
+
+def set_first(unit: Tbs, call: Call) -> None:
+    """``DATa:STARt``."""
+    unit.first = call.whole(0, lowest=1, highest=DEPTHS[-1])
+
+
+def set_last(unit: Tbs, call: Call) -> None:
+    """``DATa:STOP``."""
+    unit.last = call.whole(0, lowest=1, highest=DEPTHS[-1])
+
+
+def set_width(unit: Tbs, call: Call) -> None:
+    """``WFMOutpre:BYT_Nr``."""
+    unit.width = call.whole(0, lowest=1, highest=2)
+
+
+def curve(unit: Tbs, call: Call) -> bytes | None:
+    """``CURVe?``: a block; silence while an error waits."""
+    if unit.status.count():
+        return None
+    trace = unit.trace(unit.data_source, call.now)
+    channel = unit.channels[unit.data_source]
+    most = 2 ** (8 * unit.width - 1)
+    codes = (
+        round((volts - channel.offset_v) / unit.increment_v() + unit.offset_codes())
+        for volts in trace.volts
+    )
+    form = f">{WIDTHS[unit.width]}"
+    data = b"".join(struct.pack(form, max(-most, min(most - 1, code))) for code in codes)
+    repeated = data * (-(-trace.points // max(1, len(data) // unit.width)))
+    start = (unit.first - 1) * unit.width
+    wanted = repeated[start : start + unit.points() * unit.width]
+    size = str(len(wanted))
+    return f"#{len(size)}{size}".encode("ascii") + wanted
+
+
+def event_status(unit: Tbs, _call: Call) -> str:
+    """``*ESR?``: what happened, and from now on ``ALLEv?`` has the words for it."""
+    unit.events = [abs(code) for code in unit.status.drain()]
+    word, unit.status.events = unit.status.events, 0
+    return str(word)
+
+
+def all_events(unit: Tbs, call: Call) -> str:
+    """``ALLEv?`` → ``113,"Undefined header"``."""
+    if not unit.events:
+        return unit.say(call, '0,"No events to report - queue empty"')
+    told = ",".join(f'{code},"{ERROR_TEXTS.get(-code, "Device error")}"' for code in unit.events)
+    unit.events = []
+    return unit.say(call, told)
+
+
+VOCABULARY: Final = Vocabulary(
+    {
+        "HEADer": set_headers,
+        "HEADer?": lambda u, c: u.say(c, _flag(u.has_headers)),
+        "*ESR?": event_status,
+        "ALLEv?": all_events,
+        "CH<n>:SCAle": set_division,
+        "CH<n>:SCAle?": lambda u, c: u.say(c, _number(u.channel(c).division_v)),
+        "CH<n>:OFFSet": set_offset,
+        "CH<n>:OFFSet?": lambda u, c: u.say(c, _number(u.channel(c).offset_v)),
+        "CH<n>:POSition": set_position,
+        "CH<n>:POSition?": lambda u, c: u.say(c, _number(u.channel(c).position)),
+        "CH<n>:COUPling": set_coupling,
+        "CH<n>:COUPling?": lambda u, c: u.say(c, u.channel(c).coupling),
+        "CH<n>:BANdwidth": set_bandwidth,
+        "CH<n>:BANdwidth?": lambda u, c: u.say(c, u.channel(c).bandwidth),
+        "SELect:CH<n>": set_shown,
+        "SELect:CH<n>?": lambda u, c: u.say(c, _flag(u.channel(c).is_shown)),
+        "HORizontal:SCAle": set_time_division,
+        "HORizontal:SCAle?": lambda u, c: u.say(c, _number(u.time_division_s)),
+        "HORizontal:POSition": set_time_position,
+        "HORizontal:POSition?": lambda u, c: u.say(c, _number(u.time_position)),
+        "HORizontal:RECOrdlength": set_depth,
+        "HORizontal:RECOrdlength?": lambda u, c: u.say(c, str(u.depth)),
+        "ACQuire:STATE": set_running,
+        "ACQuire:STATE?": lambda u, c: u.say(c, _flag(u.is_running)),
+        "ACQuire:STOPAfter": set_stop_after,
+        "ACQuire:STOPAfter?": lambda u, c: u.say(c, u.stop_after),
+        "ACQuire:MODe": set_mode,
+        "ACQuire:MODe?": lambda u, c: u.say(c, u.mode),
+        "ACQuire:NUMAVg": set_averages,
+        "ACQuire:NUMAVg?": lambda u, c: u.say(c, str(u.averages)),
+        "TRIGger:A:EDGE:SOUrce": set_trigger_source,
+        "TRIGger:A:EDGE:SOUrce?": lambda u, c: u.say(c, u.trigger_source),
+        "TRIGger:A:EDGE:SLOpe": set_trigger_slope,
+        "TRIGger:A:EDGE:SLOpe?": lambda u, c: u.say(c, u.trigger_slope),
+        "TRIGger:A:MODe": set_trigger_mode,
+        "TRIGger:A:MODe?": lambda u, c: u.say(c, u.trigger_mode),
+        "TRIGger:A:LEVel:CH<n>": set_level,
+        "TRIGger:A:LEVel:CH<n>?": lambda u, c: u.say(
+            c, _number(u.levels[c.suffix(highest=CHANNELS)])
+        ),
+        "TRIGger": force,
+        "TRIGger:STATE?": trigger_state,
+        "MEASUrement:IMMed:SOUrce1": set_measured,
+        "MEASUrement:IMMed:TYPe": set_type,
+        "MEASUrement:IMMed:VALue?": measured,
+        "DATa:SOUrce": set_data_source,
+        "DATa:SOUrce?": lambda u, c: u.say(c, f"CH{u.data_source}"),
+        "DATa:ENCdg": lambda _u, c: c.choice(0, {"RIBinary": None}),
+        "DATa:STARt": set_first,
+        "DATa:STOP": set_last,
+        "WFMOutpre:BYT_Nr": set_width,
+        "WFMOutpre:NR_Pt?": lambda u, c: u.say(c, str(u.points())),
+        "WFMOutpre:XINcr?": lambda u, c: u.say(c, _number(u.time_division_s * DIVISIONS / u.depth)),
+        "WFMOutpre:XZEro?": lambda u, c: u.say(c, _number(-u.time_division_s * DIVISIONS / 2)),
+        "WFMOutpre:YMUlt?": lambda u, c: u.say(c, _number(u.increment_v())),
+        "WFMOutpre:YOFf?": lambda u, c: u.say(c, _number(u.offset_codes())),
+        "WFMOutpre:YZEro?": lambda u, c: u.say(c, _number(u.channels[u.data_source].offset_v)),
+        "CURVe?": curve,
+        "AUTOSet": lambda _u, c: c.choice(0, {"EXECute": None}),
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="TEKTRONIX,TBS2204B,{serial},CF:91.1CT FV:v1.29.30; FPGA:v20.78;",
+    serial="C{number:06d}",
+    first_number=10_302,
+    dialect=Dialect(error_format="", latency_s=0.003),
+    vocabulary=VOCABULARY,
+    build=Tbs,
+)
