@@ -53,6 +53,9 @@ def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:
     """Read the answer of an error query; never raises, whatever came."""
     line = first_line(answer)
     code = leading_integer(line)
+    if code is None and kind in (ErrorKind.CODE, ErrorKind.ESR):
+        # Scopes put a header before it while headers are on: ``EXR 0``.
+        code = leading_integer(line.rpartition(" ")[2])
     if code is None:
         if not line or "no error" in line.lower():
             return _NO_ERROR
