@@ -23,9 +23,10 @@ from edged.commands.holds import Hold
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
-from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid, NotFound
 from edged.profiles.naming import tool_name
 from edged.profiles.render import render_lines
+from edged.work.sweep_request import SweepRequest
 
 __all__ = ["CommandPath", "Done", "Executor"]
 
@@ -104,7 +105,7 @@ class CommandPath:
             action.caller, action.tool, action.scope, action.plain_tool
         )
         action.check(action.arguments)
-        target = self._resolver.resolve(action)
+        target = self._resolve(action)
         for measure in target.inner:
             self._authorize_measure(action, measure)
         self._permissions.authorize_danger(
@@ -117,6 +118,17 @@ class CommandPath:
                 for held in (target, *target.inner):
                     hold(action, held)
         return _with_values(action, target)
+
+    def _resolve(self, action: Action) -> Target:
+        """Look up; where something in a ``measure`` is missing, tell only who may use it."""
+        try:
+            return self._resolver.resolve(action)
+        except NotFound:
+            if isinstance(action, StartSweep):
+                for asked in SweepRequest.measures_asked(action.arguments):
+                    name = asked.command_name
+                    self._permissions.authorize_measure(action.caller, name, ())
+            raise
 
     def _authorize_measure(self, action: Action, measure: Target) -> None:
         profile = measure.instrument.profile if measure.instrument else None

@@ -540,3 +540,14 @@ async def test_danger_is_judged_over_everything_inside(house: SweepHouse) -> Non
 async def test_the_scope_of_start_sweep_is_the_command(house: SweepHouse) -> None:
     caller = relay("start_sweep:set_hv")
     assert code_of(await house.ask_start(caller=caller)) is ErrorCode.NOT_ALLOWED
+
+
+async def test_a_measure_that_may_not_be_used_does_not_tell_whether_it_exists(
+    house: SweepHouse,
+) -> None:
+    nowhere = [{"instrument_id": "psu9", "command_name": "measure_voltage"}]
+    refused = await house.ask_start(caller=relay("start_sweep"), measure=nowhere)
+    assert code_of(refused) is ErrorCode.NOT_ALLOWED
+    allowed = relay("start_sweep", "execute_command")
+    told = await house.ask_start(caller=allowed, measure=nowhere)
+    assert code_of(told) is ErrorCode.UNKNOWN_INSTRUMENT
