@@ -80,6 +80,7 @@ class Purpose(enum.StrEnum):
     STREAM_POINT = "stream_point"
     ABORT = "abort"
     PROOF = "proof"
+    SETTINGS = "settings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ PRIORITY: Final[Mapping[Purpose, Priority]] = {
     Purpose.STREAM_POINT: Priority.MEASURE,
     Purpose.ABORT: Priority.SAFE,
     Purpose.PROOF: Priority.SAFE,
+    Purpose.SETTINGS: Priority.PROBE,
 }
 """Why a command runs → its place in the mailbox; an ``is_safe`` command is SAFE whatever it is."""
 

@@ -72,7 +72,12 @@ class LongWork:
         self._visa = visa
         self._clock = clock
         self.runs = RunBook(
-            data_dir=config.data_dir, budget_mb=config.data_budget_mb, pool=pool, clock=clock
+            data_dir=config.data_dir,
+            budget_mb=config.data_budget_mb,
+            pool=pool,
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
         )
         self.waveforms = WaveformBook(config.waveform_memory_mb)
         self.sequences = SequenceBook(

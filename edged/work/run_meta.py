@@ -7,33 +7,30 @@ more never delays a measurement by more than itself.
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from edged import __version__
-from edged.actions.caller import Caller
+from edged.actions.action import Purpose, SendLines
+from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, NotFound
-from edged.instruments.conversation import raw_conversation
 from edged.instruments.instrument import Instrument
-from edged.instruments.mailbox import Priority
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.answers import parse_answer
 from edged.profiles.model import Command, Profile, Scalar, ScalarAnswer, Setting
 from edged.profiles.render import render
+from edged.work.ports import NewId, Perform
 from edged.work.run_head import RunHead
 
-__all__ = ["clock_state", "first_meta", "iso", "read_settings"]
+__all__ = ["asker", "clock_state", "first_meta", "iso", "read_settings"]
 
 FORMAT: Final = 1
 MAX_SETTINGS: Final = 500
-WAIT_S: Final = 30.0
-"""A question about a setting waits so long behind the measurements."""
 TIME_ERROR: Final = 5
 """adjtimex(2): nobody keeps this machine's clock right."""
 
@@ -92,8 +89,39 @@ def clock_state() -> dict[str, Any]:
         return {"is_synchronized": state != TIME_ERROR, "source": "adjtimex"}
 
 
-async def read_settings(pool: InstrumentPool, head: RunHead) -> dict[str, list[dict[str, Any]]]:
+Ask = Callable[[str, str], Awaitable[str]]
+"""Instrument id and query → the answer; raises ``EdgedError``."""
+
+
+def asker(head: RunHead, perform: Perform, new_id: NewId) -> Ask:
+    """Asks by the command path, as the daemon itself, on behalf of a recording."""
+    caller = Caller(route=Route.INTERNAL, on_behalf_of=head.run_id)
+
+    async def ask(instrument_id: str, query: str) -> str:
+        outcome = await perform(
+            SendLines(
+                tool="settings",
+                caller=caller,
+                action_id=new_id(),
+                instrument_id=instrument_id,
+                lines=(query,),
+                purpose=Purpose.SETTINGS,
+            )
+        )
+        if outcome.error is not None:
+            raise outcome.error
+        return str(outcome.data["answer"] or "")
+
+    return ask
+
+
+async def read_settings(
+    pool: InstrumentPool, head: RunHead, ask: Ask
+) -> dict[str, list[dict[str, Any]]]:
     """Ask the instruments of a recording for their settings.
+
+    Args:
+        ask: as ``asker`` makes it.
 
     Returns:
         By instrument id: {name, for, value, unit}, or ``error`` in place of a value. A unit that
@@ -103,16 +131,16 @@ async def read_settings(pool: InstrumentPool, head: RunHead) -> dict[str, list[d
     for name in _involved(head):
         instrument = _find(pool, name)
         if instrument is not None and instrument.profile is not None:
-            found[instrument.id] = await _settings_of(instrument, instrument.profile)
+            found[instrument.id] = await _settings_of(instrument, instrument.profile, ask)
     return found
 
 
-async def _settings_of(instrument: Instrument, profile: Profile) -> list[dict[str, Any]]:
+async def _settings_of(instrument: Instrument, profile: Profile, ask: Ask) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for setting, values in itertools.islice(_questions(profile), MAX_SETTINGS):
         row: dict[str, Any] = {"name": setting.name, "for": values, "unit": setting.unit}
         try:
-            row["value"] = await _ask(instrument, profile, setting, values)
+            row["value"] = await _ask(instrument, profile, setting, values, ask)
         except EdgedError as error:
             row["error"] = error.message
             rows.append(row)
@@ -132,18 +160,17 @@ def _questions(profile: Profile) -> Iterator[tuple[Setting, dict[str, Scalar]]]:
 
 
 async def _ask(
-    instrument: Instrument, profile: Profile, setting: Setting, values: Mapping[str, Scalar]
+    instrument: Instrument,
+    profile: Profile,
+    setting: Setting,
+    values: Mapping[str, Scalar],
+    ask: Ask,
 ) -> Any:
     command = profile.commands.get(setting.set_command or "")
     line = render(setting.get, command.parameters if command else {}, values)
-    make = functools.partial(
-        raw_conversation, lines=(line,), asks=True, connection=profile.connection
-    )
-    reply = await instrument.converse(
-        make, priority=Priority.PROBE, timeout_s=WAIT_S, name=f"setting {setting.name}"
-    )
+    answer = await ask(instrument.id, line)
     returns = ScalarAnswer(type=setting.type, unit=setting.unit)
-    return parse_answer(returns, reply.answer or "", values).value
+    return parse_answer(returns, answer, values).value
 
 
 def _involved(head: RunHead) -> tuple[str, ...]:

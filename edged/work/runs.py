@@ -21,11 +21,12 @@ import structlog
 
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
+from edged.work.ports import NewId, Perform
 from edged.work.recording import Recording
 from edged.work.run_files import Array, Row, RunFiles, write_meta
 from edged.work.run_head import RunHead
 from edged.work.run_marks import claim_marks, drop_mark, repair_interrupted, set_mark, used_bytes
-from edged.work.run_meta import first_meta, iso, read_settings
+from edged.work.run_meta import asker, first_meta, iso, read_settings
 
 __all__ = ["RunBook"]
 
@@ -44,16 +45,26 @@ class RunBook:
         data_dir: DATA_DIR.
         budget_mb: DATA_BUDGET_MB.
         pool: tells who the instruments are.
+        perform, new_id: the command path, by which settings are asked.
     """
 
     def __init__(
-        self, *, data_dir: Path, budget_mb: int, pool: InstrumentPool, clock: Clock
+        self,
+        *,
+        data_dir: Path,
+        budget_mb: int,
+        pool: InstrumentPool,
+        perform: Perform,
+        new_id: NewId,
+        clock: Clock,
     ) -> None:
         self.root = data_dir / "runs"
         # Set once what a killed daemon left is whole again.
         self.mended = asyncio.Event()
         self._budget = budget_mb * MEBIBYTE
         self._pool = pool
+        self._perform = perform
+        self._new_id = new_id
         self._clock = clock
         self._open: dict[str, Recording] = {}
         self._used = 0
@@ -186,7 +197,9 @@ class RunBook:
         recording.error = self._error = why
 
     async def _read_settings(self, recording: Recording) -> None:
-        settings = await read_settings(self._pool, recording.head)
+        settings = await read_settings(
+            self._pool, recording.head, asker(recording.head, self._perform, self._new_id)
+        )
         for entry in recording.meta["instruments"]:
             entry["settings"] = settings.get(entry["id"])
         if recording.files is None:

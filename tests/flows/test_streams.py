@@ -221,6 +221,9 @@ def test_a_detached_stream_outlives_its_client(engine: EngineProcess) -> None:
         shown = engine.rpc("streams.show", stream_id=stream_id)
     assert shown["status"] == "ended"
     assert set(shown["last"]["value"]) >= {"voltage", "current"}
+    # Its recording is closed right after it.
+    while engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "running":
+        assert time.monotonic() - began < 5
     recorded = engine.rpc("runs.export", run_id=stream_id, format="jsonl")["content"]
     rows = [json.loads(line) for line in recorded.splitlines()]
     assert len(rows) == shown["count"]

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import Action
 from edged.actions.caller import Caller, Route
+from edged.actions.outcome import Outcome
 from edged.instruments.pool import InstrumentPool
 from edged.work.npy import member_bytes
 from edged.work.run_head import Column, RunHead, RunKind
@@ -30,6 +32,10 @@ def head(run_id: str = "mcp-1") -> RunHead:
     )
 
 
+async def nobody(action: Action) -> Outcome:
+    raise AssertionError("no instrument is here to be asked")
+
+
 class Bench:
     def __init__(self, data_dir: Path, budget_mb: int = 100) -> None:
         self.clock = DrivenClock()
@@ -38,6 +44,8 @@ class Bench:
             data_dir=data_dir,
             budget_mb=budget_mb,
             pool=InstrumentPool(clock=self.clock),
+            perform=nobody,
+            new_id=lambda: "a1",
             clock=self.clock,
         )
 
