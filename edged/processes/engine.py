@@ -370,7 +370,6 @@ class Engine:
             stores=self._stores,
             counts=self._counts,
             pool=self._pool,
-            discovery=self._discovery,
             lockout=LockoutDesk(
                 pool=self._pool,
                 lockouts=self._stores.lockouts,

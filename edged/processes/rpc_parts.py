@@ -42,7 +42,6 @@ class RpcParts:
     stores: Stores
     counts: CountedRecord
     pool: InstrumentPool
-    discovery: Discovery
     lockout: LockoutDesk
     runs: RunBook
     streams: StreamBook
@@ -56,7 +55,6 @@ class RpcParts:
         """The daemon's own methods."""
         return {
             **daemon_methods(audit=self.stores.audit, lockout=self.lockout, pool=self.pool),
-            **discovery_methods(self.discovery),
             **run_methods(self.runs, self.streams),
             **discovery_methods(self.discovery),
         }

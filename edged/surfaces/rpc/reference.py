@@ -156,11 +156,6 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 instrument_id=INSTRUMENT,
             ),
             _entry(
-                "discovery",
-                "What discovery has met: buses, the hot-plug monitor, what was set aside and why.",
-                "the report",
-            ),
-            _entry(
                 "runs.list",
                 "Lists recordings, newest first.",
                 "{runs}",
