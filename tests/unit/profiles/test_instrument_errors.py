@@ -52,3 +52,8 @@ def test_any_text_is_read_without_raising_and_shown_short(kind, answer):
 
     assert len(error.text) <= 200
     assert error.text.isprintable()
+
+
+def test_a_code_is_known_behind_the_header_that_a_scope_puts_before_it():
+    assert not parse_error(ErrorKind.CODE, "EXR 0").is_error
+    assert parse_error(ErrorKind.CODE, "EXR 21").text == "error 21"

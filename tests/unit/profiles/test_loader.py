@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
+from edged.profiles.answer_pieces import picked
 from edged.profiles.loader import load_library, load_profile, parse_profile
 from edged.profiles.model import (
     AnswerType,
@@ -731,3 +732,26 @@ def test_a_damaged_shipped_profile_raises_nothing_but_invalid(data: st.DataObjec
         cut = data.draw(st.integers(0, len(line)))
         lines[index] = line[:cut] + data.draw(st.text(max_size=4)) + line[cut + 1 :]
     assert min(place_of_complaint("\n".join(lines))) >= 1
+
+
+def test_a_waveform_may_need_several_questions_for_its_meaning() -> None:
+    profile = command_of(
+        "{returns: {waveform: {data: 'D?', dtype: i1, preamble: {query: ['V?', 'O?'],"
+        " fields: [{name: v, type: si, index: 0}, {name: o, type: si, index: 1}]}}}}"
+    )
+    returned = profile.commands["first"].returns
+    assert isinstance(returned, WaveformAnswer)
+    assert returned.preamble_queries == ("V?", "O?")
+
+
+def test_the_value_in_a_longer_answer_is_found_by_a_pattern_with_one_group() -> None:
+    profile = command_of(
+        "{scpi: 'BSWV FRQ,{f}', parameters: {f: {type: float, min: 0, max: 9, unit: Hz}},"
+        " verify: {query: 'BSWV?', tolerance: 1, pattern: 'FRQ,([^,]{1,9})'},"
+        " sweep: {parameter: f, setpoint: 'BSWV?', pattern: 'FRQ,([^,]{1,9})'}}"
+    )
+    command = profile.commands["first"]
+    assert command.verify is not None
+    assert command.sweep is not None
+    assert picked("C1:BSWV FRQ,5HZ,AMP,2V", command.verify.pattern) == "5HZ"
+    assert picked("5HZ", command.sweep.pattern) == "5HZ"

@@ -1,0 +1,86 @@
+"""The quirks of the pretended meters, generators and controllers, from the facts."""
+
+import pytest
+
+from tests.bench.pretended import PretendedBench
+
+
+def test_a_setting_that_the_function_has_not_is_never_answered() -> None:
+    meter = PretendedBench().add("keithley_dmm6500")
+    assert meter.raw(":SENS:VOLT:AC:NPLC?") is None
+    assert meter.error() == -113
+    assert meter.number(":SENS:VOLT:NPLC?") == 1
+
+
+def test_the_level_of_a_direct_voltage_is_in_the_whole_list_alone() -> None:
+    generator = PretendedBench().add("rigol_dg1022z")
+    generator.tell(":SOUR1:APPL:DC 1000,1,2.5")
+    assert generator.number(":SOUR1:VOLT:OFFS?") == 0
+    assert generator.ask(":SOUR1:APPL?").split(",")[3] == "2.500000E+00"
+    assert generator.number(":OUTP1:LOAD?") == 9.9e37
+    assert generator.ask(":OUTP1?") == "OFF"
+
+
+def test_a_load_that_is_believed_changes_what_is_shown_and_not_the_wire() -> None:
+    bench = PretendedBench()
+    generator = bench.add("rigol_dg1022z")
+    generator.tell(":SOUR1:VOLT 4", ":OUTP1 ON", ":OUTP1:LOAD 50")
+    assert generator.number(":SOUR1:VOLT?") == 2
+    signal = bench.world.signal()
+    assert signal is not None
+    assert signal.wave.volts_pp == 4
+
+
+def test_what_a_siglent_generator_cannot_do_it_ignores_in_silence() -> None:
+    generator = PretendedBench().add("siglent_sdg2042x")
+    generator.tell("C1:BSWV AMP,50", "C1:BSWV FRQ,2500")
+    answer = generator.ask("C1:BSWV?")
+    assert answer.startswith("C1:BSWV WVTP,SINE,FRQ,2500HZ,")
+    assert ",AMP,4V," in answer
+    assert generator.raw("C1:BSWV:FRQ?") is None
+
+
+def test_a_correction_of_the_lcr_meter_runs_on_and_its_register_tells() -> None:
+    bench = PretendedBench()
+    meter = bench.add("keysight_e4980a")
+    meter.tell(":CORR:OPEN")
+    assert meter.number(":STAT:OPER:COND?") == 1
+    bench.wait(60)
+    assert meter.number(":STAT:OPER:COND?") == 0
+    first, _, status = meter.ask(":FETC?").split(",")
+    assert float(first) == pytest.approx(100e-9, rel=1e-2)
+    assert status == "+0"
+
+
+def test_a_lock_in_that_answers_to_the_other_interface_is_silent_here() -> None:
+    lock_in = PretendedBench().add("srs_sr830")
+    assert lock_in.raw("OUTX 0") is None
+    assert lock_in.raw("*IDN?") is None
+    assert lock_in.raw("OUTX 1") is None
+    assert lock_in.ask("FREQ?") == "1000"
+    assert lock_in.raw("HARM 19999") is None
+    assert int(lock_in.ask("*ESR?")) & 16
+
+
+def test_the_controller_moves_its_set_point_by_itself() -> None:
+    bench = PretendedBench()
+    controller = bench.add("lakeshore_335")
+    controller.tell("RAMP 1,1,60")
+    bench.wait(1)
+    before = controller.number("SETP? 1")
+    controller.tell("SETP 1,100")
+    bench.wait(10)
+    assert controller.number("SETP? 1") == pytest.approx(before + 10, abs=0.1)
+    assert controller.raw("RANGE 1,1") is None
+    assert controller.raw("KRDG? A") is None  # too soon after a command
+
+
+def test_while_an_error_waits_a_tektronix_scope_gives_no_data() -> None:
+    scope = PretendedBench().add("tektronix_tbs1000c")
+    assert scope.ask("CH1:SCAle?") == ":CH1:SCALE 1.000000E+00"
+    scope.tell("HEADer OFF")
+    assert scope.raw("DATa:SOUrce CH3") is None
+    assert scope.raw("CURVe?") is None
+    assert int(scope.ask("*ESR?")) & 16
+    assert scope.ask("ALLEv?") == '221,"Settings conflict"'
+    assert scope.raw("CURVe?") is not None
