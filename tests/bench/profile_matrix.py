@@ -10,13 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edged.errors import Invalid
 from edged.profiles.bounds import effective_bound
 from edged.profiles.loader import load_library
-from edged.profiles.model import Bound, Command, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.model import (
+    Bound,
+    Command,
+    Parameter,
+    ParameterType,
+    Profile,
+    Scalar,
+    Sequence,
+)
 from edged.profiles.render import optional_names, resolution
 from edged.profiles.schema import ParameterCheck, compile_parameters
 from edged.sim.models import model_names
@@ -138,6 +145,7 @@ class MatrixBench:
                 instrument_id=self.ids[profile.key],
                 scpi_command=line.format(**values),
             )
+            assert not answer["is_error"], (profile.key, case, line, answer)
             assert answer["result"]["error"] is None, (profile.key, case, line, answer)
 
     def run(self, profile: Profile, case: Case) -> Any:
@@ -160,6 +168,24 @@ class MatrixBench:
         said = answer.get("error") or answer["result"].get("error")
         return f"{profile.key}.{case.command} {case.label} {case.arguments}: {said}"
 
+    def run_sequence(self, key: str, name: str, arguments: Arguments) -> Any:
+        """The answer of a sequence."""
+        return self.engine.tool(
+            "execute_sequence",
+            instrument_id=self.ids[key],
+            sequence_name=name,
+            parameters=arguments,
+        )
+
+    def call(self, key: str, command: str, **arguments: Scalar) -> Any:
+        """The answer of a command, by its name."""
+        return self.run(SIMULATED[key], Case(command=command, arguments=arguments, label=""))
+
+    def state(self, key: str) -> dict[str, Any]:
+        """What the simulation says of itself."""
+        state: dict[str, Any] = self.engine.sim("state")["instruments"][key]["state"]
+        return state
+
     def mark(self) -> int:
         """A place in the bench's byte log."""
         last: int = self.engine.sim("log", since=2**53)["last"]
@@ -168,7 +194,8 @@ class MatrixBench:
     def received(self, key: str, since: int) -> list[str]:
         """What reached an instrument since then."""
         page = self.engine.sim("log", instrument=key, since=since)
-        return [e["text"] for e in page["entries"] if e["direction"] == "in"]
+        text = "".join(e["text"] for e in page["entries"] if e["direction"] == "in")
+        return [line for line in text.splitlines() if line]
 
 
 def instruments_flag() -> str:
@@ -176,7 +203,7 @@ def instruments_flag() -> str:
     return ",".join(f"{key}={profile.sim}" for key, profile in SIMULATED.items())
 
 
-def smallest(command: Command) -> Case:
+def smallest(command: Command | Sequence) -> Case:
     """The call with every argument at its minimum."""
     return _valid(command, {}, "minimum")
 
@@ -246,7 +273,7 @@ def _end(parameter: Parameter, bound: Bound, end: str) -> Scalar:
     return int(value) if parameter.type is ParameterType.INT else value
 
 
-def _valid(command: Command, fixed: Arguments, label: str) -> Case:
+def _valid(command: Command | Sequence, fixed: Arguments, label: str) -> Case:
     """A valid call with ``fixed`` in it: the others at the first of these places that fits."""
     check = _check(command)
     for place in ("min", "default", "max", "zero"):
@@ -268,10 +295,9 @@ def _placed(parameter: Parameter, others: Arguments, place: str) -> Scalar:
     return _end(parameter, bound, "max" if place == "max" else "min")
 
 
-def _check(command: Command) -> ParameterCheck:
-    return compile_parameters(
-        command.name, command.parameters, command.checks, optional_names(command.scpi)
-    )
+def _check(called: Command | Sequence) -> ParameterCheck:
+    optional = optional_names(called.scpi) if isinstance(called, Command) else frozenset()
+    return compile_parameters(called.name, called.parameters, called.checks, optional)
 
 
 def _is_valid(check: ParameterCheck, arguments: Arguments) -> bool:
@@ -282,6 +308,9 @@ def _is_valid(check: ParameterCheck, arguments: Arguments) -> bool:
     return True
 
 
-def profile_files() -> list[Path]:
-    """Every shipped profile."""
-    return sorted((REPOSITORY / "profiles").glob("*.yaml"))
+def switches(state: Any) -> list[bool]:
+    """Every ``is_on`` that a simulation tells of."""
+    if not isinstance(state, dict):
+        return []
+    inner = [switch for value in state.values() for switch in switches(value)]
+    return [*inner, *([state["is_on"]] if "is_on" in state else [])]
