@@ -56,6 +56,12 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "6", "Raw socket, VXI-11, HiSLIP, serial and Prologix lead to instruments."
         ),
         "line.trace": Promise("8", "The last exchanges of a line are shown, with times."),
+        "sim.quirky": Promise(
+            "11", "Quirky as the real ones are, and written from the facts, not from our profile."
+        ),
+        "profile.every-command-works": Promise(
+            "1", "It offers every profile command as a typed, limit-checked tool."
+        ),
         "sim.fault-verb": Promise("11", "edged sim fault gives a simulated instrument a fault."),
         "line.stops-while-hung": Promise("6", "Stopping does not wait for a hung read."),
         "instruments.never-another-unit": Promise(

@@ -16,6 +16,7 @@ from tests.bench.profile_matrix import (
     smallest,
     switches,
 )
+from tests.promises import promise
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,7 @@ def sequence_faults_of(bench: MatrixBench, profile: Profile) -> list[str]:
     return faults
 
 
+@promise("profile.every-command-works")
 def test_every_command_works_with_its_smallest_arguments(bench: MatrixBench) -> None:
     with ThreadPoolExecutor(len(SIMULATED)) as callers:
         found = callers.map(lambda profile: faults_of(bench, profile), SIMULATED.values())

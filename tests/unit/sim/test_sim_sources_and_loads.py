@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.pretended import Asked, PretendedBench
+from tests.promises import promise
 
 
 @pytest.fixture
@@ -53,6 +54,7 @@ def test_a_tripped_channel_stays_off_until_it_is_cleared(bench: PretendedBench) 
 # Siglent SPD3303X-E
 
 
+@promise("sim.quirky")
 def test_the_spd_loses_what_comes_right_after_a_write(bench: PretendedBench) -> None:
     psu = bench.add("siglent_spd3303x")
     psu.raw("CH1:VOLT 5")
@@ -139,6 +141,7 @@ def test_as_a_current_source_it_is_in_compliance_at_its_voltage_limit(
     assert smu.number(":READ?") == pytest.approx(2, abs=0.02)
 
 
+@promise("sim.quirky")
 def test_measure_switches_the_output_of_a_2400_on_and_read_does_not(bench: PretendedBench) -> None:
     smu = bench.add("keithley_2400")
     assert smu.raw(":READ?") is None
@@ -177,6 +180,7 @@ def test_the_load_answers_another_word_than_it_was_told(bench: PretendedBench) -
         assert load.ask(":SOUR:FUNC?") == answer
 
 
+@promise("sim.quirky")
 def test_the_load_sends_a_second_line_while_its_input_is_off(bench: PretendedBench) -> None:
     load = bench.add("rigol_dl3021")
     assert load.raw(":MEAS:CURR?") == b"0.000067\n0\n"
