@@ -10,6 +10,7 @@ import pytest
 from edged.profiles.model import Profile
 from tests.bench.engine_process import running_engine
 from tests.bench.profile_matrix import (
+    EXCUSED,
     SIMULATED,
     MatrixBench,
     instruments_flag,
@@ -36,6 +37,8 @@ def sequence_faults_of(bench: MatrixBench, profile: Profile) -> list[str]:
     faults = []
     for sequence in profile.sequences.values():
         arguments = smallest(sequence).arguments
+        if (profile.key, sequence.name, "minimum") in EXCUSED:
+            continue
         answer = bench.run_sequence(profile.key, sequence.name, arguments)
         if answer["is_error"]:
             faults.append(f"{profile.key}.{sequence.name} {arguments}: {answer}")
