@@ -18,7 +18,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	done; true)
 MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1 mcp2 fastmcp
-PATHS := edged tests benchmarks $(wildcard sdk_wrappers)
+PATHS := edged tests benchmarks docs $(wildcard sdk_wrappers)
 
 .PHONY: help run test coverage check lint format types smoke clients docs lock clean
 
@@ -64,6 +64,7 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
 	$(PY) -m edged.surfaces.rpc.reference > docs/rpc.md
 	$(PY) -m edged.work.state_tables > docs/states.md
+	$(PY) docs/generate.py
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
