@@ -31,10 +31,25 @@ def bench() -> Iterator[SimBench]:
 
 
 @pytest.fixture(autouse=True)
-def healthy_bench(bench: SimBench) -> None:
+def healthy_bench(bench: SimBench, request: pytest.FixtureRequest) -> None:
     bench.clear()
     for name in ("psu1", "psu2"):
         bench.tell(name, ":SOUR1:VOLT 0", ":OUTP CH1,OFF")
+    if "engine" in request.fixturenames:
+        # What the test before did to a line may still be healing.
+        engine = request.getfixturevalue("engine")
+        for name in ("psu1", "psu2", "dmm1"):
+            wait_for(lambda name=name: answers(engine, name), within_s=20)
+        # A failed sweep keeps its parameter until the instrument has taken the abort.
+        engine.tool("bench__stop_all")
+        wait_for(lambda: not engine.tool("get_status")["result"]["sweeps"], within_s=20)
+        for name in ("psu1", "psu2"):
+            bench.tell(name, ":SOUR1:VOLT 0", ":OUTP CH1,OFF")
+
+
+def answers(engine: EngineProcess, name: str) -> bool:
+    told = engine.tool("send_scpi", instrument_id=name, scpi_command="*IDN?")
+    return bool(told["result"] and told["result"]["response"])
 
 
 @contextlib.contextmanager
