@@ -32,8 +32,8 @@ run: $(VENV)/.run ## set up, then run the engine on a simulated bench, ready for
 	@echo "Stop it:       Ctrl-C"
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
-test: $(VENV)/.ok clients ## set up, then run the test suite, with branch coverage
-	$(PY) -m pytest -q -n 2 --dist loadfile --cov --cov-report= $(ARGS)
+test: $(VENV)/.ok clients ## set up, then run the test suite
+	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 coverage: $(VENV)/.ok ## what the last test run did not reach
 	$(VENV)/bin/coverage report
