@@ -35,7 +35,8 @@ run: $(VENV)/.run ## set up, then run the engine on a simulated bench, ready for
 test: $(VENV)/.ok clients ## set up, then run the test suite
 	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)
 
-coverage: $(VENV)/.ok ## what the last test run did not reach
+coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not reach
+	$(PY) -m pytest -q -n 2 --dist loadfile --cov --cov-report= $(ARGS)
 	$(VENV)/bin/coverage report
 
 faults: $(VENV)/.ok ## the long tests: networks, kills, floods (Linux with iproute2 and nats-server)
