@@ -39,8 +39,8 @@ coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not
 	$(PY) -m pytest -q -n 2 --dist loadfile --cov --cov-report= $(ARGS)
 	$(VENV)/bin/coverage report
 
-faults: $(VENV)/.ok ## the long tests: networks, kills, floods (Linux with iproute2 and nats-server)
-	$(PY) -m pytest -q tests/faults $(ARGS)
+faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
+	$(PY) -m pytest -q -n 2 --dist loadfile tests/faults $(ARGS)
 
 check: lint test ## lint, then test: what CI runs
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from edged.config_talk import TALK_FIELDS, ErrorsEntry, ProbeEntry
 from edged.config_values import TEXT, BadValue, Kind, integer, matching
 from edged.yaml_source import Value
 
@@ -42,6 +43,11 @@ class InstrumentEntry:
     after_write_ms: int | None = None
     min_gap_ms: int | None = None
     chunk_bytes: int | None = None
+    encoding: str | None = None
+    errors: ErrorsEntry | None = None
+    probe: ProbeEntry | None = None
+    on_connect: tuple[str, ...] | None = None
+    on_release: tuple[str, ...] | None = None
 
 
 ADDRESS: Final = matching(
@@ -105,6 +111,7 @@ FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
         "after_write_ms": integer(0, 60_000).parse,
         "min_gap_ms": integer(0, 60_000).parse,
         "chunk_bytes": integer(16, 64 * 1024 * 1024).parse,
+        **TALK_FIELDS,
     }
 )
 

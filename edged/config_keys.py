@@ -273,7 +273,8 @@ _TABLE: Final = (
         default=(),
         sentence="Instruments with a fixed address: address, and optionally profile, name, "
         "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
-        "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow.",
+        "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow, encoding, errors, "
+        "probe, on_connect, on_release (docs/instruments.md).",
     ),
     Key(
         name="DISCOVERY",

@@ -48,6 +48,15 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "line.one-hang-delays-no-other": Promise(
             "6", "One dead or slow instrument never delays another or the event loop."
         ),
+        "line.second-for-aborts": Promise(
+            "6", "An alternative address is fail-over, and a second line for aborts."
+        ),
+        "instruments.owner-settings": Promise(
+            "2", "INSTRUMENTS: what the owner says of one instrument comes before its profile."
+        ),
+        "instruments.silent-error-query": Promise(
+            "6", "What answers *IDN? is usable, error query or not; doctor warns."
+        ),
         "line.comes-back-by-itself": Promise(
             "6", "A power-cycled instrument comes back by itself."
         ),

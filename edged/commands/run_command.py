@@ -88,6 +88,7 @@ async def run_command(
         priority=priority,
         timeout_s=_longest_s(command, profile) + GRACE_S,
         name=command.name,
+        is_repeatable=command.is_safe,
     )
     if command.is_query:
         return _read(command, values, reply, instrument), reply.sent

@@ -88,6 +88,7 @@ async def _send_lines(action: SendLines, target: Target, _began: float) -> Done:
         priority=priority,
         timeout_s=ABORT_S if is_urgent else connection.timeout_ms / 1000 + GRACE_S,
         name=action.purpose.value if is_abort else target.lines[-1],
+        is_repeatable=is_urgent,
     )
     return Done(data={"answer": reply.answer}, scpi=reply.sent)
 

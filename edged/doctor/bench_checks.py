@@ -18,6 +18,7 @@ __all__ = [
     "check_budget",
     "check_clock",
     "check_discovery",
+    "check_lines",
     "check_lockouts",
     "check_profiles",
     "check_relay",
@@ -98,12 +99,38 @@ def check_discovery(facts: Facts) -> Line:
             f"Several profiles fit equally well: {told}. The first is used.",
             "Name the right one in INSTRUMENTS, or make its match more specific.",
         )
+    warnings = known.get("warnings", [])
+    if warnings:
+        told = "; ".join(f"{w['instrument_id']}: {w['warning']}" for w in warnings[:SHOWN])
+        return warn(
+            f"{len(warnings)} instruments work with a restriction: {told}",
+            "Correct `errors` in the profile or in INSTRUMENTS, then start edged again.",
+        )
     remarks = [bus["remark"] for bus in known.get("buses", []) if bus["remark"]]
     if remarks:
         return warn(" ".join(remarks), "See docs/discovery.md; take a bus out of DISCOVERY.")
     buses = ", ".join(f"{bus['name']} {bus['found']}" for bus in known.get("buses", []))
     monitor = known.get("hotplug", {}).get("monitor", "none")
     return passed(f"Looked at: {buses or 'nothing but INSTRUMENTS'}; hot-plug monitor: {monitor}.")
+
+
+def check_lines(facts: Facts) -> Line:
+    """Where the lines to known instruments are, and which of them are in trouble."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    states = facts.status.get("instruments_by_state", {})
+    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    troubled = facts.status.get("troubled_lines", [])
+    if not troubled:
+        return passed(f"Lines: {told}.")
+    which = "; ".join(
+        f"{line['instrument_id']} is {line['line_state']}: {line['reason']}"
+        for line in troubled[:SHOWN]
+    )
+    return warn(
+        f"Lines: {told}. {which}.",
+        "Check power and cable; a line comes back by itself. `edged trace ADDRESS` shows it.",
+    )
 
 
 def check_set_aside(facts: Facts) -> Line:

@@ -167,6 +167,9 @@ class Discovery:
                 for i in self._pool.all()
                 if i.tied
             ],
+            "warnings": [
+                {"instrument_id": i.id, "warning": i.warning} for i in self._pool.all() if i.warning
+            ],
         }
 
     async def _run(self) -> None:

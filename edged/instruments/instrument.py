@@ -6,14 +6,16 @@ the actor that owns its line; it is the only way to an instrument.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
 from edged.instruments.address import Transport
 from edged.instruments.conversation import Conversation
+from edged.instruments.identity import is_same_unit
 from edged.instruments.mailbox import Priority
 from edged.instruments.recovery import LineState
 from edged.instruments.registration import (
@@ -23,6 +25,7 @@ from edged.instruments.registration import (
     RegistrationState,
     next_registration_state,
 )
+from edged.instruments.second_line import OtherLine, first_to_take, named_first
 from edged.profiles.bench import UnitRules
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection, Profile
@@ -41,6 +44,7 @@ class Found:
         profile: what fits it, with the connection as the owner's configuration has it and limits
             as the owner's bench file has them; ``None`` when nothing fits or may be offered.
         remark: for people: why this profile, or why none.
+        warning: what does not work as it should; empty when all does.
         tied: keys of the profiles that fit equally well, for the doctor to warn of.
         proof: what takes the place of ``*IDN?`` for a unit that does not know it.
         is_plugged: its bus tells when it is taken away, and nobody configured its address.
@@ -55,6 +59,7 @@ class Found:
     alias: str = ""
     location: str = ""
     remark: str = ""
+    warning: str = ""
     tied: tuple[str, ...] = ()
     proof: Callable[[], Conversation[str]] | None = None
     is_plugged: bool = False
@@ -73,8 +78,8 @@ class Instrument:
         # The line that leads here; None when it was unplugged, or another unit found at its end.
         self.actor: Actor | None = actor
         self.address = actor.address.text
-        # Other addresses at which the same unit has answered.
-        self.alternatives: tuple[str, ...] = ()
+        # By address: where the same unit has answered besides.
+        self.others: dict[str, OtherLine] = {}
         self.transport: Transport = actor.address.transport
         # Monotonic seconds since when it is reconnecting; meaningless in other states.
         self.silent_since = 0.0
@@ -92,15 +97,23 @@ class Instrument:
         self.location = found.location
         # Why it has this profile or none, and which fit as well; for doctor.
         self.remark = found.remark
+        self.warning = found.warning
         self.tied = found.tied
 
     def learn_again(self, found: Found) -> None:
-        """It answered anew: what may change between two meetings is its firmware and its place."""
+        """It answered anew: what may change between two meetings is its firmware and its place.
+
+        And how it is spoken to: each transport has settings of its own.
+        """
         self.idn = found.idn
         self.identity = found.identity
         self.is_plugged = found.is_plugged
         if self.profile is None:
             self._learn(found)
+            return
+        self.warning = found.warning
+        self.connection = found.connection
+        self.profile = replace(self.profile, connection=found.connection)
 
     def meet(self, event: RegistrationEvent) -> None:
         """Move to the next registration state.
@@ -114,6 +127,11 @@ class Instrument:
     def instrument_class(self) -> str:
         """The profile's, or empty."""
         return self.profile.instrument_class if self.profile else ""
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Other addresses at which the same unit has answered."""
+        return tuple(sorted(self.others))
 
     @property
     def is_connected(self) -> bool:
@@ -130,6 +148,11 @@ class Instrument:
         """Where its line is, now."""
         return self.actor.state if self.actor else LineState.LOST
 
+    @property
+    def line_reason(self) -> str:
+        """Why its line is not ready; empty while it is."""
+        return self.actor.reason if self.actor else f"{self.address} was taken away"
+
     async def converse(
         self,
         make: Callable[[], Conversation[T]],
@@ -137,6 +160,7 @@ class Instrument:
         priority: Priority = Priority.COMMAND,
         timeout_s: float,
         name: str,
+        is_repeatable: bool = False,
     ) -> T:
         """Hold one uninterruptible conversation with this unit, in its turn.
 
@@ -146,6 +170,8 @@ class Instrument:
             make: gives a fresh conversation; called on the line's thread.
             timeout_s: waiting and talking together; each step has its own limit besides.
             name: what it is, for messages.
+            is_repeatable: it makes safe, so it may be said by another line too, where the first is
+                late or fails.
 
         Raises:
             Failed: TIMEOUT, DISCONNECTED, PREEMPTED, INSTRUMENT_ERROR or BAD_ANSWER; ``sent`` are
@@ -153,6 +179,18 @@ class Instrument:
             Conflict: BUSY, too many jobs wait already.
             Invalid: BAD_SCPI, a line that cannot be sent; it was not.
         """
+        if is_repeatable and self.others:
+            roads = [functools.partial(self._say_here, make, priority, timeout_s, name)]
+            roads += [
+                functools.partial(self._say_by, other, make, timeout_s, name)
+                for other in self.others.values()
+            ]
+            return await first_to_take(roads)
+        return await self._say_here(make, priority, timeout_s, name)
+
+    async def _say_here(
+        self, make: Callable[[], Conversation[T]], priority: Priority, timeout_s: float, name: str
+    ) -> T:
         if self.actor is None:
             raise Failed(
                 f"{self.id} is not connected: it was taken away from {self.address}, or another "
@@ -164,6 +202,25 @@ class Instrument:
         return await self.actor.converse(
             make, unit=self.number, priority=priority, timeout_s=timeout_s, name=name
         )
+
+    async def _say_by(
+        self, other: OtherLine, make: Callable[[], Conversation[T]], timeout_s: float, name: str
+    ) -> T:
+        """By a line on which nobody lives: the unit says its name first."""
+        other.prepare()
+        try:
+            return await other.actor.converse(
+                named_first(make, self._is_me, other.actor.address.text),
+                unit=other.actor.tenant.number,
+                priority=Priority.SAFE,
+                timeout_s=timeout_s,
+                name=name,
+            )
+        finally:
+            other.leave()
+
+    def _is_me(self, idn: str) -> bool:
+        return is_same_unit(self.idn, idn)
 
     def trace(self) -> list[dict[str, object]]:
         """The last exchanges on its line, oldest first."""
@@ -192,4 +249,5 @@ class Instrument:
             "line_state": self.line_state.value,
             "state": self.state.value,
             "remark": self.remark,
+            "warning": self.warning,
         }

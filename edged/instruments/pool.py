@@ -21,11 +21,12 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.actor import Actor
 from edged.instruments.address import parse_address
+from edged.instruments.identity import is_one_unit, is_same_unit
 from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line import LineDown, LineReport, LineUp, Tenant, UnitChanged
 from edged.instruments.link import Link
 from edged.instruments.registration import RegistrationEvent, RegistrationState
-from edged.profiles.match import Identity, parse_idn
+from edged.instruments.second_line import OtherLine
 
 __all__ = ["Arrived", "Changed", "Event", "InstrumentPool", "Left"]
 
@@ -152,7 +153,7 @@ class InstrumentPool:
         if known is None:
             return self._register(actor, found)
         if known.is_connected and known.actor is not actor:
-            self._note_alternative(known, actor)
+            self._note_alternative(known, actor, found)
             return known
         self._move_in(known, actor, found)
         return known
@@ -166,14 +167,12 @@ class InstrumentPool:
             is_kept: its address is configured, so it stays listed.
         """
         for instrument in self._instruments.values():
-            if actor.address.text in instrument.alternatives:
-                others = set(instrument.alternatives) - {actor.address.text}
-                instrument.alternatives = tuple(sorted(others))
+            if instrument.others.pop(actor.address.text, None) is not None:
                 self._publish(Changed(instrument=instrument))
             if instrument.actor is actor:
                 instrument.actor = None
                 instrument.silent_since = self._clock.monotonic()
-                if instrument.alternatives:
+                if instrument.others:
                     self._meet(instrument, RegistrationEvent.NO_ANSWER)
                 else:
                     gone = RegistrationEvent.GONE_PLACED if is_kept else _gone(instrument)
@@ -205,7 +204,7 @@ class InstrumentPool:
             address
             for instrument in self._instruments.values()
             if instrument.is_connected
-            for address in instrument.alternatives
+            for address in instrument.others
         )
 
     # What becomes of lines
@@ -237,7 +236,7 @@ class InstrumentPool:
         alike = [
             instrument
             for instrument in self._instruments.values()
-            if _is_one_unit(instrument.identity, found.identity)
+            if is_one_unit(instrument.identity, found.identity)
         ]
         for instrument in alike:
             if _key(instrument.address) == actor.address.key:
@@ -269,11 +268,11 @@ class InstrumentPool:
 
     def _move_in(self, instrument: Instrument, actor: Actor, found: Found) -> None:
         old = instrument.actor
-        others = set(instrument.alternatives)
         if old is not None and old is not actor:
             old.vacate()
-            others.add(old.address.text)
-        instrument.alternatives = tuple(sorted(others - {actor.address.text}))
+            other = OtherLine(actor=old, connection=instrument.connection)
+            instrument.others[old.address.text] = other
+        instrument.others.pop(actor.address.text, None)
         instrument.actor = actor
         instrument.address = actor.address.text
         instrument.transport = actor.address.transport
@@ -284,12 +283,13 @@ class InstrumentPool:
             instrument.meet(RegistrationEvent.SEEN)
         self._meet(instrument, _answered(instrument))
 
-    def _note_alternative(self, instrument: Instrument, actor: Actor) -> None:
+    def _note_alternative(self, instrument: Instrument, actor: Actor, found: Found) -> None:
         actor.vacate()
-        others = {*instrument.alternatives, actor.address.text}
-        if others != set(instrument.alternatives):
-            instrument.alternatives = tuple(sorted(others))
-            log.info("instrument_alternative", id=instrument.id, address=actor.address.text)
+        address = actor.address.text
+        is_new = address not in instrument.others
+        instrument.others[address] = OtherLine(actor=actor, connection=found.connection)
+        if is_new:
+            log.info("instrument_alternative", id=instrument.id, address=address)
             self._publish(Changed(instrument=instrument))
 
     @staticmethod
@@ -346,22 +346,6 @@ class InstrumentPool:
             data={"instrument_id": name[:200]},
             remedy="list_instruments has every id; scan_instruments looks for new ones.",
         )
-
-
-def is_same_unit(known_idn: str, found_idn: str) -> bool:
-    """Whether two ``*IDN?`` answers come from one unit; firmware may differ. Any thread."""
-    return known_idn == found_idn or _is_one_unit(parse_idn(known_idn), parse_idn(found_idn))
-
-
-def _is_one_unit(one: Identity, other: Identity) -> bool:
-    return all(
-        a.casefold() == b.casefold()
-        for a, b in (
-            (one.manufacturer, other.manufacturer),
-            (one.model, other.model),
-            (one.serial, other.serial),
-        )
-    )
 
 
 def _answered(instrument: Instrument) -> RegistrationEvent:

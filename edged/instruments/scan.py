@@ -7,16 +7,18 @@ Nothing that an instrument is set to is changed, but for what its profile's ``on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.config_instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
-from edged.instruments.conversation import greet, identify, raw_conversation
+from edged.instruments.conversation import identify, raw_conversation
+from edged.instruments.greeting import greeted, patience_s, unchecked
 from edged.instruments.instrument import Found
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
+from edged.instruments.owner_settings import connection_for
 from edged.instruments.vouching import OWNERS_WORD, vouched, vouched_identity
 from edged.profiles.answers import clean_text
 from edged.profiles.bench import BenchFile, UnitRules, tighten
@@ -30,12 +32,6 @@ NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.I
 """How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
 MOST_GUESSES: Final = 4
 """Ways of speaking that a silent port is tried with; each costs a time-out."""
-
-
-OF_THE_OWNER: Final = tuple(
-    {field.name for field in fields(Connection)} & {field.name for field in fields(InstrumentEntry)}
-)
-"""What INSTRUMENTS can say about a connection; it comes before what the profile says."""
 
 
 class NoInstrument(Failed):
@@ -82,14 +78,15 @@ async def examine(
         chosen, tied = None, ()
         connection = connection_for(Connection(), entry)
         actor.settle(Tenant(connection=connection))
-    await _greet(actor, connection)
+    profile, connection, warning = await _met(actor, chosen, connection)
     found = Found(
         idn=clean_text(idn),
         identity=parse_idn(clean_text(idn)),
-        profile=replace(chosen, connection=connection) if chosen else None,
+        profile=profile,
         rules=UnitRules(),
         connection=connection,
         remark=clean_text(remark),
+        warning=warning,
         tied=tied,
         greeted_at=actor.openings,
     )
@@ -146,7 +143,7 @@ async def _ask_identity(actor: Actor, connection: Connection) -> str:
         identify,
         unit=0,
         priority=Priority.PROBE,
-        timeout_s=_patience_s(connection, 1),
+        timeout_s=patience_s(connection, 1),
         name="*IDN?",
     )
     if "\ufffd" in idn or not idn.strip() or NOT_SCPI.match(idn):
@@ -162,39 +159,35 @@ async def _vouched(
     actor.settle(Tenant(connection=connection))
     proof = vouched(connection)
     answer = await actor.converse(
-        proof, unit=0, priority=Priority.PROBE, timeout_s=_patience_s(connection, 1), name="probe"
+        proof, unit=0, priority=Priority.PROBE, timeout_s=patience_s(connection, 1), name="probe"
     )
     if answer != OWNERS_WORD:
         raise silence
-    await _greet(actor, connection)
+    offered, connection, warning = await _met(actor, profile, connection)
     return Found(
         idn=OWNERS_WORD,
         identity=vouched_identity(profile),
-        profile=replace(profile, connection=connection),
+        profile=offered,
         rules=UnitRules(),
         connection=connection,
+        warning=warning,
         remark=f"It does not answer *IDN?; INSTRUMENTS says that it is a {profile.key}.",
         greeted_at=actor.openings,
         proof=proof,
     )
 
 
-async def _greet(actor: Actor, connection: Connection) -> None:
-    await actor.converse(
-        lambda: greet(connection),
-        unit=0,
-        priority=Priority.PROBE,
-        timeout_s=_patience_s(connection, 4 + len(connection.on_connect)),
-        name="greeting",
-    )
-
-
-def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection:
-    """The connection as this entry of the owner's configuration has it."""
-    own = {name: getattr(entry, name) for name in OF_THE_OWNER}
-    if connection.on_connect_serial is not None and entry.address.upper().startswith("ASRL"):
-        own["on_connect"] = connection.on_connect_serial
-    return replace(connection, **{name: value for name, value in own.items() if value is not None})
+async def _met(
+    actor: Actor, profile: Profile | None, connection: Connection
+) -> tuple[Profile | None, Connection, str]:
+    """Greet the unit; gives its profile and connection as they can be used, and a warning."""
+    greeting = await greeted(actor, connection)
+    if profile is None:
+        return None, greeting.connection, greeting.warning
+    offered = replace(profile, connection=greeting.connection)
+    if greeting.warning:
+        offered = unchecked(offered, connection.errors.query)
+    return offered, greeting.connection, greeting.warning
 
 
 def _choose(
@@ -223,7 +216,7 @@ async def _is_confirmed(actor: Actor, connection: Connection) -> bool:
         lambda: raw_conversation(lines=(probe.query,), asks=True, connection=connection),
         unit=0,
         priority=Priority.PROBE,
-        timeout_s=_patience_s(connection, 1),
+        timeout_s=patience_s(connection, 1),
         name=probe.query,
     )
     return re.search(probe.expect, (reply.answer or "")[:1000]) is not None
@@ -250,8 +243,3 @@ def _judged(found: Found, entry: InstrumentEntry, bench: BenchFile) -> Found:
         alias=rules.alias or entry.name or "",
         location=rules.location or "",
     )
-
-
-def _patience_s(connection: Connection, questions: int) -> float:
-    """Opening, and so many questions."""
-    return (connection.open_timeout_ms + questions * connection.timeout_ms) / 1000 + 1.0

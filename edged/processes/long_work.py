@@ -19,8 +19,8 @@ from edged.commands.stream_executors import StreamExecutors
 from edged.commands.sweep_executors import SweepExecutors
 from edged.config import Config
 from edged.errors import NotFound
+from edged.instruments.owner_settings import connection_for
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.scan import connection_for
 from edged.instruments.visa_link import VisaLibrary
 from edged.instruments.visit import Guest, visiting
 from edged.processes.stores import Stores

@@ -5,16 +5,19 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from edged import __version__
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
+from edged.instruments.recovery import LineState
 from edged.work.sequences import SequenceBook
 from edged.work.streams import StreamBook
 from edged.work.sweeps import SweepBook
 
 __all__ = ["StatusReport"]
+
+IN_ORDER: Final = frozenset({LineState.READY, LineState.BUSY})
 
 Part = Callable[[], Any]
 
@@ -62,6 +65,16 @@ class StatusReport:
             **self._identity,
             "instrument_count": len(instruments),
             "instruments_by_state": Counter(i.line_state.value for i in instruments),
+            "troubled_lines": [
+                {
+                    "instrument_id": i.id,
+                    "address": i.address,
+                    "line_state": i.line_state.value,
+                    "reason": i.line_reason,
+                }
+                for i in instruments
+                if i.line_state not in IN_ORDER
+            ],
             "uptime_s": round(self._clock.monotonic() - self._began, 3),
             "platform": self._platform,
             "mcp": self._mcp(),

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from edged.output_words import is_recalling, why_not_on_connect, why_not_on_release
 from edged.profiles.complaints import nearest
-from edged.profiles.danger import (
-    is_energising,
-    is_output_command,
-    is_recalling,
-    touches_output,
-)
+from edged.profiles.danger import is_energising, is_output_command
 from edged.profiles.findings import Finding, Place
 from edged.profiles.grammar_commands import templates_of
 from edged.profiles.loader import ProfileLibrary
@@ -137,12 +133,20 @@ def _sent_lines(command: Command) -> tuple[str, ...]:
 
 
 def _lint_connection(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
-    """Connecting changes no output."""
-    for index, line in enumerate(profile.connection.on_connect):
-        if touches_output(line):
-            message = f'on_connect sends "{line}", which touches an output.'
-            suggestion = "Only headers and the answer interface belong here."
-            yield place.error(f"connection.on_connect.{index}", message, suggestion)
+    """Connecting and letting go change no output, but that the last words may switch it off."""
+    connection = profile.connection
+    places: tuple[tuple[str, tuple[str, ...], Callable[[str], str]], ...] = (
+        ("on_connect", connection.on_connect, why_not_on_connect),
+        ("on_connect_serial", connection.on_connect_serial or (), why_not_on_connect),
+        ("on_release", connection.on_release, why_not_on_release),
+    )
+    for name, lines, why_not in places:
+        for index, line in enumerate(lines):
+            why = why_not(line)
+            if why:
+                message = f'{name} sends "{line}", which {why}.'
+                suggestion = "Only headers and the answer interface belong here."
+                yield place.error(f"connection.{name}.{index}", message, suggestion)
     for index, line in enumerate(profile.abort):
         if is_energising(line, {}):
             yield place.error(f"abort.{index}", f'The abort sends "{line}", which switches on.')

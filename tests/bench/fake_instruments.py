@@ -105,8 +105,10 @@ class FakeInstrument:
         priority: Priority = Priority.COMMAND,
         timeout_s: float,
         name: str,
+        is_repeatable: bool = False,
     ) -> Any:
         assert timeout_s > 0
+        assert priority is Priority.SAFE or not is_repeatable
         self.priorities.append(priority)
         if self.failing is not None:
             raise self.failing

@@ -117,6 +117,7 @@ class Supply(FakeInstrument):
         priority: Priority = Priority.COMMAND,
         timeout_s: float,
         name: str,
+        is_repeatable: bool = False,
     ) -> Any:
         if self.latency_s:
             await self.clock.sleep(self.latency_s)

@@ -13,7 +13,7 @@ from edged.config_instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import command_conversation
 from edged.instruments.link import LinkPreempted, LinkTimeout
-from edged.instruments.scan import connection_for
+from edged.instruments.owner_settings import connection_for
 from edged.instruments.serial_link import SerialLink
 from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.model import (

@@ -13,6 +13,7 @@ from edged.cli.config import configuration_page
 from edged.config import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
 from edged.config_instruments import InstrumentEntry
 from edged.config_keys import KEYS
+from edged.config_talk import ErrorsEntry, ProbeEntry
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places
 from tests.promises import promise
@@ -80,7 +81,10 @@ ALLOWED = {
         "[TCPIP::10.0.0.5::5025::SOCKET, {address: 'ASRL/dev/ttyUSB0::INSTR', name: psu, "
         'profile: rigol_dp832, read_termination: CRLF, write_termination: "\\r", '
         "timeout_ms: 500, baud_rate: 9600, data_bits: 7, parity: even, stop_bits: 1.5, "
-        "flow: xon_xoff, after_write_ms: 20, min_gap_ms: 10, chunk_bytes: 512}]",
+        "flow: xon_xoff, after_write_ms: 20, min_gap_ms: 10, chunk_bytes: 512, encoding: latin-1, "
+        "errors: {query: 'ALL?', kind: code, detail: 'WHY?'}, probe: {query: 'ID?', expect: ^PSU}, "
+        "on_connect: [HEAD OFF], on_release: ['OUTP OFF']}, "
+        "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}]",
         (
             InstrumentEntry(address="TCPIP::10.0.0.5::5025::SOCKET"),
             InstrumentEntry(
@@ -98,6 +102,14 @@ ALLOWED = {
                 after_write_ms=20,
                 min_gap_ms=10,
                 chunk_bytes=512,
+                encoding="latin-1",
+                errors=ErrorsEntry(kind="code", query="ALL?", detail="WHY?"),
+                probe=ProbeEntry(query="ID?", expect="^PSU"),
+                on_connect=("HEAD OFF",),
+                on_release=("OUTP OFF",),
+            ),
+            InstrumentEntry(
+                address="GPIB0::5::INSTR", errors=ErrorsEntry(), probe=ProbeEntry(), on_connect=()
             ),
         ),
     ),
@@ -188,6 +200,25 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
         ("INSTRUMENTS: [{address: 'TCPIP::1', adress: 1}]", "did you mean address?"),
         ("INSTRUMENTS: [nonsense]", "VISA resource string"),
         ("INSTRUMENTS: [{address: 'TCPIP::1', read_termination: xxxxx}]", "up to four"),
+        *(
+            (f"INSTRUMENTS: [{{address: 'TCPIP::1', {field}}}]", said)
+            for field, said in (
+                ("encoding: ebcdic", "one of ascii"),
+                ("errors: often", "must be none or"),
+                ("errors: {query: 'ERR?', kind: often}", "queue, esr, code"),
+                ("errors: {query: ERR, kind: queue}", "is no query"),
+                ("errors: {query: 'ERR?', kind: queue, why: 1}", "unknown field why"),
+                ("probe: {query: 'ID?'}", "must be none or"),
+                ("probe: {query: 'ID?', expect: '('}", "no regular expression"),
+                ("probe: {query: 'ID?', expect: '(a+)+$'}", "can take very long"),
+                ("on_connect: HEAD OFF", "a list of at most 20 lines"),
+                ("on_connect: [':OUTP CH1,OFF']", "which touches an output"),
+                ("on_connect: ['*IDN?']", "whose answer nobody reads"),
+                ('on_connect: ["A\\nB"]', "printable"),
+                ("on_release: [':OUTP CH1,ON']", "which switches on"),
+                ("on_release: [':SOUR1:VOLT 5']", "changes what an output gives"),
+            )
+        ),
     ],
 )
 def test_a_value_that_cannot_be_is_complained_about(places: Places, line: str, said: str) -> None:

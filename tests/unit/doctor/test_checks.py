@@ -287,6 +287,21 @@ def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> 
     assert judged(ties=[{"instrument_id": "USB0", "profiles": ["a", "b"]}])[0] == "WARN"
     assert "libusb" in judged(buses=[{"name": "usb", "found": 0, "remark": "no libusb."}])[1]
     assert judged(buses=[])[1].startswith("Looked at: nothing but INSTRUMENTS")
+    restricted = {"instrument_id": "psu", "warning": "It does not answer its error query."}
+    assert judged(warnings=[restricted])[0] == "WARN"
+
+
+def test_the_states_of_lines_are_told_and_one_in_trouble_is_a_warning(tmp_path: Path) -> None:
+    def judged(**more: object) -> tuple[str, str]:
+        status = {**STATUS, **more}
+        return told(bench_checks.check_lines(facts(tmp_path, status=status)))
+
+    states = {"ready": 2, "lost": 1}
+    lost = {"instrument_id": "psu", "line_state": "lost", "reason": "connection refused"}
+    assert judged(instruments_by_state={"ready": 2}) == ("PASS", "Lines: 2 ready.")
+    verdict, says = judged(instruments_by_state=states, troubled_lines=[lost])
+    assert verdict == "WARN"
+    assert "psu is lost: connection refused" in says
 
 
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.profiles.danger import is_energising, touches_output
+from edged.output_words import touches_output, why_not_on_connect, why_not_on_release
+from edged.profiles.danger import is_energising
 from edged.profiles.lint import Finding, lint_profile
 from edged.profiles.loader import ProfileLibrary, load_library, parse_profile
 from edged.profiles.model import Parameter, ParameterType, Profile
@@ -158,3 +159,17 @@ def test_words_that_do_not_switch_on_are_left_alone(line: str) -> None:
 @pytest.mark.parametrize("line", ["CHDR OFF", "HEAD OFF", "OUTX 1", "*CLS", "SYST:REM"])
 def test_what_belongs_into_on_connect_touches_no_output(line: str) -> None:
     assert not touches_output(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["OUTP OFF", "*RST", ":VOLT 1", "SYST:HEAD?;:OUTP OFF", "MEM:REC 1", "*IDN?"]
+)
+def test_what_does_not_belong_into_on_connect_is_told(line: str) -> None:
+    assert why_not_on_connect(line)
+
+
+@pytest.mark.parametrize("line", ["OUTP ON", ":SOUR1:VOLT 0", "*RST", "*RCL 1", "SYST:ERR?"])
+def test_last_words_may_switch_an_output_off_and_do_nothing_else_to_it(line: str) -> None:
+    assert why_not_on_release(line)
+    assert not why_not_on_release(":OUTP CH1,OFF")
+    assert not why_not_on_release("SYST:LOC")
