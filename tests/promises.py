@@ -268,6 +268,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "sequence.finally-after-crash": Promise(
             "7", "A sequence is journalled like a sweep: finally runs at the next start."
         ),
+        "crash.first-aid": Promise(
+            "7", "At the next start, before any scan, the abort SCPI is run."
+        ),
         "crash.rule": Promise(
             "7", "Daemon died: the abort is run only for the unit and moment of the journal."
         ),

@@ -25,11 +25,11 @@ def run(arguments: Sequence[str]) -> int:
     config = load(options, is_simulated=options.sim).config
     set_up_logging(config.log_level, config.log_format)
     sim = SimChild(sim_arguments) if options.sim else None
-    # After the configuration: whoever mistyped a key need not wait for the VISA floors to load;
-    # after the simulated bench was launched: it gets ready meanwhile.
-    from edged.processes import engine
+    # After the configuration: whoever mistyped a key need not wait for more to load; after the
+    # simulated bench was launched: it gets ready meanwhile.
+    from edged.processes import engine_life
 
-    return engine.run(config, sim=sim, supervised=options.supervised)
+    return engine_life.run(config, sim=sim, supervised=options.supervised)
 
 
 def _parser() -> argparse.ArgumentParser:

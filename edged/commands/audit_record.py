@@ -33,7 +33,8 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
 from edged.store.audit import Audit
 from edged.store.audit_row import SCPI_CHARS, Entry, Phase, bounded_arguments, clip
-from edged.store.capability import CapabilityBook, Unit, unit_of
+from edged.store.capability import CapabilityBook
+from edged.store.unit import Unit, unit_of
 
 __all__ = ["AuditRecord", "unit_of_instrument"]
 

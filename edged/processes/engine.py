@@ -12,8 +12,8 @@ import itertools
 import json
 import os
 import secrets
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
@@ -32,7 +32,7 @@ from edged.commands.lockout import LockoutDesk
 from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
 from edged.config import Config, ToolNames
-from edged.errors import EdgedError, Failed, Invalid, NotFound
+from edged.errors import Failed, NotFound
 from edged.host import (
     ExitStatus,
     host_name,
@@ -52,7 +52,6 @@ from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.relay_route import RelayRoute
 from edged.processes.rpc_parts import RpcParts
 from edged.processes.sim_child import SimChild
-from edged.processes.state_lock import StateLock
 from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
@@ -64,50 +63,27 @@ from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import bench_tools, static_tools
+from edged.work.left_work import Left
 
-__all__ = ["Engine", "run"]
+__all__ = ["Engine", "main"]
 
 ENGINE_FILE: Final = "engine.json"
 PROFILE_CACHE: Final = "profiles.cache"
 STOP_WITHIN_S: Final = 5.0
+NOTHING_VISITED: Final[Mapping[str, Left]] = MappingProxyType({})
 FIRST_LOOK_S: Final = 1.0
 """How long clients wait at the door for instruments that answer slowly at the first look."""
 
 
-def run(
-    config: Config,
-    *,
-    sim: SimChild | None = None,
-    supervised: bool = False,
+async def main(
+    config: Config, sim: SimChild | None, *, is_supervised: bool, visited: Mapping[str, Left]
 ) -> int:
-    """Run the engine until it is asked to stop.
+    """Run the engine until it is asked to stop; ``engine_life.py`` has what is around it.
 
-    Args:
-        config: the whole configuration.
-        sim: the simulated bench to work, launched already; it is ended here.
-        supervised: the supervisor listens on the same port (SPEC.md section 2).
-
-    Returns:
-        The exit status.
+    Raises:
+        EdgedError: it cannot start.
     """
-    lock = StateLock(config.state_dir)
-    try:
-        lock.take()
-        return asyncio.run(_main(config, sim, supervised))
-    except Invalid as error:
-        sys.stderr.write(f"edged: {error}\n")
-        return ExitStatus.CONFIG
-    except EdgedError as error:
-        sys.stderr.write(f"edged: {error}\n")
-        return ExitStatus.UNAVAILABLE
-    finally:
-        if sim is not None:
-            sim.end()
-        lock.release()
-
-
-async def _main(config: Config, sim: SimChild | None, is_supervised: bool) -> int:
-    engine = Engine(config, sim=sim, is_supervised=is_supervised)
+    engine = Engine(config, sim=sim, is_supervised=is_supervised, visited=visited)
     with stop_requested() as asked:
         async with contextlib.AsyncExitStack() as parts:
             await engine.start(parts)
@@ -127,9 +103,17 @@ class Engine:
         config: the whole configuration.
         sim: the simulated bench to start as a child, or none.
         is_supervised: whether the supervisor listens on the same port.
+        visited: what first aid has seen to, by the ids of journal entries.
     """
 
-    def __init__(self, config: Config, *, sim: SimChild | None, is_supervised: bool) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        sim: SimChild | None,
+        is_supervised: bool,
+        visited: Mapping[str, Left] = NOTHING_VISITED,
+    ) -> None:
         clock = SystemClock()
         self._config = config
         self._clock = clock
@@ -159,6 +143,7 @@ class Engine:
             precheck=self._precheck,
             new_id=new_id,
             clock=clock,
+            visited=visited,
         )
         self._path = self._make_path(permissions)
         self._registry = ToolRegistry(

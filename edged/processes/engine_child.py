@@ -59,6 +59,8 @@ class EngineChild:
 
     Attributes:
         pid: 0 before it is started.
+        output: passes on what it writes. May outlast it: a child of its own that lives on a little
+            holds its output open, and the next life does not wait for that.
     """
 
     def __init__(
@@ -69,9 +71,9 @@ class EngineChild:
         self._out = out
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None
-        self._pump: asyncio.Task[None] | None = None
         self._last_words: deque[bytes] = deque(maxlen=KEPT_OUTPUT)
         self.pid = 0
+        self.output: asyncio.Task[None] | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -107,7 +109,7 @@ class EngineChild:
             creationflags=_creation_flags(),
         )
         self.pid = self._process.pid
-        self._pump = asyncio.create_task(self._pass_words_on(), name="engine output")
+        self.output = asyncio.create_task(self._pass_words_on(), name="engine output")
 
     async def ready(self) -> Health:
         """Where it listens, as soon as it says so; waits for ever otherwise."""
@@ -120,10 +122,7 @@ class EngineChild:
     async def ended(self) -> int:
         """Its exit status, when it is gone; of one that is no child of ours always 0."""
         if self._process is not None:
-            status = await self._process.wait()
-            if self._pump is not None:
-                await asyncio.wait({self._pump}, timeout=1.0)
-            return status
+            return await self._process.wait()
         while lock_holder(self._state_dir) == str(self.pid):
             await self._clock.sleep(LOOK_FOREIGN_S)
         return 0

@@ -24,9 +24,11 @@ from edged.instruments.pool import InstrumentPool
 from edged.instruments.visa_link import VisaLibrary
 from edged.instruments.visit import Guest, visiting
 from edged.processes.stores import Stores
+from edged.profiles.connection_facts import connection_of
 from edged.profiles.loader import ProfileLibrary
 from edged.profiles.model import Connection
 from edged.work.after_crash import AfterCrash
+from edged.work.left_work import Left
 from edged.work.ports import NewId, Perform, Precheck
 from edged.work.runs import RunBook
 from edged.work.sequence_journal import SequenceJournal
@@ -51,6 +53,7 @@ class LongWork:
         config: the whole configuration.
         perform, precheck: the command path, which is made after this.
         visa: opens the addresses that are visited after a crash.
+        visited: what first aid has seen to already.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class LongWork:
         precheck: Precheck,
         new_id: NewId,
         clock: Clock,
+        visited: Mapping[str, Left],
     ) -> None:
         self._config = config
         self._pool = pool
@@ -105,7 +109,7 @@ class LongWork:
             abort_within_s=config.abort_after_crash_sec,
         )
         pool.subscribe(self.sweeps.hear)
-        self._after_crash = self._make_after_crash(stores)
+        self._after_crash = self._make_after_crash(stores, visited)
         self._bench_stop = BenchStop(
             pool=pool,
             sweeps=self.sweeps,
@@ -172,7 +176,7 @@ class LongWork:
         except NotFound:
             return False
 
-    def _make_after_crash(self, stores: Stores) -> AfterCrash:
+    def _make_after_crash(self, stores: Stores, visited: Mapping[str, Left]) -> AfterCrash:
         return AfterCrash(
             journal=stores.journal,
             visit=self._visit,
@@ -181,18 +185,28 @@ class LongWork:
             ),
             clock=self._clock,
             abort_within_s=self._config.abort_after_crash_sec,
+            visited=visited,
         )
 
-    def _visit(self, address: str, profile_key: str) -> AbstractAsyncContextManager[Guest]:
+    def _visit(
+        self, address: str, journal: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[Guest]:
         """A visit to an address before anything is registered there."""
+        connection = connection_of(journal.get("connection"))
+        if connection is None:  # a row of before there were any with it
+            connection = self._connection_of(address, str(journal.get("profile", "")))
+        return visiting(
+            address, open_link=self._visa.open_link, connection=connection, clock=self._clock
+        )
+
+    def _connection_of(self, address: str, profile_key: str) -> Connection:
+        """How to speak there, by the profile and the owner's configuration."""
         profile = self._library.profiles.get(profile_key)
         connection = profile.connection if profile is not None else Connection()
         for entry in self._config.instruments:
             if entry.address == address:
-                connection = connection_for(connection, entry)
-        return visiting(
-            address, open_link=self._visa.open_link, connection=connection, clock=self._clock
-        )
+                return connection_for(connection, entry)
+        return connection
 
     async def _made_safe(self, instrument_id: str) -> None:
         """An instrument has obeyed its abort: whatever work owed it one is done with it."""

@@ -34,13 +34,22 @@ SUPERVISOR_FILE: Final = "supervisor.json"
 READY_WITHIN_S: Final = 60.0
 STEADY_S: Final = 60.0
 LONGEST_BACKOFF_S: Final = 30.0
+LONGEST_WHEN_READY_S: Final = 1.0
 TAKEN_BACKOFF_S: Final = 2.0
 PART_AGAIN_S: Final = 1.0
+LAST_WORDS_S: Final = 1.0
 
 
-def backoff_s(failures: int) -> float:
-    """How long to wait before the next start after so many ends in a row."""
-    return 0.0 if failures <= 1 else min(LONGEST_BACKOFF_S, 0.5 * 2.0 ** min(failures - 2, 10))
+def backoff_s(failures: int, *, got_ready: bool = False) -> float:
+    """How long to wait before the next start after so many ends in a row.
+
+    An engine that got ready may have left a sweep whose abort the next one must send, within three
+    seconds of the end (SPEC.md section 13): it is not waited for longer than a second.
+    """
+    if failures <= 1:
+        return 0.0
+    longest_s = LONGEST_WHEN_READY_S if got_ready else LONGEST_BACKOFF_S
+    return min(longest_s, 0.5 * 2.0 ** min(failures - 2, 10))
 
 
 def run(config: Config, *, engine_arguments: Sequence[str], is_port_shared: bool) -> int:
@@ -110,6 +119,9 @@ class Supervisor:
             clock=clock,
         )
         self._proxying: asyncio.Task[None] | None = None
+        self._got_ready = False
+        # Of engines that have ended, their last words not all passed on yet.
+        self._outputs: set[asyncio.Task[None]] = set()
         self.restarts = 0
 
     def engine_port(self) -> int | None:
@@ -139,6 +151,7 @@ class Supervisor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._pass_last_words_on()
             await self._proxy.stop()
             (self._config.state_dir / SUPERVISOR_FILE).unlink(missing_ok=True)
 
@@ -147,13 +160,14 @@ class Supervisor:
         failures = 0
         while True:
             began_s = self._clock.monotonic()
+            self._got_ready = False
             status = await self._one_life()
             if status == ExitStatus.CONFIG:
                 self._log.error("engine_refuses_configuration", exit_status=status)
                 return status
             is_steady = self._clock.monotonic() - began_s >= STEADY_S
             failures = 1 if is_steady else failures + 1
-            pause_s = backoff_s(failures)
+            pause_s = backoff_s(failures, got_ready=self._got_ready)
             if status == ExitStatus.UNAVAILABLE:
                 pause_s = max(pause_s, TAKEN_BACKOFF_S)
             self.restarts += 1
@@ -172,6 +186,9 @@ class Supervisor:
         ended: asyncio.Task[int] | None = None
         try:
             await child.start()
+            if child.output is not None:
+                self._outputs.add(child.output)
+                child.output.add_done_callback(self._outputs.discard)
             event = "engine_started" if child.is_ours else "engine_found_running"
             self._log.info(event, pid=child.pid)
             ended = asyncio.create_task(child.ended(), name="engine end")
@@ -217,8 +234,15 @@ class Supervisor:
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
 
+    async def _pass_last_words_on(self) -> None:
+        if self._outputs:
+            await asyncio.wait(self._outputs, timeout=LAST_WORDS_S)
+        for output in tuple(self._outputs):
+            output.cancel()
+
     def _engine_is_ready(self, health: Health) -> None:
         self._health = health
+        self._got_ready = True
         if health.mcp_port and self._proxying is None:
             self._open(health.mcp_port)
             # A port that the system chose is kept over restarts, so that clients find it again.

@@ -9,14 +9,15 @@ from __future__ import annotations
 import collections
 import sqlite3
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from edged.clock import Clock
 from edged.store.book import Opening
 from edged.store.database import Database
 from edged.store.latency import Latency
+from edged.store.unit import Unit
 
-__all__ = ["CapabilityBook", "Knowledge", "Unit", "unit_of"]
+__all__ = ["CapabilityBook", "Knowledge"]
 
 FLUSH_S: Final = 2.0
 MAX_UNITS: Final = 500
@@ -34,21 +35,6 @@ LOAD: Final = (
 )
 FORGET: Final = "DELETE FROM capability WHERE unit = ?"
 FORGET_UNIT: Final = "DELETE FROM capability_unit WHERE unit = ?"
-
-
-class Unit(NamedTuple):
-    """One physical instrument: a key that stays the same, and the firmware it has now."""
-
-    key: str
-    firmware: str = ""
-
-
-def unit_of(
-    *, manufacturer: str, model: str, serial: str, firmware: str, instrument_id: str
-) -> Unit:
-    """The unit behind an identity; without a serial number its address is all there is."""
-    tail = serial or instrument_id
-    return Unit(f"{manufacturer}|{model}|{tail}", firmware)
 
 
 class Knowledge:

@@ -7,17 +7,17 @@ One row for each that is under way, changed in place as it goes, gone when it ha
 from __future__ import annotations
 
 import asyncio
-import enum
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Failed
 from edged.store.book import Opening
 from edged.store.database import Database
+from edged.store.journal_row import LOAD, JournalEntry, JournalKind, entry_of
 
 __all__ = ["Journal", "JournalEntry", "JournalKind"]
 
@@ -27,38 +27,7 @@ SAVE: Final = (
     "INSERT OR REPLACE INTO journal (id, kind, instrument_id, unit, begun_ms, updated_ms, payload) "
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
-LOAD: Final = (
-    "SELECT id, kind, instrument_id, unit, begun_ms, updated_ms, payload FROM journal "
-    "ORDER BY begun_ms"
-)
 REMOVE: Final = "DELETE FROM journal WHERE id = ?"
-
-
-class JournalKind(enum.StrEnum):
-    """What is under way."""
-
-    SWEEP = "sweep"
-    SEQUENCE = "sequence"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
-    """One thing under way.
-
-    Attributes:
-        id: of the sweep or sequence run.
-        unit: key of the physical instrument (``capability.unit_of``), to know it again.
-        payload: JSON-ready: whatever its owner needs to clean up (last step, rendered abort…).
-        begun_ms, updated_ms: Unix epoch milliseconds; the journal sets them.
-    """
-
-    id: str
-    kind: JournalKind
-    instrument_id: str
-    unit: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict)
-    begun_ms: int = 0
-    updated_ms: int = 0
 
 
 class Journal:
@@ -165,7 +134,7 @@ class Journal:
         if self._is_loaded:
             self._must_restore = self._must_restore or opening.is_fresh
             return
-        entries = map(_entry, connection.execute(LOAD).fetchall())
+        entries = map(entry_of, connection.execute(LOAD).fetchall())
         self._left = {entry.id: entry for entry in entries}
         self._is_loaded = True
 
@@ -194,22 +163,4 @@ def _values(entry: JournalEntry) -> tuple[Any, ...]:
         entry.begun_ms,
         entry.updated_ms,
         json.dumps(dict(entry.payload), separators=(",", ":")),
-    )
-
-
-def _entry(row: tuple[Any, ...]) -> JournalEntry:
-    """From a row; a payload that somebody has spoiled is empty, and its owner sees that."""
-    entry_id, kind, instrument_id, unit, begun_ms, updated_ms, text = row
-    try:
-        payload = json.loads(text)
-    except (TypeError, ValueError):
-        payload = {}
-    return JournalEntry(
-        id=entry_id,
-        kind=JournalKind.SWEEP if kind == JournalKind.SWEEP.value else JournalKind.SEQUENCE,
-        instrument_id=instrument_id,
-        unit=unit,
-        begun_ms=begun_ms if isinstance(begun_ms, int) else 0,
-        updated_ms=updated_ms if isinstance(updated_ms, int) else 0,
-        payload=payload if isinstance(payload, dict) else {},
     )

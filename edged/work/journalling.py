@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from edged.instruments.instrument import Instrument
-from edged.store.capability import unit_of
+from edged.profiles.connection_facts import connection_facts
 from edged.store.journal import JournalEntry
+from edged.store.unit import unit_of
 
 __all__ = ["HEARTBEAT_S", "Journalling", "place_of", "unit_key"]
 
@@ -58,4 +59,5 @@ def place_of(instrument: Instrument) -> dict[str, Any]:
     return {
         "address": instrument.address,
         "profile": instrument.profile.key if instrument.profile else "",
+        "connection": connection_facts(instrument.connection),
     }

@@ -20,8 +20,8 @@ from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.profiles.raw import identify
 from edged.store.journal import JournalKind
-from edged.work.after_crash import Left as Found
 from edged.work.journalling import Journalling
+from edged.work.left_work import Left as Found
 from edged.work.ports import NewId, Perform, Precheck, Recorder
 from edged.work.states import SweepEvent, SweepState
 from edged.work.sweep import Ending, Sweep, SweptThing

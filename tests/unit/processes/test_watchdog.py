@@ -61,6 +61,10 @@ def test_the_first_restart_is_at_once_and_later_ones_ever_slower_up_to_a_bound()
     assert pauses[-1] == 30.0
 
 
+def test_an_engine_that_may_have_left_a_sweep_is_never_waited_for_long() -> None:
+    assert max(backoff_s(failures, got_ready=True) for failures in range(40)) == 1.0
+
+
 @pytest.mark.parametrize("is_abstract", [False, True])
 def test_systemd_hears_ready_alive_and_stopping(tmp_path: Path, is_abstract: bool) -> None:
     name = "@edged-test-notify" if is_abstract else str(tmp_path / "notify")

@@ -1,5 +1,5 @@
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -7,7 +7,8 @@ import pytest
 
 from edged.errors import ErrorCode, Failed
 from edged.store.journal import JournalEntry, JournalKind
-from edged.work.after_crash import AfterCrash, is_still_there
+from edged.work.after_crash import AfterCrash
+from edged.work.left_work import Clean, Left, is_still_there
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock
 from tests.bench.sweep_bench import Notebook
 from tests.promises import promise
@@ -52,10 +53,11 @@ class Bench:
     sent: list[str] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)
     journal: Notebook = field(default_factory=Notebook)
+    visited: dict[str, Left] = field(default_factory=dict)
 
     @contextlib.asynccontextmanager
-    async def visit(self, address: str, profile: str) -> AsyncIterator["Bench"]:
-        assert (address, profile) == ("TCPIP::h::1::SOCKET", "toy_ramp")
+    async def visit(self, address: str, journal: Mapping[str, Any]) -> AsyncIterator["Bench"]:
+        assert (address, journal["profile"]) == ("TCPIP::h::1::SOCKET", "toy_ramp")
         yield self
 
     async def identify(self) -> str:
@@ -78,6 +80,7 @@ class Bench:
             tell=lambda *event: self.events.append(event),
             clock=self.clock,
             abort_within_s=120,
+            visited=self.visited,
         )
         await after.clean_up()
         return after
@@ -137,6 +140,18 @@ async def test_another_unit_or_none_gets_nothing(bench: Bench, change: dict[str,
     after = await bench.found(entry())
     assert bench.sent == []
     assert after.found[0].needs_attention
+
+
+@pytest.mark.parametrize("done", list(Clean))
+async def test_what_first_aid_has_visited_is_told_of_and_not_visited_again(
+    bench: Bench, done: Clean
+) -> None:
+    bench.visited["sweep-1"] = Left(entry=entry(), done=done, reason="" if done else "why")
+    after = await bench.found(entry())
+    assert bench.sent == []
+    assert after.found[0].needs_attention is (done is Clean.LEFT_ALONE)
+    assert (bench.journal.left == ()) is (done is Clean.ABORTED)
+    assert bench.events[0][0] == "sweep.after_crash"
 
 
 async def test_a_clock_that_jumped_back_does_not_make_a_journal_young(bench: Bench) -> None:

@@ -1,0 +1,67 @@
+"""One life of an engine: the lock on its state directory, first aid, and then everything else.
+
+What makes the bench safe after a crash comes before the modules of the daemon are even loaded,
+which takes a small machine seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from edged.clock import SystemClock
+from edged.config import Config
+from edged.errors import EdgedError, Invalid
+from edged.host import ExitStatus
+from edged.processes.first_aid import first_aid
+from edged.processes.sim_child import SimChild
+from edged.processes.state_lock import StateLock
+
+if TYPE_CHECKING:
+    from edged.work.left_work import Left
+
+__all__ = ["run"]
+
+
+def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False) -> int:
+    """Run the engine until it is asked to stop.
+
+    Args:
+        config: the whole configuration.
+        sim: the simulated bench to work, launched already; it is ended here.
+        supervised: the supervisor listens on the same port (SPEC.md section 2).
+
+    Returns:
+        The exit status.
+    """
+    lock = StateLock(config.state_dir)
+    try:
+        lock.take()
+        return _live(config, sim, is_supervised=supervised)
+    except Invalid as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.CONFIG
+    except EdgedError as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.UNAVAILABLE
+    finally:
+        if sim is not None:
+            sim.end()
+        lock.release()
+
+
+def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:
+    visited: Mapping[str, Left] = {}
+    # A simulated bench of our own has ended with the life that worked it.
+    if sim is None:
+        visited = first_aid(
+            config.state_dir,
+            visa_library=config.visa_library,
+            abort_within_s=config.abort_after_crash_sec,
+            clock=SystemClock(),
+        )
+    from edged.processes import engine
+
+    return asyncio.run(engine.main(config, sim, is_supervised=is_supervised, visited=visited))

@@ -1,0 +1,48 @@
+from typing import Any
+
+import pytest
+
+from edged.profiles.connection_facts import connection_facts, connection_of
+from edged.profiles.model import Connection, ErrorCheck, ErrorKind
+
+PLAIN = Connection()
+SERIAL = Connection(
+    read_termination="\r",
+    timeout_ms=300,
+    chunk_bytes=64,
+    baud_rate=9600,
+    parity="even",
+    stop_bits=1.5,
+    flow="xon_xoff",
+    errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"),
+    on_connect=(":SYST:REM",),
+    on_release=(":SYST:LOC",),
+)
+
+
+@pytest.mark.parametrize("connection", [PLAIN, SERIAL])
+def test_a_connection_is_read_back_as_it_was_written(connection: Connection) -> None:
+    assert connection_of(connection_facts(connection)) == connection
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"timeout_ms": "300"},
+        {"timeout_ms": True},
+        {"parity": 1},
+        {"stop_bits": "1"},
+        {"on_connect": "*RST"},
+        {"on_release": [1]},
+        {"errors": ["queue", "SYST:ERR?"]},
+        {"errors": ["magic", "", ""]},
+        {"encoding": None},
+    ],
+)
+def test_facts_that_are_none_make_no_connection(change: dict[str, Any]) -> None:
+    assert connection_of({**connection_facts(SERIAL), **change}) is None
+
+
+@pytest.mark.parametrize("facts", [None, "", [], {}])
+def test_a_row_without_facts_makes_no_connection(facts: object) -> None:
+    assert connection_of(facts) is None
