@@ -1,13 +1,18 @@
 """From the start of the process to the first answered initialize, and to three listed instruments.
 
-Five starts of a real engine on a simulated bench of three instruments; the bound is on the median.
+Five starts of a real engine on a simulated bench of three instruments, each with a state directory
+of its own; the bound is on the median. The profiles were read once before, as `make run` and the
+package do it; the cold figure is that of an engine which has to read all of them.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
+import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -16,38 +21,49 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, tell
+from edged.profiles.library_cache import warm
 
 ROUNDS = 5
-PORT = 18_767
+PROFILES = Path(__file__).parent.parent / "profiles"
 GIVE_UP_S = 20.0
 
 
 def main() -> int:
     as_json = parse_json_flag(__doc__)
-    rounds = [_measure() for _ in range(ROUNDS)]
-    initialize, listed, idle_mb = (
-        statistics.median(column) for column in zip(*rounds, strict=True)
-    )
+    warm(PROFILES)
+    initialize, listed, idle_mb = _medians(PROFILES)
+    with tempfile.TemporaryDirectory() as place:
+        cold = Path(place) / "profiles"
+        shutil.copytree(PROFILES, cold, ignore=shutil.ignore_patterns(".*"))
+        cold_initialize, _, _ = _medians(cold)
     figures = (
         Figure(name="start to first initialize, median", value=initialize, unit="s", bound=1.0),
         Figure(name="start to three listed instruments, median", value=listed, unit="s"),
+        Figure(name="start to first initialize, profiles cold", value=cold_initialize, unit="s"),
         Figure(name="resident memory of the engine", value=idle_mb, unit="MB"),
     )
     return tell("start with three simulated instruments", figures, as_json=as_json)
 
 
-def _measure() -> tuple[float, float, float]:
+def _medians(profiles: Path) -> tuple[float, ...]:
+    rounds = [_measure(profiles) for _ in range(ROUNDS)]
+    return tuple(statistics.median(column) for column in zip(*rounds, strict=True))
+
+
+def _measure(profiles: Path) -> tuple[float, float, float]:
+    port = _free_port()
     with tempfile.TemporaryDirectory() as state:
         began = time.perf_counter()
         engine = subprocess.Popen(
             [sys.executable, "-m", "edged.cli.main", "engine", "--sim", "--state-dir", state,
-             "--mcp-port", str(PORT), "--rpc-port", "0"],
+             "--mcp-port", str(port), "--rpc-port", "0"],
             stderr=subprocess.DEVNULL,
+            env=os.environ | {"EDGED_PROFILE_DIRS": f"[{profiles}]"},
         )  # fmt: skip
         try:
-            _until(lambda: "result" in _post("initialize", _INITIALIZE))
+            _until(lambda: "result" in _post(port, "initialize", _INITIALIZE))
             initialize = time.perf_counter() - began
-            _until(lambda: _instruments() == 3)
+            _until(lambda: _instruments(port) == 3)
             listed = time.perf_counter() - began
             status = Path(f"/proc/{engine.pid}/status").read_text()
             memory = next(line for line in status.splitlines() if line.startswith("VmRSS"))
@@ -57,6 +73,12 @@ def _measure() -> tuple[float, float, float]:
             engine.wait(10)
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
 _INITIALIZE = {
     "protocolVersion": "2025-03-26",
     "capabilities": {},
@@ -64,8 +86,8 @@ _INITIALIZE = {
 }
 
 
-def _instruments() -> int:
-    reply = _post("tools/call", {"name": "list_instruments", "arguments": {}})
+def _instruments(port: int) -> int:
+    reply = _post(port, "tools/call", {"name": "list_instruments", "arguments": {}})
     return len(json.loads(reply["result"]["content"][0]["text"]))
 
 
@@ -81,8 +103,8 @@ def _until(holds) -> None:
     raise SystemExit("the engine did not get ready")
 
 
-def _post(method: str, params: dict[str, object]) -> dict[str, object]:
-    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=5)
+def _post(port: int, method: str, params: dict[str, object]) -> dict[str, object]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     connection.request("POST", "/mcp", body, {"Content-Type": "application/json"})
     reply = json.loads(connection.getresponse().read())

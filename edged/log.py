@@ -13,9 +13,12 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final, TextIO
 
-import structlog
-
 from edged.config import LogFormat, LogLevel
+from edged.lean_imports import without
+
+with without("rich"):
+    # It would load all of rich, a tenth of a second, for tracebacks in colour that no log shows.
+    import structlog
 
 __all__ = ["scrub", "set_up_logging"]
 

@@ -22,7 +22,7 @@ from edged.instruments.owner_settings import connection_for
 from edged.instruments.vouching import OWNERS_WORD, vouched, vouched_identity
 from edged.profiles.answers import clean_text
 from edged.profiles.bench import BenchFile, UnitRules, tighten
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile, parse_idn
 from edged.profiles.model import Connection, Profile
 

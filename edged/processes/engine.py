@@ -57,6 +57,7 @@ from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
 from edged.profiles.bench import load_bench
 from edged.profiles.library_cache import load_cached_library
+from edged.profiles.schema import load_authority
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
@@ -72,7 +73,7 @@ PROFILE_CACHE: Final = "profiles.cache"
 STOP_WITHIN_S: Final = 5.0
 NOTHING_VISITED: Final[Mapping[str, Left]] = MappingProxyType({})
 FIRST_LOOK_S: Final = 1.0
-"""How long clients wait at the door for instruments that answer slowly at the first look."""
+"""How long a client's first tools/list waits for instruments that answer slowly."""
 
 
 async def main(
@@ -167,6 +168,7 @@ class Engine:
         )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._mcp_error = ""
+        self._first_look = asyncio.Event()
         self._relay = RelayRoute(
             config,
             edge_id=self._edge_id,
@@ -215,10 +217,12 @@ class Engine:
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
         await self._discovery.start()
-        await self._discovery.first_look(FIRST_LOOK_S)
         parts.push_async_callback(self._relay.stop)
         await self._start_mcp(parts)
         parts.push_async_callback(self._end_work)
+        await self._discovery.first_look(FIRST_LOOK_S)
+        self._first_look.set()
+        await asyncio.to_thread(load_authority)
         self._write_engine_file()
         parts.callback(self._remove_engine_file)
         self._log.info(
@@ -267,6 +271,7 @@ class Engine:
             if is_supervised
             else socket_peer,
             instrument_id_of=self._instrument_id_of,
+            first_look=self._first_look,
         )
 
     def _instrument_id_of(self, name: str) -> str | None:

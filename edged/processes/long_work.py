@@ -25,7 +25,7 @@ from edged.instruments.visa_link import VisaLibrary
 from edged.instruments.visit import Guest, visiting
 from edged.processes.stores import Stores
 from edged.profiles.connection_facts import connection_of
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection
 from edged.work.after_crash import AfterCrash
 from edged.work.left_work import Left

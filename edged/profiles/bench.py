@@ -17,12 +17,12 @@ from edged.errors import Invalid
 from edged.profiles.complaints import complaint
 from edged.profiles.fields import Fields, list_of, map_of, number_of, text_of
 from edged.profiles.grammar_profile import check_format, marks_of
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Bound
 from edged.profiles.source_file import read_file
 from edged.profiles.tighten import misfits, tighten
 from edged.profiles.unit_rules import EMPTY_RULES, UnitRules, combined
-from edged.profiles.yaml_source import MapNode, Node, ScalarNode, parse_yaml
+from edged.profiles.yaml_tree import MapNode, Node, ScalarNode
 
 __all__ = ["BenchFile", "UnitRules", "load_bench", "parse_bench", "tighten"]
 
@@ -78,6 +78,9 @@ def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
     Raises:
         Invalid: as ``load_bench``.
     """
+    # Most benches have no such file, and need no YAML parser to start.
+    from edged.profiles.yaml_source import parse_yaml
+
     root = map_of(parse_yaml(text, path), "The bench file")
     check_format(Fields(root, "The bench file"))
     if len(root.entries) > _MOST_UNITS:

@@ -22,7 +22,7 @@ from edged.profiles.model import (
     Setting,
 )
 from edged.profiles.template import optional_names
-from edged.profiles.yaml_source import ListNode, MapNode, Node, ScalarNode
+from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["FORMAT", "read_profile"]
 

@@ -3,8 +3,9 @@
 Reading YAML with places takes a second for a few dozen profiles; most starts find the same files.
 The cache is keyed by the content of every file and by the code that reads them, so it can only hold
 what reading would give again; whatever is odd about it, the files are read instead. It lies in the
-state directory, which is as trusted as the database there, and still only values of this room are
-taken from it.
+state directory, which is as trusted as the database there, or beside the shipped profiles, where
+``python -m edged.profiles.library_cache DIRECTORY`` puts it when they are installed; still only
+values of this room are taken from it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import hashlib
 import io
 import os
 import pickle
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from edged.profiles.loader import ProfileLibrary, load_library
+from edged.profiles.library import ProfileLibrary
 
-__all__ = ["load_cached_library"]
+__all__ = ["load_cached_library", "warm"]
 
-FORMAT: Final = b"edged-profiles-1"
+FORMAT: Final = b"edged-profiles-2"
+WARMED: Final = ".library.cache"
 ROOM: Final = "edged.profiles."
 PLAIN_TYPES: Final = frozenset({"frozenset", "set"})
 MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
@@ -37,9 +40,29 @@ def load_cached_library(directories: Sequence[Path], cache: Path) -> ProfileLibr
         cache: the file that is read, and written anew where it did not fit.
     """
     key = _key(directories)
-    found = _read(cache, key)
-    if found is not None:
-        return found
+    for place in (cache, *(directory / WARMED for directory in directories)):
+        found = _read(place, key)
+        if found is not None:
+            return found
+    return _load_and_keep(directories, key, cache)
+
+
+def warm(directory: Path) -> Path:
+    """Read a directory of profiles now, so that not even the first start has to.
+
+    Returns:
+        The file that is found by every start which has this directory alone.
+    """
+    place = directory / WARMED
+    directories = (directory,)
+    _load_and_keep(directories, _key(directories), place)
+    return place
+
+
+def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> ProfileLibrary:
+    # A start that finds a cache needs no YAML parser and none of the grammar.
+    from edged.profiles.loader import load_library
+
     library = load_library(directories)
     _write(cache, key + pickle.dumps(library, protocol=5))
     return library
@@ -68,8 +91,8 @@ def _key(directories: Sequence[Path]) -> bytes:
     """A digest of every file that reading would look at, and of the code that would read it."""
     digest = hashlib.sha256(FORMAT)
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        state = path.stat()
-        digest.update(f"{path.name} {state.st_size} {state.st_mtime_ns}\n".encode())
+        digest.update(f"{path.name}\n".encode())
+        digest.update(_digest_of(path))
     for directory in directories:
         digest.update(f"{directory}\n".encode())
         for path in _files(directory):
@@ -115,3 +138,8 @@ def _write(cache: Path, data: bytes) -> None:
         # A start without a cache is slower, and nothing else.
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    for word in sys.argv[1:]:
+        warm(Path(word).resolve())

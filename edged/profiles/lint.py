@@ -15,7 +15,7 @@ from edged.profiles.complaints import nearest
 from edged.profiles.danger import is_energising, is_output_command
 from edged.profiles.findings import Finding, Place
 from edged.profiles.grammar_commands import templates_of
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile
 from edged.profiles.model import (
     Command,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,38 +19,16 @@ from edged.profiles.complaints import complaint, nearest
 from edged.profiles.families import merge
 from edged.profiles.fields import map_of
 from edged.profiles.grammar_profile import read_profile
+from edged.profiles.library import Complaint, ProfileLibrary
 from edged.profiles.model import Profile
 from edged.profiles.source_file import read_file
-from edged.profiles.yaml_source import MapNode, ScalarNode, parse_yaml
+from edged.profiles.yaml_source import parse_yaml
+from edged.profiles.yaml_tree import MapNode, ScalarNode
 
-__all__ = ["Complaint", "ProfileLibrary", "load_library", "load_profile", "parse_profile"]
+__all__ = ["load_library", "load_profile", "parse_profile"]
 
 MOST_FILES: Final = 1_000
 _SUFFIXES: Final = (".yaml", ".yml")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """Why a file was not loaded, and where to look."""
-
-    path: str
-    line: int
-    column: int
-    message: str
-    remedy: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """All of it, as a compiler writes it."""
-        return f"{self.path}:{self.line}:{self.column}: {self.message} {self.remedy}".strip()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileLibrary:
-    """Every profile that could be loaded, by key, and what was wrong with the others."""
-
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
-    complaints: tuple[Complaint, ...] = ()
 
 
 def load_profile(path: Path) -> Profile:

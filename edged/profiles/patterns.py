@@ -11,7 +11,7 @@ import warnings
 
 from edged.profiles.complaints import complaint
 from edged.profiles.fields import text_of
-from edged.profiles.yaml_source import Node
+from edged.profiles.yaml_tree import Node
 from edged.slow_patterns import MAX_PATTERN, why_slow
 
 __all__ = ["compiled", "pattern_of"]

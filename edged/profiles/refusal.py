@@ -10,12 +10,13 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-from jsonschema.exceptions import ValidationError
+from typing import TYPE_CHECKING, Any, Final
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.numbers import shortest_text
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 __all__ = ["out_of_bound", "shown", "shown_value", "unfit_number", "worst_refusal"]
 

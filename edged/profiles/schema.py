@@ -7,10 +7,9 @@ strings that could smuggle SCPI in, are refused although JSON Schema would take 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-
-from jsonschema import Draft202012Validator
+from typing import TYPE_CHECKING, Any, Final
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.acceptor import is_fit_number, make_acceptor
@@ -20,7 +19,17 @@ from edged.profiles.model import Bound, Parameter, ParameterType, Scalar
 from edged.profiles.parameter_schema import parameters_schema, usable_default
 from edged.profiles.refusal import out_of_bound, shown, shown_value, unfit_number, worst_refusal
 
-__all__ = ["Check", "ParameterCheck", "compile_parameters", "compile_schema", "parameters_schema"]
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+__all__ = [
+    "Check",
+    "ParameterCheck",
+    "compile_parameters",
+    "compile_schema",
+    "load_authority",
+    "parameters_schema",
+]
 
 Check = Callable[[Mapping[str, Any]], None]
 """Raises ``Invalid`` when arguments do not fit."""
@@ -39,7 +48,7 @@ def compile_schema(
         schema: Draft 2020-12, an object at its root.
         units: parameter → unit, for the sentences.
     """
-    validator = Draft202012Validator(schema)
+    validator = _authority_on(schema)
     accepts = make_acceptor(schema)
     units = units or {}
 
@@ -48,13 +57,30 @@ def compile_schema(
             return
         _refuse_unfit(owner, arguments, "")
         try:
-            refusal = worst_refusal(owner, validator.iter_errors(_plain(arguments)), units)
+            refusal = worst_refusal(owner, validator().iter_errors(_plain(arguments)), units)
         except (RecursionError, ValueError, OverflowError):
             refusal = Invalid(f"The arguments of {owner} are too large to be judged.")
         if refusal is not None:
             raise refusal
 
     return check
+
+
+def load_authority() -> None:
+    """Import jsonschema, a tenth of a second, before the first refusal needs it. On any thread."""
+    import jsonschema  # noqa: F401 - for its being loaded
+
+
+def _authority_on(schema: dict[str, Any]) -> Callable[[], Draft202012Validator]:
+    """Jsonschema's validator of a schema, made when it is first asked: most never are."""
+
+    @functools.cache
+    def validator() -> Draft202012Validator:
+        from jsonschema import Draft202012Validator
+
+        return Draft202012Validator(schema)
+
+    return validator
 
 
 def compile_parameters(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -34,41 +33,13 @@ from ruamel.yaml.reader import ReaderError
 from edged.errors import Invalid
 from edged.profiles.complaints import complaint
 from edged.profiles.model import Mark, Scalar
+from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = ["ListNode", "MapNode", "Node", "ScalarNode", "parse_yaml"]
+__all__ = ["parse_yaml"]
 
 MAX_DEPTH: Final = 32
 MAX_NODES: Final = 50_000
 """Nodes with aliases written out; a rich profile has 2,000."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
-    """A scalar: its YAML 1.2 value (``None`` for null) and the text as written."""
-
-    mark: Mark
-    value: Scalar | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListNode:
-    """A sequence of nodes."""
-
-    mark: Mark
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MapNode:
-    """A mapping in the file's order; ``keys`` has the key's own node (its place and its value)."""
-
-    mark: Mark
-    entries: Mapping[str, Node]
-    keys: Mapping[str, ScalarNode]
-
-
-Node = ScalarNode | ListNode | MapNode
 
 
 def parse_yaml(text: str, path: str) -> Node:

@@ -15,7 +15,7 @@ from edged.instruments.pool import Event, InstrumentPool
 from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.bench import BenchFile
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Command, Connection, ErrorCheck, ErrorKind, Match, Profile
 from tests.bench.loopback_instrument import LoopbackInstrument
 

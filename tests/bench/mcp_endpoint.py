@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,7 +46,11 @@ class Endpoint:
 
 @asynccontextmanager
 async def running_endpoint(
-    *, guard: CallerGuard | None = None, grace_s: float = 0.0, **settings: Any
+    *,
+    guard: CallerGuard | None = None,
+    grace_s: float = 0.0,
+    first_look: asyncio.Event | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Endpoint]:
     """An endpoint with these settings; any of ``McpSettings``."""
     tools, count = FakeTools(), itertools.count()
@@ -57,6 +62,7 @@ async def running_endpoint(
         settings=McpSettings(**{"port": 0, "host_name": "bench7"} | settings),
         guard=guard,
         instrument_id_of={"psu1": "USB0::1"}.get,
+        first_look=first_look,
     )
     await surface.start()
     try:

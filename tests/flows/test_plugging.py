@@ -17,7 +17,7 @@ from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
 from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.bench import BenchFile
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection, Match, Probe, Profile
 from tests.bench.fake_bus import FakeBus, FakeMonitor
 from tests.bench.loopback_instrument import LoopbackInstrument

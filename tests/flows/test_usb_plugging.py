@@ -15,7 +15,7 @@ from edged.instruments.scan import Knowledge
 from edged.instruments.usb_source import UsbSource
 from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.bench import BenchFile
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection, Match, Profile
 from tests.bench.fake_bus import FakeMonitor
 from tests.bench.usb_backend import UsbBus, UsbInstrument, usb_bus

@@ -25,7 +25,7 @@ from edged.instruments.link import LinkLost, LinkTimeout
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.scan import Knowledge
 from edged.profiles.bench import BenchFile
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent

@@ -46,6 +46,22 @@ async def test_a_call_without_a_session_is_served_as_a_one_shot(mcp: Endpoint) -
     assert "mcp-session-id" not in answer.headers
 
 
+async def test_a_session_opens_before_the_first_look_and_tools_are_told_after_it() -> None:
+    first_look = asyncio.Event()
+    async with running_endpoint(first_look=first_look) as endpoint:
+        client = await endpoint.session()
+        assert (await client.request("ping")).status == 200
+        listing = asyncio.create_task(endpoint.client().request("tools/list"))
+        call = asyncio.create_task(endpoint.client().request("tools/call", {"name": "echo"}))
+        for _ in range(3):
+            assert (await client.request("ping")).status == 200
+        assert not listing.done()
+        assert not call.done()
+        first_look.set()
+        assert (await listing).json()["result"]["tools"]
+        assert (await call).json()["result"]["isError"] is False
+
+
 async def test_notifications_and_responses_get_202_without_a_body(mcp: Endpoint) -> None:
     client = await mcp.session()
     for message in (

@@ -49,6 +49,7 @@ class Parts:
     Attributes:
         new_action_id: makes the id under which a call is recorded.
         stopping: set once the surface closes.
+        first_look: set once the instruments that are there at start are known, or slow to answer.
     """
 
     desk: Desk
@@ -58,6 +59,7 @@ class Parts:
     server: Server
     new_action_id: Callable[[], str]
     stopping: asyncio.Event
+    first_look: asyncio.Event
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +108,7 @@ async def discover(context: Context, _request: Request) -> bytes:
 async def list_tools(context: Context, request: Request) -> bytes:
     """One page of the present tools."""
     cursor = messages.list_cursor(request)
+    await context.parts.first_look.wait()
     tool_list = context.parts.tool_list
     pages = tool_list.pages(context.revision, context.choice)
     if cursor is None:
@@ -118,6 +121,7 @@ async def call_tool(context: Context, request: Request) -> bytes:
     """Have a tool do its work."""
     params = messages.call_params(request)
     parts = context.parts
+    await parts.first_look.wait()
     tool = find_tool(parts.registry, params.name)
     if context.revision.is_disconnect_a_cancel or (tool and tool.cancels_on_disconnect):
         context.post.tie(context.call)

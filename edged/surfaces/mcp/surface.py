@@ -76,6 +76,9 @@ class McpSurface:
         guard: who a request is from.
         trusted_peer: which address to name in the audit.
         instrument_id_of: what a client's name for an instrument means.
+        first_look: set once the first look at the bench is over. Sessions are opened before it;
+            tools are listed and called after it, so that no client reads a list without
+            instruments because it was quick.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class McpSurface:
         guard: CallerGuard | None = None,
         trusted_peer: TrustedPeer = socket_peer,
         instrument_id_of: InstrumentIdOf = no_instrument,
+        first_look: asyncio.Event | None = None,
     ) -> None:
         server = Server(
             name="edged",
@@ -118,6 +122,7 @@ class McpSurface:
             server=server,
             new_action_id=new_action_id,
             stopping=self._stopping,
+            first_look=first_look or _over(),
         )
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
         self._endpoint = Endpoint(
@@ -199,6 +204,12 @@ def _door(settings: McpSettings) -> Door:
             allowed_origins=settings.allowed_origins,
         ),
     )
+
+
+def _over() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
 
 
 def _nothing() -> None:

@@ -18,7 +18,7 @@ from edged.config_keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
 from edged.profiles.bench import UnitRules, parse_bench
-from edged.profiles.loader import ProfileLibrary
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.tighten import tighten
 from edged.work.sequences import SequenceBook
 from tests.bench.driven_clock import DrivenClock

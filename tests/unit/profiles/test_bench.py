@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from edged.errors import Invalid
 from edged.profiles.bench import BenchFile, load_bench, parse_bench, tighten
-from edged.profiles.loader import ProfileLibrary, load_library, parse_profile
+from edged.profiles.library import ProfileLibrary
+from edged.profiles.loader import load_library, parse_profile
 from edged.profiles.model import Bound
 from edged.profiles.schema import compile_parameters
 from edged.profiles.unit_rules import EMPTY_RULES

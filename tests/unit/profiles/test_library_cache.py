@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.profiles import library_cache
-from edged.profiles.library_cache import load_cached_library
+from edged.profiles import loader
+from edged.profiles.library_cache import load_cached_library, warm
 from edged.profiles.loader import load_library
 from tests.bench.fake_instruments import PROFILE
 
@@ -40,7 +40,7 @@ def test_a_second_start_reads_no_yaml(
     def never(_directories: object) -> object:
         raise AssertionError("the files were read again")
 
-    monkeypatch.setattr(library_cache, "load_library", never)
+    monkeypatch.setattr(loader, "load_library", never)
     assert "toy_supply" in load_cached_library([directory], cache).profiles
 
 
@@ -86,3 +86,26 @@ def test_a_state_directory_that_cannot_be_written_costs_speed_alone(
     (tmp_path / "file").write_text("")
     library = load_cached_library([directory], tmp_path / "file" / "profiles.cache")
     assert "toy_supply" in library.profiles
+
+
+def test_a_warmed_directory_is_read_by_no_start_at_all(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = warm(directory)
+    assert place.parent == directory
+    expected = load_library([directory])
+
+    def never(_directories: object) -> object:
+        raise AssertionError("the files were read again")
+
+    monkeypatch.setattr(loader, "load_library", never)
+    assert load_cached_library([directory], tmp_path / "none" / "profiles.cache") == expected
+
+
+def test_a_warmed_directory_that_was_changed_since_is_read_anew(
+    directory: Path, tmp_path: Path
+) -> None:
+    warm(directory)
+    (directory / "toy_supply.yaml").write_text(PROFILE.replace("max: 30", "max: 20"))
+    library = load_cached_library([directory], tmp_path / "profiles.cache")
+    assert library.profiles["toy_supply"].commands["set_voltage"].parameters["voltage"].max == 20

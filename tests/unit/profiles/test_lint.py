@@ -8,8 +8,9 @@ import pytest
 
 from edged.output_words import touches_output, why_not_on_connect, why_not_on_release
 from edged.profiles.danger import is_energising
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.lint import Finding, lint_profile
-from edged.profiles.loader import ProfileLibrary, load_library, parse_profile
+from edged.profiles.loader import load_library, parse_profile
 from edged.profiles.model import Parameter, ParameterType, Profile
 from tests.promises import promise
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.source_file import MAX_BYTES, read_file
-from edged.profiles.yaml_source import ListNode, MapNode, Node, ScalarNode, parse_yaml
+from edged.profiles.yaml_source import parse_yaml
+from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from tests.promises import promise
 
 
