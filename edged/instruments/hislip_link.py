@@ -20,6 +20,7 @@ from edged.instruments.link import (
     LinkTimeout,
     OpenResource,
 )
+from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
 from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
@@ -87,8 +88,7 @@ class HislipLink:
         # The header that has been read and whose payload has not, all of it.
         self._header: Header | None = None
         # What has come of the present answer, and whether that was its end.
-        self._answer = bytearray()
-        self._has_end = False
+        self._answer = MessageAnswer(self._more, clock)
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: nothing of it can be tuned."""
@@ -118,8 +118,8 @@ class HislipLink:
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
-        has_read_all = int(self._has_end)
-        self._forget_answer()
+        has_read_all = int(self._answer.has_end)
+        self._answer.forget()
         largest = self._server_takes - HEADER.size
         pieces = [data[start : start + largest] for start in range(0, len(data), largest)] or [b""]
         for number, piece in enumerate(pieces, 1):
@@ -131,34 +131,18 @@ class HislipLink:
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while not self._has_end:
-            self._more(deadline)
-            if len(self._answer) > MAX_MESSAGE_BYTES:
-                raise LinkGarbled(f"{len(self._answer)} bytes came without an end")
-        message = bytes(self._answer)
-        self._answer.clear()
-        return message.removesuffix(terminator)
+        return self._answer.take_message(terminator, timeout_s)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while len(self._answer) < count:
-            if self._has_end:
-                raise LinkGarbled("the answer ended before it was whole")
-            self._more(deadline)
-        data = bytes(self._answer[:count])
-        del self._answer[:count]
-        return data
+        return self._answer.take_exactly(count, timeout_s)
 
     def pending(self) -> bytes:
         """See ``Link``. What belongs to an earlier question is dropped by its message id."""
         self._sync.fill()
         # Service requests and notices of interruption; nobody waits for them.
         self._async.drain()
-        rest = bytes(self._answer)
-        self._answer.clear()
-        return rest
+        return self._answer.take_rest()
 
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
@@ -178,7 +162,7 @@ class HislipLink:
         except (LinkLost, LinkTimeout, LinkGarbled):
             return False
         self._next_id = FIRST_MESSAGE_ID
-        self._forget_answer()
+        self._answer.forget()
         return True
 
     def preempt(self, ticket: int) -> None:
@@ -189,7 +173,7 @@ class HislipLink:
         """See ``Link``."""
         channels = (self._sync_channel, self._async_channel)
         self._sync_channel = self._async_channel = self._header = None
-        self._forget_answer()
+        self._answer.forget()
         for channel in channels:
             if channel is not None:
                 channel.close()
@@ -226,8 +210,7 @@ class HislipLink:
         payload = stream.take(header.length, deadline)
         self._header = None
         if header.parameter in {ANY_MESSAGE_ID, self._last_id}:
-            self._answer += payload
-            self._has_end = header.kind == DATA_END
+            self._answer.add(payload, has_end=header.kind == DATA_END)
 
     def _control_text(self, stream: SocketStream, header: Header, deadline: float) -> str:
         if header.length > MAX_CONTROL_BYTES:
@@ -247,10 +230,6 @@ class HislipLink:
             if header.length > MAX_MESSAGE_BYTES * 32:
                 raise LinkGarbled("the instrument is out of step")
             stream.take(header.length, deadline)
-
-    def _forget_answer(self) -> None:
-        self._answer.clear()
-        self._has_end = False
 
     def _connect(self, deadline: float) -> TcpChannel:
         return TcpChannel(

@@ -13,14 +13,13 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.instruments.link import (
     LinkError,
-    LinkGarbled,
     LinkLost,
     LinkTimeout,
     OpenResource,
     translated,
 )
+from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.opening import Opener
-from edged.instruments.socket_stream import MAX_MESSAGE_BYTES
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
@@ -42,8 +41,7 @@ class MessageLink:
         self._wake = Wake()
         self._opener = Opener(address, open_resource, self._wake, clock)
         self._resource: Any = None
-        self._answer = bytearray()
-        self._has_end = False
+        self._answer = MessageAnswer(self._more, clock)
         self._connection = Connection()
 
     def tune(self, connection: Connection) -> None:
@@ -65,8 +63,7 @@ class MessageLink:
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         self._wake.check()
-        self._answer.clear()
-        self._has_end = False
+        self._answer.forget()
         with translated("writing"):
             resource = self._opened()
             resource.timeout = max(1, int(timeout_s * 1000))
@@ -74,33 +71,16 @@ class MessageLink:
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while not self._has_end and terminator not in self._answer:
-            self._more(deadline)
-            if len(self._answer) > MAX_MESSAGE_BYTES:
-                raise LinkGarbled(f"{len(self._answer)} bytes came without an end")
-        end = self._answer.find(terminator) if not self._has_end else -1
-        message = bytes(self._answer if end < 0 else self._answer[:end])
-        del self._answer[: len(message) + len(terminator)]
-        return message.removesuffix(terminator)
+        return self._answer.take_message(terminator, timeout_s, ends_at_terminator=True)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while len(self._answer) < count:
-            if self._has_end:
-                raise LinkGarbled("the answer ended before it was whole")
-            self._more(deadline)
-        data = bytes(self._answer[:count])
-        del self._answer[:count]
-        return data
+        return self._answer.take_exactly(count, timeout_s)
 
     def pending(self) -> bytes:
         """See ``Link``: what VISA may hold cannot be asked for without waiting."""
         self._opened()
-        rest = bytes(self._answer)
-        self._answer.clear()
-        return rest
+        return self._answer.take_rest()
 
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
@@ -115,8 +95,7 @@ class MessageLink:
                 resource.clear()
         except (LinkTimeout, LinkLost):
             return False
-        self._answer.clear()
-        self._has_end = False
+        self._answer.forget()
         return True
 
     def preempt(self, ticket: int) -> None:
@@ -126,8 +105,7 @@ class MessageLink:
     def close(self) -> None:
         """See ``Link``."""
         resource, self._resource = self._resource, None
-        self._answer.clear()
-        self._has_end = False
+        self._answer.forget()
         if resource is not None:
             with contextlib.suppress(LinkError), translated("closing"):
                 resource.close()
@@ -147,8 +125,7 @@ class MessageLink:
             with contextlib.suppress(LinkTimeout), translated("reading"):
                 resource.timeout = max(1, int(min(left_s, SLICE_S) * 1000))
                 data, status = resource.visalib.read(resource.session, READ_BYTES)
-                self._answer += data
-                self._has_end = int(status) != MORE_TO_COME
+                self._answer.add(data, has_end=int(status) != MORE_TO_COME)
                 return
 
     def _set_up(self) -> None:

@@ -24,8 +24,8 @@ from edged.instruments.link import (
     OpenResource,
     translated,
 )
+from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.opening import Opener
-from edged.instruments.socket_stream import MAX_MESSAGE_BYTES
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
@@ -62,8 +62,7 @@ class UsbtmcLink:
         # pyvisa-py's USBTMC object with its pyusb device; None while closed.
         self._device: Any = None
         self._tag = 0
-        self._answer = bytearray()
-        self._has_end = False
+        self._answer = MessageAnswer(self._more, clock)
         # One message is asked for at a time at most; True while its transfer has not come.
         self._is_asked = False
         self._chunk_bytes = READ_BYTES
@@ -97,32 +96,16 @@ class UsbtmcLink:
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while not self._has_end:
-            self._more(deadline)
-            if len(self._answer) > MAX_MESSAGE_BYTES:
-                raise LinkGarbled(f"{len(self._answer)} bytes came without an end")
-        message = bytes(self._answer)
-        self._answer.clear()
-        return message.removesuffix(terminator)
+        return self._answer.take_message(terminator, timeout_s)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while len(self._answer) < count:
-            if self._has_end:
-                raise LinkGarbled("the answer ended before it was whole")
-            self._more(deadline)
-        data = bytes(self._answer[:count])
-        del self._answer[:count]
-        return data
+        return self._answer.take_exactly(count, timeout_s)
 
     def pending(self) -> bytes:
         """See ``Link``: a device says nothing that it was not asked for."""
         self._opened()
-        rest = bytes(self._answer)
-        self._answer.clear()
-        return rest
+        return self._answer.take_rest()
 
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
@@ -181,8 +164,7 @@ class UsbtmcLink:
         while len(body) < size:
             body += self._get(asked, deadline)
         self._is_asked = False
-        self._answer += body[:size]
-        self._has_end = bool(attributes & END_OF_MESSAGE)
+        self._answer.add(body[:size], has_end=bool(attributes & END_OF_MESSAGE))
 
     def _put(self, data: bytes, deadline: float) -> None:
         """Write one transfer, in slices while the device does not take it."""
@@ -240,8 +222,7 @@ class UsbtmcLink:
         return self._tag, ~self._tag & 0xFF
 
     def _forget_answer(self) -> None:
-        self._answer.clear()
-        self._has_end = False
+        self._answer.forget()
         self._is_asked = False
 
     def _opened(self) -> Any:

@@ -21,7 +21,8 @@ from edged.instruments.link import (
     LinkTimeout,
     OpenResource,
 )
-from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.message_answer import MessageAnswer
+from edged.instruments.socket_stream import SocketStream
 from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
@@ -73,8 +74,7 @@ class Vxi11Link:
         self._call_id = 0
         # A call has been sent whose reply has not come: this connection can only be closed.
         self._is_waiting = False
-        self._answer = bytearray()
-        self._has_end = False
+        self._answer = MessageAnswer(self._more, clock)
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: nothing of it can be tuned."""
@@ -104,7 +104,7 @@ class Vxi11Link:
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
-        self._forget_answer()
+        self._answer.forget()
         for start in range(0, len(data), self._takes_bytes):
             piece = data[start : start + self._takes_bytes]
             is_last = start + self._takes_bytes >= len(data)
@@ -123,33 +123,17 @@ class Vxi11Link:
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while not self._has_end:
-            self._more(deadline)
-            if len(self._answer) > MAX_MESSAGE_BYTES:
-                raise LinkGarbled(f"{len(self._answer)} bytes came without an end")
-        message = bytes(self._answer)
-        self._answer.clear()
-        return message.removesuffix(terminator)
+        return self._answer.take_message(terminator, timeout_s)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while len(self._answer) < count:
-            if self._has_end:
-                raise LinkGarbled("the answer ended before it was whole")
-            self._more(deadline)
-        data = bytes(self._answer[:count])
-        del self._answer[:count]
-        return data
+        return self._answer.take_exactly(count, timeout_s)
 
     def pending(self) -> bytes:
         """See ``Link``. A reply to no call means that the connection is out of step."""
         if self._connected().drain():
             raise LinkLost("the instrument is out of step")
-        rest = bytes(self._answer)
-        self._answer.clear()
-        return rest
+        return self._answer.take_rest()
 
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
@@ -166,7 +150,7 @@ class Vxi11Link:
             _judge(_integer(reply, 0), "clearing")
         except (LinkTimeout, LinkLost, LinkGarbled):
             return False
-        self._forget_answer()
+        self._answer.forget()
         return True
 
     def preempt(self, ticket: int) -> None:
@@ -223,7 +207,7 @@ class Vxi11Link:
     def _hang_up(self) -> None:
         channel, self._channel = self._channel, None
         self._is_waiting = False
-        self._forget_answer()
+        self._answer.forget()
         if channel is not None:
             channel.close()
 
@@ -235,8 +219,8 @@ class Vxi11Link:
         reply = self._call(DEVICE_READ, arguments, deadline)
         _judge(_integer(reply, 0), "reading")
         length = _integer(reply, 8)
-        self._answer += reply[12 : 12 + length]
-        self._has_end = bool(_integer(reply, 4) & REASON_END)
+        has_end = bool(_integer(reply, 4) & REASON_END)
+        self._answer.add(reply[12 : 12 + length], has_end=has_end)
 
     def _call(
         self,
@@ -282,10 +266,6 @@ class Vxi11Link:
     def _patience_ms(self, deadline: float) -> int:
         left_s = max(0.0, deadline - self._clock.monotonic())
         return max(1, int(1000 * (left_s - min(MARGIN_S, left_s / 4))))
-
-    def _forget_answer(self) -> None:
-        self._answer.clear()
-        self._has_end = False
 
     def _connected(self) -> SocketStream:
         if self._channel is None:
