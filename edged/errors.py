@@ -56,6 +56,7 @@ class ErrorCode(enum.StrEnum):
     UNKNOWN_METHOD = "unknown_method"
     UNKNOWN_SESSION = "unknown_session"
     UNKNOWN_RUN = "unknown_run"
+    UNKNOWN_RESOURCE = "unknown_resource"
     # Refused
     NOT_AUTHENTICATED = "not_authenticated"
     NOT_ALLOWED = "not_allowed"

@@ -124,6 +124,15 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "mcp.error-bodies": Promise(
             "3", "What is unusable is 4xx with a JSON-RPC error body, parser refusals included."
         ),
+        "mcp.resources": Promise(
+            "3", "Resources are listed and read in every revision, each in its own shape."
+        ),
+        "mcp.resource-news": Promise(
+            "3", "Who subscribes hears of each change, over a session or a listen stream."
+        ),
+        "mcp.resource-claims": Promise(
+            "9", "What a tool would not tell a caller, a resource does not tell either."
+        ),
         "mcp.limits": Promise(
             "3", "Body 4 MiB, header 32 KiB, a slow sender is cut: 4xx with an error body."
         ),

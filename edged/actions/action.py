@@ -24,7 +24,10 @@ __all__ = [
     "Progress",
     "ProgressSink",
     "Purpose",
+    "ReadProfile",
+    "ReadRun",
     "ReadState",
+    "ReadStream",
     "ReadSweep",
     "RunCommand",
     "RunSequence",
@@ -235,6 +238,27 @@ class ReadState(_Asked):
     state: State
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadProfile(_Asked):
+    """Read a profile as a text for agents."""
+
+    profile_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadStream(_Asked):
+    """Say how a stream stands, with its newest points."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRun(_Asked):
+    """Read what a recording is, and its last rows."""
+
+    run_id: str
+
+
 Action = (
     RunCommand
     | RunSequence
@@ -250,4 +274,7 @@ Action = (
     | CallWrapper
     | Scan
     | ReadState
+    | ReadProfile
+    | ReadStream
+    | ReadRun
 )

@@ -13,7 +13,10 @@ from edged.actions.action import (
     CallWrapper,
     FetchWaveform,
     Purpose,
+    ReadProfile,
+    ReadRun,
     ReadState,
+    ReadStream,
     ReadSweep,
     RunCommand,
     RunSequence,
@@ -70,7 +73,7 @@ class Resolver:
                 return self._sequence(action)
             case SendScpi():
                 return self._raw(action)
-            case ReadState() | Scan():
+            case ReadState() | ReadProfile() | ReadStream() | ReadRun() | Scan():
                 return NOTHING
             case StartStream():
                 return self._stream(action)

@@ -63,6 +63,9 @@ from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
+from edged.tools.resource_news import ResourceNews
+from edged.tools.resource_shelves import Shelves
+from edged.tools.resources import Resources
 from edged.tools.static import bench_tools, static_tools
 from edged.work.left_work import Left
 
@@ -175,7 +178,8 @@ class Engine:
             clock=clock,
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
-        self._mcp = self._make_mcp(new_id, is_supervised)
+        self._resource_news = self._make_resource_news()
+        self._mcp = self._make_mcp(new_id, permissions, is_supervised)
         self._status = StatusReport(
             edge_id=self._edge_id,
             edge_name=config.edge_name,
@@ -216,6 +220,8 @@ class Engine:
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
+        self._resource_news.start()
+        parts.push_async_callback(self._resource_news.stop)
         await self._discovery.start()
         parts.push_async_callback(self._relay.stop)
         await self._start_mcp(parts)
@@ -246,7 +252,37 @@ class Engine:
     def _precheck(self, action: Action) -> tuple[str, ...]:
         return self._path.precheck(action)
 
-    def _make_mcp(self, new_id: Callable[[], str], is_supervised: bool) -> McpSurface:
+    def _make_resource_news(self) -> ResourceNews:
+        work = self._work
+        return ResourceNews(
+            pool=self._pool,
+            sweeps=work.sweeps,
+            streams=work.streams,
+            runs=work.runs,
+            waveforms=work.waveforms,
+            clock=self._clock,
+        )
+
+    def _make_resources(self, permissions: Permissions) -> Resources:
+        work = self._work
+        return Resources(
+            shelves=Shelves(
+                pool=self._pool,
+                profiles=lambda: self._library.profiles,
+                sweeps=work.sweeps,
+                streams=work.streams,
+                runs=work.runs,
+                waveforms=work.waveforms,
+            ),
+            path=self._path,
+            permissions=permissions,
+            news=self._resource_news,
+            clock=self._clock,
+        )
+
+    def _make_mcp(
+        self, new_id: Callable[[], str], permissions: Permissions, is_supervised: bool
+    ) -> McpSurface:
         config = self._config
         settings = McpSettings(
             port=config.mcp_port,
@@ -272,6 +308,7 @@ class Engine:
             else socket_peer,
             instrument_id_of=self._instrument_id_of,
             first_look=self._first_look,
+            resources=self._make_resources(permissions),
         )
 
     def _instrument_id_of(self, name: str) -> str | None:

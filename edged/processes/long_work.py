@@ -15,6 +15,7 @@ from typing import Any, Final
 from edged.actions.action import Action
 from edged.clock import Clock
 from edged.commands.path import Executor
+from edged.commands.resource_executors import ResourceExecutors
 from edged.commands.stream_executors import StreamExecutors
 from edged.commands.sweep_executors import SweepExecutors
 from edged.config import Config
@@ -145,6 +146,9 @@ class LongWork:
         return {
             **StreamExecutors(streams=self.streams, waveforms=self.waveforms).table(),
             **SweepExecutors(sweeps=self.sweeps, bench_stop=self._bench_stop).table(),
+            **ResourceExecutors(
+                profiles=lambda: self._library.profiles, streams=self.streams, runs=self.runs
+            ).table(),
         }
 
     def status(self) -> Mapping[str, Callable[[], Any]]:

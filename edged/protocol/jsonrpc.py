@@ -50,8 +50,8 @@ NO_PARAMS: Final[JsonObject] = MappingProxyType({})
 class RpcCode(enum.IntEnum):
     """Every error code that this product sends.
 
-    The first block is JSON-RPC's own, the second MCP's (2026-07-28), the third ours: outside of
-    -32768..-32000, which both keep for themselves.
+    The first block is JSON-RPC's own, the second MCP's (the first of it older than 2026-07-28, the
+    others of it), the third ours: outside of -32768..-32000, which both keep for themselves.
     """
 
     PARSE_ERROR = -32700
@@ -60,6 +60,7 @@ class RpcCode(enum.IntEnum):
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
 
+    RESOURCE_NOT_FOUND = -32002
     HEADER_MISMATCH = -32020
     MISSING_CAPABILITY = -32021
     UNSUPPORTED_VERSION = -32022

@@ -24,8 +24,10 @@ from edged.protocol.jsonrpc import (
 from edged.protocol.revisions import SUBSCRIPTION_ID_KEY
 
 __all__ = [
+    "MAX_WATCHED",
     "PROMPTS_CHANGED",
     "RESOURCES_CHANGED",
+    "RESOURCE_UPDATED",
     "TOOLS_CHANGED",
     "CallParams",
     "ClientInfo",
@@ -41,12 +43,16 @@ __all__ = [
     "progress_bytes",
     "progress_token",
     "subscription_params",
+    "updated_bytes",
 ]
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
 PROMPTS_CHANGED: Final = "notifications/prompts/list_changed"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
+MAX_WATCHED: Final = 256
+"""Resources that one session or one stream may watch."""
 
 ProgressToken = str | int
 
@@ -192,6 +198,8 @@ def subscription_params(request: Request) -> Subscription:
     uris = wishes.get("resourceSubscriptions", [])
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         raise reader.complaint("notifications.resourceSubscriptions must be a list of URIs.")
+    if len(uris) > MAX_WATCHED:
+        raise reader.complaint(f"notifications.resourceSubscriptions has over {MAX_WATCHED} URIs.")
     return Subscription(
         methods=frozenset(method for key, method in _FILTER_KEYS.items() if wishes.get(key)),
         resource_uris=tuple(uris),
@@ -239,6 +247,14 @@ def change_bytes(method: str, *, subscription_id: RequestId | None = None) -> by
     if subscription_id is None:
         return notification_bytes(method)
     return notification_bytes(method, {"_meta": {SUBSCRIPTION_ID_KEY: subscription_id}})
+
+
+def updated_bytes(uri: str, *, subscription_id: RequestId | None = None) -> bytes:
+    """``notifications/resources/updated``; ``uri`` as the client spelled it."""
+    params: dict[str, object] = {"uri": uri}
+    if subscription_id is not None:
+        params["_meta"] = {SUBSCRIPTION_ID_KEY: subscription_id}
+    return notification_bytes(RESOURCE_UPDATED, params)
 
 
 def acknowledged_bytes(subscription_id: RequestId, honoured: Subscription) -> bytes:

@@ -30,6 +30,7 @@ __all__ = [
     "listen_result",
     "page_number",
     "ping_result",
+    "plain_result",
     "tool_pages",
     "tool_result",
 ]
@@ -161,7 +162,14 @@ def list_result(
     revision: Revision, server: Server, *, method: str, key: str, entries: Iterable[JsonObject]
 ) -> bytes:
     """The answer to a list request of one page (``resources/list`` and its like)."""
-    return encode({key: list(entries)} | _decoration(revision, method, server))
+    return plain_result(revision, server, method=method, members={key: list(entries)})
+
+
+def plain_result(
+    revision: Revision, server: Server, *, method: str, members: JsonObject | None = None
+) -> bytes:
+    """The answer to a request whose result has these members and nothing else of its own."""
+    return encode({**(members or {}), **_decoration(revision, method, server)})
 
 
 def tool_pages(

@@ -59,6 +59,8 @@ class Revision:
         name_headers: method → the parameter that ``Mcp-Name`` must repeat.
         server_fields: the members of ``serverInfo`` that it knows.
         tool_fields: the members of a tool's listing entry that it knows (``server/tools``).
+        resource_fields: those of a resource, a template and a content (``server/resources``).
+        resource_not_found: the error code for a URI that leads to nothing.
         has_structured_content: a tool result carries ``structuredContent``.
         is_bad_argument_a_result: bad tool arguments are a result with ``isError``, so that a
             model can correct itself, and not -32602 (2025-11-25 ``changelog``, SEP-1303).
@@ -82,6 +84,8 @@ class Revision:
     name_headers: Mapping[str, str] = field(default_factory=dict)
     server_fields: frozenset[str]
     tool_fields: frozenset[str]
+    resource_fields: frozenset[str]
+    resource_not_found: RpcCode = RpcCode.RESOURCE_NOT_FOUND
     has_structured_content: bool = False
     is_bad_argument_a_result: bool = False
     has_event_ids: bool = False
@@ -99,11 +103,27 @@ class Revision:
 
 _V2025_03_26: Final = Revision(
     version="2025-03-26",
-    methods=frozenset({"initialize", "ping", "tools/list", "tools/call"}),
+    methods=frozenset(
+        {
+            "initialize",
+            "ping",
+            "tools/list",
+            "tools/call",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "resources/subscribe",
+            "resources/unsubscribe",
+            "completion/complete",
+        }
+    ),
     notifications=frozenset({"notifications/initialized", "notifications/cancelled"}),
     has_batches=True,
     server_fields=frozenset({"name", "version"}),
     tool_fields=frozenset({"name", "description", "inputSchema", "annotations"}),
+    resource_fields=frozenset(
+        {"uri", "uriTemplate", "name", "description", "mimeType", "size", "text", "blob"}
+    ),
     has_event_ids=True,
     http_status=MappingProxyType({RpcCode.NOT_AUTHENTICATED: 401}),
 )
@@ -114,6 +134,7 @@ _V2025_06_18: Final = replace(
     has_batches=False,
     server_fields=_V2025_03_26.server_fields | {"title"},
     tool_fields=_V2025_03_26.tool_fields | {"title", "outputSchema", "_meta"},
+    resource_fields=_V2025_03_26.resource_fields | {"title", "annotations", "_meta"},
     has_structured_content=True,
 )
 
@@ -129,7 +150,18 @@ _V2025_11_25: Final = replace(
 _V2026_07_28: Final = replace(
     _V2025_11_25,
     version="2026-07-28",
-    methods=frozenset({"server/discover", "subscriptions/listen", "tools/list", "tools/call"}),
+    methods=frozenset(
+        {
+            "server/discover",
+            "subscriptions/listen",
+            "tools/list",
+            "tools/call",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "completion/complete",
+        }
+    ),
     notifications=_NOTHING,
     has_handshake=False,
     required_meta=MappingProxyType({PROTOCOL_VERSION_KEY: str, CLIENT_CAPABILITIES_KEY: dict}),
@@ -138,12 +170,21 @@ _V2026_07_28: Final = replace(
         {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
     ),
     tool_fields=_V2025_11_25.tool_fields - {"execution"},
+    resource_not_found=RpcCode.INVALID_PARAMS,
     has_event_ids=False,
     has_priming_event=False,
     is_disconnect_a_cancel=True,
     result_type="complete",
     has_server_meta=True,
-    cached_methods=frozenset({"server/discover", "tools/list"}),
+    cached_methods=frozenset(
+        {
+            "server/discover",
+            "tools/list",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+        }
+    ),
     http_status=MappingProxyType(
         {
             RpcCode.PARSE_ERROR: 400,

@@ -73,6 +73,12 @@ class RunBook:
         self._writer = _one_thread("edged-runs")
         self._reader = _one_thread("edged-run-reads")
         self._tasks: list[asyncio.Task[None]] = []
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Tell of each recording that has begun or ended, by its id; gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def start(self) -> None:
         """Mend what a killed daemon left, measure what is there, and sync each second from now."""
@@ -125,6 +131,7 @@ class RunBook:
         recording.settings = asyncio.create_task(
             self._read_settings(recording), name=f"settings-{head.run_id}"
         )
+        self._publish(head.run_id)
         return recording
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
@@ -143,6 +150,7 @@ class RunBook:
             await self._on_disk(_end_files, self.root, recording.files, recording.told_meta())
         except OSError as refused:
             self._note_error(recording, refused)
+        self._publish(recording.head.run_id)
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.
@@ -156,6 +164,10 @@ class RunBook:
     async def measure(self) -> None:
         """Count what is recorded, the user's own moving and deleting included."""
         self._used = await self.read(used_bytes)
+
+    def _publish(self, run_id: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(run_id)
 
     def _refuse(self, recording: Recording, why: str) -> Recording:
         recording.error = why

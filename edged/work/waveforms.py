@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -46,9 +47,20 @@ class WaveformBook:
         self._bytes = 0
         # Stream id → how many waveforms it has had.
         self._counts: OrderedDict[str, int] = OrderedDict()
+        self._listeners: list[Callable[[str, int], None]] = []
         self._thread = concurrent.futures.ThreadPoolExecutor(
             max_workers=1, thread_name_prefix="edged-waveforms"
         )
+
+    def subscribe(self, listener: Callable[[str, int], None]) -> Callable[[], None]:
+        """Tell of each new waveform, by stream_id and point_index; gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def newest(self, most: int) -> list[tuple[str, int, Waveform]]:
+        """What can be fetched, newest first: stream_id, point_index, waveform."""
+        newest = itertools.islice(reversed(self._kept.items()), most)
+        return [(stream_id, index, waveform) for (stream_id, index), waveform in newest]
 
     def stop(self) -> None:
         """Let the thread go."""
@@ -88,6 +100,8 @@ class WaveformBook:
         while self._bytes > self._memory_mb * MEBIBYTE:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.samples)
+        for listener in tuple(self._listeners):
+            listener(stream_id, index)
         return index
 
     def get(self, stream_id: str, point_index: int) -> Waveform:

@@ -267,6 +267,7 @@ def modern(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     meta = dict(params.get("_meta", {}))
     params["_meta"] = {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}, **meta}
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
-    if "name" in params:
-        headers["Mcp-Name"] = params["name"]
+    for key in ("name", "uri"):
+        if key in params:
+            headers["Mcp-Name"] = params[key]
     return {**message, "params": params}, headers

@@ -11,6 +11,7 @@ from typing import Any
 
 from edged.clock import SystemClock
 from edged.surfaces.mcp import CallerGuard, McpSettings, McpSurface
+from edged.surfaces.mcp.seams import ResourceSource
 from tests.bench.fake_tools import FakeTools
 from tests.bench.mcp_client import Connection, McpClient
 
@@ -48,8 +49,9 @@ class Endpoint:
 async def running_endpoint(
     *,
     guard: CallerGuard | None = None,
-    grace_s: float = 0.0,
     first_look: asyncio.Event | None = None,
+    resources: ResourceSource | None = None,
+    grace_s: float = 0.0,
     **settings: Any,
 ) -> AsyncIterator[Endpoint]:
     """An endpoint with these settings; any of ``McpSettings``."""
@@ -63,6 +65,7 @@ async def running_endpoint(
         guard=guard,
         instrument_id_of={"psu1": "USB0::1"}.get,
         first_look=first_look,
+        resources=resources,
     )
     await surface.start()
     try:

@@ -27,10 +27,12 @@ from edged.instruments.scan import Knowledge
 from edged.profiles.bench import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection
+from edged.protocol.messages import TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent
 from edged.protocol.sse import ReplayBuffer
-from edged.surfaces.mcp.sessions import Session, SessionBoard
+from edged.surfaces.mcp.session import Announcement, Session
+from edged.surfaces.mcp.sessions import SessionBoard
 from edged.tools.registry import ToolRegistry
 from tests.bench.fake_bus import FakeBus
 from tests.bench.fake_instruments import toy_profile
@@ -40,7 +42,7 @@ ON_USB = ("USB0::0x1AB1::0x0E11::A1::INSTR", "USB0::0x1AB1::0x0E11::B1::INSTR")
 ON_LAN = ("TCPIP0::10.0.0.1::5025::SOCKET", "TCPIP0::10.0.0.2::5025::SOCKET")
 ADDRESSES = (*ON_USB, *ON_LAN)
 UNITS = ("0001", "0002", "0003")
-NEWS = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+NEWS = Announcement(TOOLS_CHANGED)
 DIRECT = Caller(route=Route.DIRECT, remote="127.0.0.1")
 
 
@@ -286,10 +288,10 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def every_session_is_told(self) -> None:
         if self.registry.generation != self.seen_generation:
-            assert all(session.has_news for session in self.sessions if session in self.told)
+            assert all(session.pending for session in self.sessions if session in self.told)
         self.seen_generation = self.registry.generation
         for session in self.sessions:
-            session.has_news = False
+            session.pending.clear()
         self.told = list(self.sessions)
 
     told: list[Session] = []  # noqa: RUF012 - replaced, never changed

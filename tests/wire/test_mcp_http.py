@@ -43,7 +43,8 @@ async def test_initialize_by_a_plain_post_answers_200_and_a_result(mcp: Endpoint
     result = answer.json()["result"]
     assert result["protocolVersion"] == "2025-03-26"
     assert result["serverInfo"]["name"] == "edged"
-    assert result["capabilities"] == {"tools": {"listChanged": True}}
+    assert result["capabilities"]["tools"] == {"listChanged": True}
+    assert result["capabilities"]["resources"] == {"subscribe": True, "listChanged": True}
     assert "date" in answer.headers
 
 

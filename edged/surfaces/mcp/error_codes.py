@@ -115,6 +115,7 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.UNKNOWN_SESSION: RpcCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOOL: RpcCode.INVALID_PARAMS,
         ErrorCode.RENAMED_TOOL: RpcCode.INVALID_PARAMS,
+        ErrorCode.UNKNOWN_RESOURCE: RpcCode.INVALID_PARAMS,
         ErrorCode.BAD_ARGUMENTS: Place.BY_REVISION,
         ErrorCode.BAD_SCPI: Place.BY_REVISION,
         # who may

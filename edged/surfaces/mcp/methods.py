@@ -7,84 +7,31 @@ Whether a method exists in a revision is decided before (``protocol.session.admi
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from edged.actions.action import Progress, ProgressSink
-from edged.actions.caller import Caller
 from edged.errors import NotFound
 from edged.protocol import messages, results
-from edged.protocol.http_rules import SESSION_HEADER, HeaderList
-from edged.protocol.jsonrpc import BadMessage, ErrorReply, Notification, Request, RpcCode
-from edged.protocol.messages import TOOLS_CHANGED
-from edged.protocol.results import Server
-from edged.protocol.revisions import Revision
+from edged.protocol.http_rules import SESSION_HEADER
+from edged.protocol.jsonrpc import ErrorReply, Notification, Request
 from edged.protocol.session import SessionEvent
-from edged.surfaces.mcp.calls import CallEnd, RunningCall
+from edged.surfaces.mcp.calls import CallEnd
+from edged.surfaces.mcp.context import AnsweredError, Context, Handler
 from edged.surfaces.mcp.error_codes import call_answer
-from edged.surfaces.mcp.post import Post
-from edged.surfaces.mcp.seams import Desk, ToolSource
-from edged.surfaces.mcp.sessions import Session, SessionBoard
-from edged.surfaces.mcp.tool_list import Choice, ToolList
+from edged.surfaces.mcp.resource_methods import (
+    complete,
+    list_resources,
+    list_templates,
+    read_resource,
+)
+from edged.surfaces.mcp.seams import ToolSource
+from edged.surfaces.mcp.session import Session
+from edged.surfaces.mcp.watch_methods import listen, unwatch_resource, watch_resource
 from edged.tools.tool import Tool, ToolCall
 
-__all__ = ["ENDABLE", "METHODS", "NOTIFICATIONS", "AnsweredError", "Context", "Parts"]
-
-
-class AnsweredError(Exception):
-    """The answer to a request is this error."""
-
-    def __init__(self, reply: ErrorReply) -> None:
-        super().__init__(reply.message)
-        self.reply = reply
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What every method works with.
-
-    Attributes:
-        new_action_id: makes the id under which a call is recorded.
-        stopping: set once the surface closes.
-        first_look: set once the instruments that are there at start are known, or slow to answer.
-    """
-
-    desk: Desk
-    registry: ToolSource
-    tool_list: ToolList
-    board: SessionBoard
-    server: Server
-    new_action_id: Callable[[], str]
-    stopping: asyncio.Event
-    first_look: asyncio.Event
-
-
-@dataclass(slots=True, kw_only=True)
-class Context:
-    """One request being served.
-
-    Attributes:
-        session: ``None`` when the request stands alone.
-        slot: names the request in its exchange.
-        call: how the request can be ended; only of those in ``ENDABLE``.
-        headers: more headers of the HTTP answer; set by the handler.
-    """
-
-    parts: Parts
-    revision: Revision
-    session: Session | None
-    caller: Caller
-    choice: Choice
-    post: Post
-    slot: int
-    call: RunningCall
-    headers: HeaderList = ()
-
-
-Handler = Callable[[Context, Request], Coroutine[Any, Any, bytes]]
+__all__ = ["ENDABLE", "METHODS", "NOTIFICATIONS", "find_tool"]
 
 
 async def initialize(context: Context, request: Request) -> bytes:
@@ -142,36 +89,6 @@ async def call_tool(context: Context, request: Request) -> bytes:
     return answer
 
 
-async def listen(context: Context, request: Request) -> bytes:
-    """Keep a stream of the changes a client asked for, until it closes it or the daemon stops."""
-    wish = messages.subscription_params(request).honoured(frozenset({TOOLS_CHANGED}))
-    post = context.post
-    if not post.exchange.can_stream:
-        raise BadMessage(
-            "subscriptions/listen answers with an event stream; accept text/event-stream.",
-            rpc_code=RpcCode.INVALID_REQUEST,
-            request_id=request.id,
-        )
-    post.tie(context.call)
-    changed = messages.change_bytes(TOOLS_CHANGED, subscription_id=request.id)
-
-    def tell() -> None:
-        if post.is_lagging:
-            # It would miss the change without knowing; after a break it lists anew.
-            post.cut()
-        else:
-            post.notify(context.slot, changed)
-
-    post.notify(context.slot, messages.acknowledged_bytes(request.id, wish))
-    wants_tools = TOOLS_CHANGED in wish.methods
-    unsubscribe = context.parts.board.listen(tell) if wants_tools else _nothing
-    try:
-        await context.parts.stopping.wait()
-    finally:
-        unsubscribe()
-    return results.listen_result(context.revision, context.parts.server, request.id)
-
-
 def note_initialized(session: Session | None, _: Notification) -> None:
     """The client has read what ``initialize`` answered."""
     if session is not None:
@@ -216,10 +133,6 @@ def _progress_sink(context: Context, token: messages.ProgressToken | None) -> Pr
     return send
 
 
-def _nothing() -> None:
-    """Ends no subscription."""
-
-
 METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
     {
         "initialize": initialize,
@@ -227,11 +140,17 @@ METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
         "server/discover": discover,
         "tools/list": list_tools,
         "tools/call": call_tool,
+        "resources/list": list_resources,
+        "resources/templates/list": list_templates,
+        "resources/read": read_resource,
+        "resources/subscribe": watch_resource,
+        "resources/unsubscribe": unwatch_resource,
+        "completion/complete": complete,
         "subscriptions/listen": listen,
     }
 )
 
-ENDABLE: Final = frozenset({"tools/call", "subscriptions/listen"})
+ENDABLE: Final = frozenset({"tools/call", "resources/read", "subscriptions/listen"})
 """Requests that may take long, and so can be cancelled; the others are answered at once."""
 
 NoteHandler = Callable[[Session | None, Notification], None]

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.protocol.messages import TOOLS_CHANGED, change_bytes
+from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED
 from edged.protocol.sse import EventId, Replay, ReplayBuffer
-from edged.surfaces.mcp.sessions import Session, SessionBoard
+from edged.surfaces.mcp.session import Announcement, Session
+from edged.surfaces.mcp.sessions import SessionBoard
 from edged.surfaces.mcp.stream_reply import KeepAlives, StreamReply
 from edged.surfaces.mcp.wire import Wire
+from edged.tools.resource_news import News
 
 __all__ = ["NewsDesk"]
 
-CHANGED: Final = change_bytes(TOOLS_CHANGED)
+NEW_TOOLS: Final = Announcement(TOOLS_CHANGED)
+NEW_RESOURCES: Final = Announcement(RESOURCES_CHANGED)
 
 
 class NewsDesk:
@@ -37,7 +40,14 @@ class NewsDesk:
 
     def tools_changed(self) -> None:
         """Tell everybody; called by the registry."""
-        self._board.announce(CHANGED)
+        self._board.announce(NEW_TOOLS)
+
+    def resources_changed(self, news: News) -> None:
+        """Tell everybody, and who watches; called by the resources."""
+        if news.is_list_changed:
+            self._board.announce(NEW_RESOURCES)
+        for uri in news.uris:
+            self._board.announce(Announcement(RESOURCE_UPDATED, uri))
 
     async def serve(
         self, wire: Wire, stream: StreamReply, session: Session, last_event_id: str | None
@@ -69,10 +79,11 @@ class NewsDesk:
         try:
             if replay is not None:
                 stream.write(b"".join(replay.events))
-                session.has_news |= not replay.is_complete
+                if not replay.is_complete:
+                    self._board.note_gap(session)
             elif session.news_log is not None and session.revision.has_priming_event:
                 stream.write(session.news_log.prime())
-            self._board.deliver_pending(session, CHANGED)
+            self._board.deliver_pending(session)
             await attached.over.wait()
         finally:
             wire.connection.on_gone = None

@@ -13,7 +13,7 @@ from edged.clock import Clock
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.calls import CallEnd, CallEndedError, RunningCall
-from edged.surfaces.mcp.sessions import Session
+from edged.surfaces.mcp.session import Session
 from edged.surfaces.mcp.stream_reply import KeepAlives, StreamReply
 from edged.surfaces.mcp.wire import Wire
 

@@ -5,13 +5,15 @@ The composition root gives the real ones; tests give small fakes, so that they n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
-from edged.errors import ErrorCode, Refused
+from edged.errors import ErrorCode, NotFound, Refused
+from edged.protocol.resources import CompletionParams, Content, ResourceEntry, TemplateEntry
+from edged.tools.resource_news import News
 from edged.tools.tool import Tool, ToolCall
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "Desk",
     "DirectGuard",
     "InstrumentIdOf",
+    "NoResources",
+    "ResourceSource",
     "ToolSource",
     "TrustedPeer",
     "no_instrument",
@@ -67,6 +71,80 @@ class ToolSource(Protocol):
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after each change; returns how to end that."""
         ...
+
+
+class ResourceSource(Protocol):
+    """What can be read by URI, and the names that complete one."""
+
+    async def entries(self, caller: Caller) -> Sequence[ResourceEntry]:
+        """What there is now and this caller may read."""
+        ...
+
+    def templates(self) -> Sequence[TemplateEntry]:
+        """The families of URIs."""
+        ...
+
+    async def read(self, uri: str, caller: Caller, action_id: str) -> Sequence[Content]:
+        """Read one.
+
+        Raises:
+            NotFound: there is none at this URI.
+            EdgedError: it may not be read, or could not be.
+        """
+        ...
+
+    def watch_key(self, uri: str, caller: Caller) -> str:
+        """What names it in the news.
+
+        Raises:
+            NotFound, Refused: as for ``read``.
+        """
+        ...
+
+    async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
+        """All values that go on from what was typed, best first.
+
+        Raises:
+            EdgedError: what is asked for cannot be completed, or not by this caller.
+        """
+        ...
+
+    def subscribe(self, callback: Callable[[News], None]) -> Callable[[], None]:
+        """Call back with each news; returns how to end that."""
+        ...
+
+
+class NoResources:
+    """Where nothing can be read by URI."""
+
+    async def entries(self, _caller: Caller) -> Sequence[ResourceEntry]:
+        """None."""
+        return ()
+
+    def templates(self) -> Sequence[TemplateEntry]:
+        """None."""
+        return ()
+
+    async def read(self, uri: str, caller: Caller, _action_id: str) -> Sequence[Content]:
+        """See ``ResourceSource``."""
+        self.watch_key(uri, caller)
+        return ()
+
+    def watch_key(self, uri: str, _caller: Caller) -> str:
+        """See ``ResourceSource``."""
+        raise NotFound(
+            f"There is no resource {uri[:200]!r}.",
+            code=ErrorCode.UNKNOWN_RESOURCE,
+            data={"uri": uri},
+        )
+
+    async def complete(self, _asked: CompletionParams, _caller: Caller) -> Sequence[str]:
+        """Nothing."""
+        return ()
+
+    def subscribe(self, _callback: Callable[[News], None]) -> Callable[[], None]:
+        """Nothing ever changes."""
+        return lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

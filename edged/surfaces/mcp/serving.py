@@ -22,18 +22,11 @@ from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionState, admit
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.calls import CallEnd, CallEndedError, RunningCall
+from edged.surfaces.mcp.context import AnsweredError, Context, Parts
 from edged.surfaces.mcp.error_codes import error_reply
-from edged.surfaces.mcp.methods import (
-    ENDABLE,
-    METHODS,
-    NOTIFICATIONS,
-    AnsweredError,
-    Context,
-    Parts,
-    find_tool,
-)
+from edged.surfaces.mcp.methods import ENDABLE, METHODS, NOTIFICATIONS, find_tool
 from edged.surfaces.mcp.post import Post
-from edged.surfaces.mcp.sessions import Session
+from edged.surfaces.mcp.session import Session
 from edged.surfaces.mcp.stream_reply import KeepAlives
 from edged.surfaces.mcp.tool_list import Choice
 from edged.surfaces.mcp.wire import Wire

@@ -9,131 +9,38 @@ Source: SPEC.md section 3, "Sessions"; MCP-REVISIONS.md section 2.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
+from edged.protocol.messages import (
+    MAX_WATCHED,
+    RESOURCES_CHANGED,
+    TOOLS_CHANGED,
+    change_bytes,
+    updated_bytes,
+)
 from edged.protocol.revisions import Revision
 from edged.protocol.session import (
     MIN_ID_BYTES,
     SessionEvent,
-    SessionId,
-    SessionState,
     make_session_id,
-    next_state,
 )
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
-from edged.surfaces.mcp.calls import CallBook, CallEnd
+from edged.surfaces.mcp.calls import CallEnd
+from edged.surfaces.mcp.session import Announcement, NewsStream, Owner, Session
 from edged.surfaces.mcp.stream_reply import StreamReply
 
-__all__ = ["NewsStream", "Resumable", "Session", "SessionBoard"]
+__all__ = ["SessionBoard"]
 
 LONGEST_LOOK_S: Final = 30.0
 """Between two looks for expired sessions; short idle times are looked for more often."""
 LOOKS_PER_IDLE: Final = 4
-
-
-class Resumable(Protocol):
-    """A POST's event stream whose reader may come back by a GET."""
-
-    def resume(self, stream: StreamReply) -> asyncio.Event:
-        """Write on there from now on; the event is set when all is written."""
-        ...
-
-    def lost(self, stream: StreamReply) -> None:
-        """That reader is gone."""
-        ...
-
-
-class NewsStream:
-    """The open GET stream of a session; ``over`` is set when it must end, whatever the reason."""
-
-    __slots__ = ("over", "reply")
-
-    def __init__(self, reply: StreamReply) -> None:
-        self.reply = reply
-        self.over = asyncio.Event()
-
-
-class Session:
-    """One client's session.
-
-    Attributes:
-        label: names it in the audit; the id itself is a secret.
-        owner: route and subject.
-        calls: its calls in flight.
-        news_log: keeps the GET stream's events for whoever resumes it.
-        resumable: event streams of calls in flight, by the name of their log.
-    """
-
-    __slots__ = (
-        "_caller",
-        "_caller_here",
-        "calls",
-        "has_news",
-        "id",
-        "label",
-        "last_used_s",
-        "news_log",
-        "owner",
-        "resumable",
-        "revision",
-        "state",
-        "stream",
-    )
-
-    def __init__(
-        self, *, session_id: SessionId, label: str, revision: Revision, owner: Owner, now_s: float
-    ) -> None:
-        self.id = session_id
-        self.label = label
-        self.revision = revision
-        self.owner = owner
-        self.state = SessionState.OPENED
-        self.last_used_s = now_s
-        self.calls = CallBook()
-        self.stream: NewsStream | None = None
-        self.has_news = False
-        self.news_log: EventLog | None = None
-        self.resumable: dict[str, Resumable] = {}
-        self._caller: Caller | None = None
-        self._caller_here: Caller | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it must not expire."""
-        return self.stream is not None or len(self.calls) > 0
-
-    def caller(self, caller: Caller) -> Caller:
-        """The same caller, as of this session; made once for each that the guard gives."""
-        if self._caller is not caller or self._caller_here is None:
-            self._caller = caller
-            self._caller_here = replace(caller, session_id=self.label)
-        return self._caller_here
-
-    def note(self, event: SessionEvent) -> None:
-        """Something happened to it."""
-        self.state = next_state(self.state, event)
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose a session is."""
-
-    route: Route
-    subject: str
-
-    @classmethod
-    def of(cls, caller: Caller) -> Owner:
-        """The owner that a caller is."""
-        return cls(caller.route, caller.subject)
 
 
 class SessionBoard:
@@ -158,7 +65,8 @@ class SessionBoard:
         # Ids of streams must never come again, in another life of the daemon neither.
         self._life = secrets.token_hex(4)
         self._stream_names = itertools.count(1)
-        self._listeners: set[Callable[[], None]] = set()
+        self._listeners: set[Callable[[Announcement], None]] = set()
+        self._watchers: dict[str, set[Session]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -203,6 +111,8 @@ class SessionBoard:
         if self._sessions.pop(session.id, None) is None:
             return
         session.note(event)
+        for key in tuple(session.watched):
+            self.unwatch(session, key)
         stopping = event is SessionEvent.SHUT_DOWN
         session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.CANCELLED)
         if session.stream is not None:
@@ -231,23 +141,63 @@ class SessionBoard:
         name = f"{self._life}{next(self._stream_names):x}"
         return self._replay.open(name, owner=session.id)
 
-    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, session: Session, key: str, uri: str) -> None:
+        """Tell a session of each change of a resource.
+
+        Raises:
+            Conflict: BUSY, it watches as many as it may.
+        """
+        if key not in session.watched and len(session.watched) >= MAX_WATCHED:
+            raise Conflict(
+                f"A session watches {MAX_WATCHED} resources at most.",
+                code=ErrorCode.BUSY,
+                remedy="Unsubscribe from some.",
+            )
+        session.watched[key] = uri
+        self._watchers.setdefault(key, set()).add(session)
+
+    def unwatch(self, session: Session, key: str) -> None:
+        """Tell it no more; one that it does not watch is ignored."""
+        watchers = self._watchers.get(key)
+        uri = session.watched.pop(key, None)
+        if uri is None or watchers is None:
+            return
+        session.pending.pop(updated_bytes(uri), None)
+        watchers.discard(session)
+        if not watchers:
+            del self._watchers[key]
+
+    def listen(self, callback: Callable[[Announcement], None]) -> Callable[[], None]:
         """Call back at each news (a ``subscriptions/listen`` stream); returns how to end that."""
         self._listeners.add(callback)
         return lambda: self._listeners.discard(callback)
 
-    def announce(self, payload: bytes) -> None:
-        """Give news to every session and every listener; ``payload`` is a whole notification."""
-        framed = encode_event(payload)
-        for session in self._sessions.values():
-            self._tell(session, payload, framed)
+    def announce(self, news: Announcement) -> None:
+        """Give news to every session that it concerns, and to every listener."""
+        if news.key:
+            for session in self._watchers.get(news.key, ()):
+                payload = updated_bytes(session.watched[news.key])
+                self._tell(session, payload, encode_event(payload))
+        else:
+            payload = change_bytes(news.method)
+            framed = encode_event(payload)
+            for session in self._sessions.values():
+                self._tell(session, payload, framed)
         for callback in tuple(self._listeners):
-            callback()
+            callback(news)
 
-    def deliver_pending(self, session: Session, payload: bytes) -> None:
+    def note_gap(self, session: Session) -> None:
+        """A session has missed what nobody remembers: have it look at everything anew."""
+        for method in (TOOLS_CHANGED, RESOURCES_CHANGED):
+            session.pending[change_bytes(method)] = None
+        for uri in session.watched.values():
+            session.pending[updated_bytes(uri)] = None
+
+    def deliver_pending(self, session: Session) -> None:
         """Give a session that has just opened its stream the news that waited for it."""
-        if session.has_news:
-            session.has_news = False
+        pending = tuple(session.pending)
+        session.pending.clear()
+        for payload in pending:
             self._tell(session, payload, encode_event(payload))
 
     async def run(self) -> None:
@@ -274,10 +224,10 @@ class SessionBoard:
     def _tell(self, session: Session, payload: bytes, framed: bytes) -> None:
         stream = session.stream
         if stream is None or not stream.reply.is_open:
-            session.has_news = True
+            session.pending[payload] = None
         elif stream.reply.is_full:
             # It has not read for long; a broken stream it will notice, silence it would not.
-            session.has_news = True
+            session.pending[payload] = None
             stream.reply.cut()
             stream.over.set()
         elif session.news_log is None:

@@ -13,16 +13,18 @@ from edged.protocol.origins import Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.body import BodyReader
+from edged.surfaces.mcp.context import Parts
 from edged.surfaces.mcp.endpoint import Endpoint
 from edged.surfaces.mcp.instructions import instructions_for
 from edged.surfaces.mcp.listener import Listener
-from edged.surfaces.mcp.methods import Parts
 from edged.surfaces.mcp.news import NewsDesk
 from edged.surfaces.mcp.seams import (
     CallerGuard,
     Desk,
     DirectGuard,
     InstrumentIdOf,
+    NoResources,
+    ResourceSource,
     ToolSource,
     TrustedPeer,
     no_instrument,
@@ -79,6 +81,7 @@ class McpSurface:
         first_look: set once the first look at the bench is over. Sessions are opened before it;
             tools are listed and called after it, so that no client reads a list without
             instruments because it was quick.
+        resources: what can be read by URI; ``None``: nothing.
     """
 
     def __init__(
@@ -93,19 +96,25 @@ class McpSurface:
         trusted_peer: TrustedPeer = socket_peer,
         instrument_id_of: InstrumentIdOf = no_instrument,
         first_look: asyncio.Event | None = None,
+        resources: ResourceSource | None = None,
     ) -> None:
         server = Server(
             name="edged",
             version=__version__,
             title="edged lab bench",
             instructions=instructions_for(registry),
-            capabilities={"tools": {"listChanged": True}},
+            capabilities={
+                "tools": {"listChanged": True},
+                "resources": {"subscribe": True, "listChanged": True},
+                "completions": {},
+            },
         )
         replay = ReplayBuffer()
         self._registry = registry
+        self._resources = resources or NoResources()
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._unsubscribe: Callable[[], None] = _nothing
+        self._unsubscribe: tuple[Callable[[], None], ...] = ()
         self._board = SessionBoard(
             clock=clock,
             idle_s=settings.session_idle_s,
@@ -119,6 +128,7 @@ class McpSurface:
             registry=registry,
             tool_list=ToolList(registry=registry, server=server, instrument_id_of=instrument_id_of),
             board=self._board,
+            resources=self._resources,
             server=server,
             new_action_id=new_action_id,
             stopping=self._stopping,
@@ -168,7 +178,10 @@ class McpSurface:
             Failed: BIND_FAILED, with the reason.
         """
         await self._listener.start()
-        self._unsubscribe = self._registry.subscribe(self._news.tools_changed)
+        self._unsubscribe = (
+            self._registry.subscribe(self._news.tools_changed),
+            self._resources.subscribe(self._news.resources_changed),
+        )
         self._tasks = [
             asyncio.create_task(self._board.run(), name="mcp sessions"),
             asyncio.create_task(self._keep_alives.run(), name="mcp keep-alives"),
@@ -182,8 +195,9 @@ class McpSurface:
     async def stop(self, grace_s: float = 1.0) -> None:
         """End sessions and streams, then calls that run on after the grace, then connections."""
         self.close_door()
-        self._unsubscribe()
-        self._unsubscribe = _nothing
+        for end in self._unsubscribe:
+            end()
+        self._unsubscribe = ()
         self._stopping.set()
         await self._serving.stop(grace_s)
         self._board.close()
@@ -210,7 +224,3 @@ def _over() -> asyncio.Event:
     event = asyncio.Event()
     event.set()
     return event
-
-
-def _nothing() -> None:
-    """Ends no subscription."""

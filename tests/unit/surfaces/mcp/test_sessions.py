@@ -7,10 +7,12 @@ import pytest
 
 from edged.actions.caller import Caller, Route
 from edged.errors import Conflict
+from edged.protocol.messages import MAX_WATCHED, RESOURCE_UPDATED, TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent, SessionState
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.calls import CallEnd, RunningCall
+from edged.surfaces.mcp.session import Announcement
 from edged.surfaces.mcp.sessions import SessionBoard
 from edged.surfaces.mcp.stream_reply import MAX_BUFFERED_BYTES, StreamReply
 from tests.bench.driven_clock import DrivenClock
@@ -18,7 +20,8 @@ from tests.bench.recording_transport import RecordingTransport
 
 LEGACY = REVISIONS["2025-06-18"]
 DIRECT = Caller(route=Route.DIRECT, remote="127.0.0.1")
-NEWS = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+NEWS = Announcement(TOOLS_CHANGED)
+SWEEP = Announcement(RESOURCE_UPDATED, "edged://sweeps/s1")
 
 
 def board_of(clock: DrivenClock, *, idle_s: float = 100.0, max_sessions: int = 3) -> SessionBoard:
@@ -124,8 +127,8 @@ def test_news_waits_once_for_a_stream(driven_clock: DrivenClock) -> None:
     board.announce(NEWS)
     reply, transport = stream_of(driven_clock)
     board.attach(session, reply)
-    board.deliver_pending(session, NEWS)
-    board.deliver_pending(session, NEWS)
+    board.deliver_pending(session)
+    board.deliver_pending(session)
     assert transport.written.count(b"list_changed") == 1
 
 
@@ -143,7 +146,7 @@ def test_a_reader_that_is_too_far_behind_is_cut_and_told_next_time(
     board.detach(session, stream)
     again, transport = stream_of(driven_clock)
     board.attach(session, again)
-    board.deliver_pending(session, NEWS)
+    board.deliver_pending(session)
     assert b"list_changed" in transport.written
 
 
@@ -154,13 +157,13 @@ def test_news_for_many_sessions_reaches_each(driven_clock: DrivenClock) -> None:
         reply, transport = stream_of(driven_clock)
         board.attach(board.open(LEGACY, DIRECT), reply)
         transports.append(transport)
-    heard: list[int] = []
-    unsubscribe = board.listen(lambda: heard.append(1))
+    heard: list[Announcement] = []
+    unsubscribe = board.listen(heard.append)
     board.announce(NEWS)
     unsubscribe()
     board.announce(NEWS)
     assert all(transport.written.count(b"data: ") == 2 for transport in transports)
-    assert heard == [1]
+    assert heard == [NEWS]
     (data,) = {line for line in transports[0].written.split(b"\n") if line.startswith(b"data")}
     assert json.loads(data[6:])["method"] == "notifications/tools/list_changed"
 
@@ -175,3 +178,58 @@ def test_a_caller_of_a_session_carries_its_label_and_never_its_id(
     assert session.caller(DIRECT) is caller
     other = Caller(route=Route.DIRECT, remote="10.0.0.1")
     assert session.caller(other).remote == "10.0.0.1"
+
+
+def test_only_who_watches_a_resource_hears_of_it(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    watching, other = board.open(LEGACY, DIRECT), board.open(LEGACY, DIRECT)
+    transports = []
+    for session in (watching, other):
+        reply, transport = stream_of(driven_clock)
+        board.attach(session, reply)
+        transports.append(transport)
+    board.watch(watching, SWEEP.key, "edged://sweeps/as-it-spelled-it")
+    board.announce(SWEEP)
+    assert b"as-it-spelled-it" in transports[0].written
+    assert transports[1].written == b""
+    board.unwatch(watching, SWEEP.key)
+    board.announce(SWEEP)
+    assert transports[0].written.count(b"resources/updated") == 1
+
+
+def test_what_a_session_watches_is_bounded_and_waits_once_each(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    for number in range(MAX_WATCHED):
+        board.watch(session, f"edged://sweeps/{number}", f"edged://sweeps/{number}")
+    with pytest.raises(Conflict, match="at most"):
+        board.watch(session, "edged://sweeps/more", "edged://sweeps/more")
+    for _ in range(3):
+        for number in range(MAX_WATCHED):
+            board.announce(Announcement(RESOURCE_UPDATED, f"edged://sweeps/{number}"))
+    assert len(session.pending) == MAX_WATCHED
+    for number in range(MAX_WATCHED):
+        board.unwatch(session, f"edged://sweeps/{number}")
+    assert session.pending == {}
+
+
+def test_after_a_gap_everything_is_told_anew(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    board.watch(session, SWEEP.key, SWEEP.key)
+    board.note_gap(session)
+    reply, transport = stream_of(driven_clock)
+    board.attach(session, reply)
+    board.deliver_pending(session)
+    for method in (b"tools/list_changed", b"resources/list_changed", b"resources/updated"):
+        assert transport.written.count(method) == 1
+
+
+def test_a_session_that_ends_watches_nothing_any_more(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    session = board.open(LEGACY, DIRECT)
+    board.watch(session, SWEEP.key, SWEEP.key)
+    board.end(session, SessionEvent.DELETED)
+    board.announce(SWEEP)
+    assert session.pending == {}
+    assert session.watched == {}

@@ -1,0 +1,66 @@
+"""How the reads are run that only resources ask for: profiles, streams, recordings.
+
+What else a resource tells is what a tool tells, and is run by that tool's executor.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from edged.actions.action import Action, ReadProfile, ReadRun, ReadStream
+from edged.commands.path import Done, Executor
+from edged.commands.target import Target
+from edged.errors import ErrorCode, NotFound
+from edged.profiles.markdown import profile_markdown
+from edged.profiles.model import Profile
+from edged.work.run_reader import show_run
+from edged.work.runs import RunBook
+from edged.work.streams import StreamBook
+
+__all__ = ["ResourceExecutors"]
+
+ROWS_OF_A_RUN: Final = 100
+"""The last ones; the whole recording is the user's file, and an export gives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceExecutors:
+    """The executors, bound to their rooms.
+
+    Attributes:
+        profiles: gives the library as it is now.
+    """
+
+    profiles: Callable[[], Mapping[str, Profile]]
+    streams: StreamBook
+    runs: RunBook
+
+    def table(self) -> dict[type[Action], Executor]:
+        """Their part of ``EXECUTORS``."""
+        return {
+            ReadProfile: self._profile,
+            ReadStream: self._stream,
+            ReadRun: self._run,
+        }
+
+    async def _profile(self, action: ReadProfile, _target: Target, _began: float) -> Done:
+        profiles = self.profiles()
+        profile = profiles.get(action.profile_key)
+        if profile is None:
+            near = difflib.get_close_matches(action.profile_key[:100], profiles, n=1)
+            raise NotFound(
+                f"There is no profile {action.profile_key[:100]!r}.",
+                code=ErrorCode.UNKNOWN_RESOURCE,
+                data={"profile_key": action.profile_key[:100]},
+                remedy=f"Did you mean {near[0]}?" if near else "list_profiles names all.",
+            )
+        return Done(data=profile_markdown(profile))
+
+    async def _stream(self, action: ReadStream, _target: Target, _began: float) -> Done:
+        return Done(data=self.streams.show(action.stream_id))
+
+    async def _run(self, action: ReadRun, _target: Target, _began: float) -> Done:
+        return Done(data=await self.runs.read(show_run, action.run_id, ROWS_OF_A_RUN))

@@ -1,0 +1,269 @@
+"""``KINDS``: what can be read by a URI, each with the tool by whose permission it is read.
+
+A resource is a tool's answer at an address: whoever may not use the tool may not read it here, and
+the row in the audit is the tool's. Recordings have no tool; they are read by the permission
+``resources/read:runs`` (docs/relay.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from edged.actions.action import (
+    Action,
+    FetchWaveform,
+    ReadProfile,
+    ReadRun,
+    ReadState,
+    ReadStream,
+    ReadSweep,
+    State,
+)
+from edged.actions.caller import Caller
+from edged.errors import ErrorCode, NotFound
+
+__all__ = ["KINDS", "READ_TOOL", "Asked", "ResourceKind", "find_kind", "uri_of"]
+
+SCHEME: Final = "edged://"
+READ_TOOL: Final = "resources/read"
+"""The name under which a read is judged that no tool can do."""
+JSON: Final = "application/json"
+ROWS_OF_A_SWEEP: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One read of a resource; ``values`` are the template's variables."""
+
+    uri: str
+    values: Mapping[str, str]
+    caller: Caller
+    action_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceKind:
+    """One sort of resource.
+
+    Attributes:
+        template: its URI with variables in braces (RFC 6570, level 1).
+        tool, scope: by what permission it is read.
+        make: the action that a read of it means.
+    """
+
+    template: str
+    name: str
+    title: str
+    description: str
+    tool: str
+    make: Callable[[Asked, Mapping[str, Any]], Action]
+    scope: str | None = None
+    mime_type: str = JSON
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The template's variables in their order."""
+        return tuple(part[1:-1] for part in _parts(self.template) if part.startswith("{"))
+
+    def action(self, asked: Asked) -> Action:
+        """What a read asks for, in the words of the tool; nothing is judged yet."""
+        shared = {
+            "tool": self.tool,
+            "scope": self.scope,
+            "caller": asked.caller,
+            "action_id": asked.action_id,
+        }
+        return self.make(asked, shared)
+
+
+def find_kind(uri: str) -> tuple[ResourceKind, dict[str, str]]:
+    """What a URI names, and the values of its template's variables.
+
+    Raises:
+        NotFound: UNKNOWN_RESOURCE, no kind has such URIs.
+    """
+    if uri.startswith(SCHEME):
+        given = uri.removeprefix(SCHEME).rstrip("/").split("/")
+        for kind in KINDS.values():
+            values = _values(_parts(kind.template), given)
+            if values is not None:
+                return kind, values
+    raise NotFound(
+        f"There is no resource {uri[:200]!r}.",
+        code=ErrorCode.UNKNOWN_RESOURCE,
+        data={"uri": uri[:2048]},
+        remedy="resources/list and resources/templates/list tell what there is.",
+    )
+
+
+def uri_of(name: str, **values: str | int) -> str:
+    """The URI of a resource of the kind of that name."""
+    uri = KINDS[name].template
+    for variable, value in values.items():
+        uri = uri.replace(f"{{{variable}}}", quote(str(value), safe=":@-._~"))
+    return uri
+
+
+def _parts(template: str) -> list[str]:
+    return template.removeprefix(SCHEME).split("/")
+
+
+def _values(parts: list[str], given: list[str]) -> dict[str, str] | None:
+    if len(parts) != len(given):
+        return None
+    values = {}
+    for part, text in zip(parts, given, strict=True):
+        if part.startswith("{"):
+            value = unquote(text)
+            if not value:
+                return None
+            values[part[1:-1]] = value
+        elif part != text:
+            return None
+    return values
+
+
+def _state(state: State) -> Callable[[Asked, Mapping[str, Any]], Action]:
+    def make(asked: Asked, shared: Mapping[str, Any]) -> Action:
+        return ReadState(**shared, state=state, arguments={"uri": asked.uri})
+
+    return make
+
+
+def _capabilities(asked: Asked, shared: Mapping[str, Any]) -> Action:
+    arguments = {"instrument_id": asked.values["instrument_id"], "uri": asked.uri}
+    return ReadState(**shared, state=State.CAPABILITIES, arguments=arguments)
+
+
+def _profile(asked: Asked, shared: Mapping[str, Any]) -> Action:
+    return ReadProfile(
+        **shared, profile_key=asked.values["profile_key"], arguments={"uri": asked.uri}
+    )
+
+
+def _sweep(asked: Asked, shared: Mapping[str, Any]) -> Action:
+    sweep_id = asked.values["sweep_id"]
+    return ReadSweep(
+        **shared,
+        sweep_id=sweep_id,
+        points=ROWS_OF_A_SWEEP,
+        arguments={"sweep_id": sweep_id, "uri": asked.uri},
+    )
+
+
+def _stream(asked: Asked, shared: Mapping[str, Any]) -> Action:
+    return ReadStream(**shared, stream_id=asked.values["stream_id"], arguments={"uri": asked.uri})
+
+
+def _run(asked: Asked, shared: Mapping[str, Any]) -> Action:
+    return ReadRun(**shared, run_id=asked.values["run_id"], arguments={"uri": asked.uri})
+
+
+def _waveform(asked: Asked, shared: Mapping[str, Any]) -> Action:
+    index = asked.values["point_index"]
+    is_number = index.isascii() and index.isdigit() and len(index) < 16
+    return FetchWaveform(
+        **shared,
+        stream_id=asked.values["stream_id"],
+        point_index=int(index) if is_number else -1,
+        arguments={"stream_id": asked.values["stream_id"], "uri": asked.uri},
+    )
+
+
+KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            ResourceKind(
+                template="edged://status",
+                name="status",
+                title="Status of the daemon",
+                description="Identity, version, what runs, what needs attention.",
+                tool="get_status",
+                make=_state(State.STATUS),
+            ),
+            ResourceKind(
+                template="edged://instruments",
+                name="instruments",
+                title="Instruments on this bench",
+                description="Every instrument with id, alias, model and whether it answers.",
+                tool="list_instruments",
+                make=_state(State.INSTRUMENTS),
+            ),
+            ResourceKind(
+                template="edged://instruments/{instrument_id}",
+                name="instrument",
+                title="One instrument",
+                description="What one instrument can do: commands with arguments, units and "
+                "limits, sequences, settings.",
+                tool="get_capabilities",
+                make=_capabilities,
+            ),
+            ResourceKind(
+                template="edged://instruments/{instrument_id}/commands/{command_name}",
+                name="command",
+                title="One command of an instrument",
+                description="One command with the JSON Schema of its arguments, its unit and how "
+                "it has fared on this instrument.",
+                tool="get_capabilities",
+                make=_capabilities,
+            ),
+            ResourceKind(
+                template="edged://profiles",
+                name="profiles",
+                title="Profiles",
+                description="Every instrument profile that this daemon knows.",
+                tool="list_profiles",
+                make=_state(State.PROFILES),
+            ),
+            ResourceKind(
+                template="edged://profiles/{profile_key}",
+                name="profile",
+                title="One profile, to read",
+                description="What a model can do, in Markdown: commands, arguments, limits, "
+                "sequences.",
+                tool="get_capabilities",
+                make=_profile,
+                mime_type="text/markdown",
+            ),
+            ResourceKind(
+                template="edged://sweeps/{sweep_id}",
+                name="sweep",
+                title="One sweep",
+                description="How a sweep stands, with up to 200 of its rows and their units.",
+                tool="get_sweep_status",
+                make=_sweep,
+            ),
+            ResourceKind(
+                template="edged://streams/{stream_id}",
+                name="stream",
+                title="One stream",
+                description="How a stream stands, with its newest points and statistics.",
+                tool="get_status",
+                make=_stream,
+            ),
+            ResourceKind(
+                template="edged://runs/{run_id}",
+                name="run",
+                title="One recording",
+                description="What a recorded sweep, stream or table is, and its last 100 rows.",
+                tool=READ_TOOL,
+                scope="runs",
+                make=_run,
+            ),
+            ResourceKind(
+                template="edged://waveforms/{stream_id}/{point_index}",
+                name="waveform",
+                title="One waveform",
+                description="The samples as little-endian floats; _meta says which, and the units.",
+                tool="fetch_waveform",
+                make=_waveform,
+                mime_type="application/octet-stream",
+            ),
+        )
+    }
+)

@@ -1,0 +1,203 @@
+"""The resources of this bench: what there is now, reading one, and completing names.
+
+Implements the MCP surface's ``ResourceSource``. A read goes through the command path as the action
+that its kind says; the list tells a caller only what that caller may read. Nothing here touches an
+instrument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from edged.actions.caller import Caller
+from edged.auth.permissions import Permissions
+from edged.clock import Clock
+from edged.commands.path import CommandPath
+from edged.errors import Conflict, ErrorCode, Invalid, NotFound, Refused
+from edged.protocol.jsonrpc import encode
+from edged.protocol.resources import CompletionParams, Content, ResourceEntry, TemplateEntry
+from edged.tools.resource_kinds import KINDS, READ_TOOL, Asked, ResourceKind, find_kind, uri_of
+from edged.tools.resource_news import News, ResourceNews
+from edged.tools.resource_shelves import MOST_RUNS, Shelves, present, run_entry, values_of
+from edged.work.run_reader import list_runs
+
+__all__ = ["Resources"]
+
+COMPLETIONS_AT_ONCE: Final = 100
+COMPLETIONS_A_SECOND: Final = 20.0
+
+
+class Resources:
+    """What can be read by URI.
+
+    Args:
+        shelves: where things stand.
+        path: the command path, by which they are read.
+        permissions: who may.
+        news: tells what has changed.
+        clock: for how often names are completed.
+    """
+
+    def __init__(
+        self,
+        *,
+        shelves: Shelves,
+        path: CommandPath,
+        permissions: Permissions,
+        news: ResourceNews,
+        clock: Clock,
+    ) -> None:
+        self._shelves = shelves
+        self._path = path
+        self._permissions = permissions
+        self._news = news
+        self._clock = clock
+        self._completions_left = float(COMPLETIONS_AT_ONCE)
+        self._counted_s = clock.monotonic()
+
+    def subscribe(self, callback: Callable[[News], None]) -> Callable[[], None]:
+        """Tell of what has changed; returns how to end that."""
+        return self._news.subscribe(callback)
+
+    def templates(self) -> Sequence[TemplateEntry]:
+        """The kinds that have variables; they tell nothing of this bench."""
+        return [
+            TemplateEntry(
+                uri_template=kind.template,
+                name=kind.name,
+                title=kind.title,
+                description=kind.description,
+                mime_type=kind.mime_type,
+            )
+            for kind in KINDS.values()
+            if kind.variables
+        ]
+
+    async def entries(self, caller: Caller) -> Sequence[ResourceEntry]:
+        """What there is now and the caller may read, in a fixed order."""
+        told = [entry for entry in present(self._shelves) if self._may_read(caller, entry)]
+        if self._may(caller, KINDS["run"]):
+            found = await self._shelves.runs.read(list_runs, MOST_RUNS)
+            told += [run_entry(run) for run in found]
+        return told
+
+    async def read(self, uri: str, caller: Caller, action_id: str) -> Sequence[Content]:
+        """Read one resource.
+
+        Raises:
+            NotFound: there is none at this URI.
+            EdgedError: it may not be read, or could not be.
+        """
+        try:
+            kind, values = find_kind(uri)
+        except NotFound as unknown:
+            self._path.record.refuse(caller, READ_TOOL, unknown)
+            raise
+        asked = Asked(uri=uri, values=values, caller=caller, action_id=action_id)
+        outcome = await self._path.perform(kind.action(asked))
+        if outcome.error is not None:
+            raise outcome.error
+        return [_content(kind, asked, outcome.data)]
+
+    def watch_key(self, uri: str, caller: Caller) -> str:
+        """What names this resource in the news, however the caller spells it.
+
+        Raises:
+            NotFound: no resource has such a URI.
+            Refused: NOT_ALLOWED; it is in the audit.
+        """
+        kind, values = find_kind(uri)
+        self._judge(caller, kind)
+        instrument_id = values.get("instrument_id")
+        if instrument_id is not None:
+            values["instrument_id"] = self._shelves.pool.get(instrument_id).id
+        return uri_of(kind.name, **values)
+
+    async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
+        """Values that may go on from what was typed, best first.
+
+        Raises:
+            Invalid: no template, or no variable of it, is meant.
+            Refused: NOT_ALLOWED; it is in the audit.
+            Conflict: BUSY, names are completed too often.
+        """
+        kind = next((k for k in KINDS.values() if k.template == asked.ref and k.variables), None)
+        if kind is None or asked.kind != "ref/resource":
+            raise Invalid(
+                f"There is no template {asked.ref[:200]!r}; resources/templates/list tells all.",
+                data={"parameter": "ref"},
+            )
+        if asked.argument not in kind.variables:
+            raise Invalid(
+                f"{kind.template} has no variable {asked.argument[:100]!r}.",
+                data={"parameter": "argument.name", "variables": list(kind.variables)},
+            )
+        self._judge(caller, kind)
+        self._spend_a_completion()
+        typed = asked.value.casefold()
+        known = dict.fromkeys([value async for value in values_of(self._shelves, asked)])
+        found = [value for value in known if typed in value.casefold()]
+        return sorted(found, key=lambda value: not value.casefold().startswith(typed))
+
+    def _judge(self, caller: Caller, kind: ResourceKind) -> None:
+        try:
+            self._permissions.authorize_tool(caller, kind.tool, kind.scope)
+        except Refused as refused:
+            self._path.record.refuse(caller, kind.tool, refused)
+            raise
+
+    def _may(self, caller: Caller, kind: ResourceKind) -> bool:
+        try:
+            self._permissions.authorize_tool(caller, kind.tool, kind.scope)
+        except Refused:
+            return False
+        return True
+
+    def _may_read(self, caller: Caller, entry: ResourceEntry) -> bool:
+        return self._may(caller, find_kind(entry.uri)[0])
+
+    def _spend_a_completion(self) -> None:
+        now_s = self._clock.monotonic()
+        gained = (now_s - self._counted_s) * COMPLETIONS_A_SECOND
+        self._completions_left = min(COMPLETIONS_AT_ONCE, self._completions_left + gained)
+        self._counted_s = now_s
+        if self._completions_left < 1:
+            raise Conflict(
+                f"Names are completed {COMPLETIONS_A_SECOND:g} times a second at most.",
+                code=ErrorCode.BUSY,
+                remedy="Wait for the person to stop typing.",
+            )
+        self._completions_left -= 1
+
+
+def _content(kind: ResourceKind, asked: Asked, data: Any) -> Content:
+    """The content that an action's data are."""
+    match kind.name:
+        case "profile":
+            return Content(uri=asked.uri, mime_type=kind.mime_type, text=str(data))
+        case "waveform":
+            about = {k: v for k, v in data.items() if k not in ("y_data", "encoding", "format")}
+            return Content(
+                uri=asked.uri, mime_type=kind.mime_type, blob=str(data["y_data"]), meta=about
+            )
+        case "instrument":
+            told = data[0]
+        case "command":
+            told = _one_command(data[0], asked)
+        case _:
+            told = data
+    return Content(uri=asked.uri, mime_type=kind.mime_type, text=encode(told).decode("ascii"))
+
+
+def _one_command(capabilities: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    name = asked.values["command_name"]
+    for command in capabilities["commands"]:
+        if command["name"] == name:
+            return {"instrument_id": capabilities["instrument_id"], **command}
+    raise NotFound(
+        f"{capabilities['instrument_id']} has no command {name[:100]!r}.",
+        code=ErrorCode.UNKNOWN_COMMAND,
+        data={"uri": asked.uri},
+        remedy="Its resource without /commands lists them.",
+    )

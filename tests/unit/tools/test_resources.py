@@ -1,0 +1,284 @@
+"""Resources by permission: each kind with the tool that tells the like, and without it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from edged.actions.action import Action
+from edged.actions.caller import Caller, Claims, Route
+from edged.actions.outcome import Outcome
+from edged.auth.permissions import Permissions
+from edged.commands.catalog import Catalog
+from edged.commands.executors import failure_shape
+from edged.commands.path import CommandPath, Done
+from edged.commands.resolve import Resolver
+from edged.commands.target import Target
+from edged.config_keys import RawScpi
+from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound, Refused
+from edged.protocol.resources import CompletionParams
+from edged.tools.resource_kinds import KINDS, find_kind, uri_of
+from edged.tools.resource_shelves import Shelves
+from edged.tools.resources import COMPLETIONS_AT_ONCE, Resources
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.promises import promise
+
+UNIT = "TCPIP::10.0.0.1::SOCKET"
+VALUES = {
+    "instrument_id": "psu1",
+    "command_name": "set_voltage",
+    "profile_key": "toy",
+    "sweep_id": "sweep-1",
+    "stream_id": "mcp-1",
+    "run_id": "sweep-1",
+    "point_index": "0",
+}
+PERMITS = {
+    "status": "get_status",
+    "instruments": "list_instruments",
+    "instrument": "get_capabilities",
+    "command": "get_capabilities",
+    "profiles": "list_profiles",
+    "profile": "get_capabilities",
+    "sweep": "get_sweep_status",
+    "stream": "get_status",
+    "run": "resources/read:runs",
+    "waveform": "fetch_waveform",
+}
+DIRECT = Caller(route=Route.DIRECT)
+
+
+class Record:
+    """Implements the seam to the audit."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, str]] = []
+
+    async def intend(self, action: Action, target: Target) -> None: ...
+
+    def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
+        self.rows.append((action.tool, action.arguments["uri"], outcome.status.value))
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        self.rows.append((tool, "", error.code.value))
+
+
+class Library:
+    """Stands for the rooms that are only listed."""
+
+    def __init__(self) -> None:
+        self.runs = [{"run_id": "sweep-1", "kind": "sweep", "started": "2026-11-21T12:00:00"}]
+
+    async def read(self, _function: Any, *_: Any) -> list[dict[str, Any]]:
+        return self.runs
+
+    def active(self) -> tuple[dict[str, Any], ...]:
+        return ({"sweep_id": "sweep-1", "status": "running"},)
+
+    listed = active
+
+    def running(self) -> list[dict[str, Any]]:
+        return [{"stream_id": "mcp-1", "status": "running"}]
+
+    def newest(self, _most: int) -> list[tuple[str, int, Any]]:
+        waveform = SimpleNamespace(length=2, samples=b"12345678")
+        return [("mcp-1", 1, waveform), ("mcp-1", 0, waveform)]
+
+
+def token(*tools: str) -> Caller:
+    claims = Claims(
+        iss="i",
+        aud="edge:e",
+        sub="user:ada",
+        exp=2,
+        iat=1,
+        edge_id="e",
+        tools_allow=frozenset(tools),
+        danger_allow=True,
+    )
+    return Caller(route=Route.RELAY, subject="user:ada", claims=claims)
+
+
+class Bench:
+    """Resources over a command path whose executors only say that they ran."""
+
+    def __init__(self) -> None:
+        unit = FakeInstrument(id=UNIT, profile=toy_profile(), alias="psu1")
+        pool: Any = FakePool(unit)
+        self.record, self.clock = Record(), DrivenClock()
+        self.ran: list[Action] = []
+        permissions = Permissions()
+        library: Any = Library()
+
+        async def run(action: Action, _target: Target, _began: float) -> Done:
+            self.ran.append(action)
+            commands = [{"name": "set_voltage"}]
+            if find_kind(action.arguments["uri"])[0].name in ("instrument", "command"):
+                return Done(data=[{"instrument_id": UNIT, "commands": commands}])
+            return Done(data={"y_data": "AAA=", "y_unit": "V", "encoding": "base64"})
+
+        action_types = {type(self._action(name)) for name in KINDS}
+        self.resources = Resources(
+            shelves=Shelves(
+                pool=pool,
+                profiles=lambda: {"toy": toy_profile(), "toy2": toy_profile()},
+                sweeps=library,
+                streams=library,
+                runs=library,
+                waveforms=library,
+            ),
+            path=CommandPath(
+                permissions=permissions,
+                resolver=Resolver(pool=pool, catalog=Catalog(), raw_scpi=RawScpi.ALL),
+                holds=(),
+                record=self.record,
+                executors=dict.fromkeys(action_types, run),
+                failure_shape=failure_shape,
+                clock=self.clock,
+            ),
+            permissions=permissions,
+            news=cast(Any, None),
+            clock=self.clock,
+        )
+
+    @staticmethod
+    def _action(name: str) -> Action:
+        kind = KINDS[name]
+        asked: Any = SimpleNamespace(uri="", values=VALUES, caller=DIRECT, action_id="a")
+        return kind.action(asked)
+
+
+def uri(name: str) -> str:
+    return uri_of(name, **{key: VALUES[key] for key in KINDS[name].variables})
+
+
+@promise("mcp.resource-claims")
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_token_reads_what_its_tools_would_tell_and_nothing_else(name: str) -> None:
+    bench, allowed = Bench(), PERMITS[name]
+    (content,) = await bench.resources.read(uri(name), token(allowed), "a1")
+    assert content.uri == uri(name)
+    assert bench.record.rows == [(allowed.split(":")[0], uri(name), "ok")]
+    others = token(*(set(PERMITS.values()) - {allowed}), f"{allowed}x", "execute_command")
+    for caller in (others, token(), token(f"{allowed}:x")):
+        with pytest.raises(Refused) as refused:
+            await bench.resources.read(uri(name), caller, "a2")
+        assert refused.value.code is ErrorCode.NOT_ALLOWED
+        with pytest.raises(Refused):
+            bench.resources.watch_key(uri(name), caller)
+        assert "psu1" not in str(refused.value)
+    assert len(bench.ran) == 1
+    assert [row[2] for row in bench.record.rows[1:]] == ["refused", "not_allowed"] * 3
+
+
+@promise("mcp.resource-claims")
+async def test_the_list_tells_a_token_only_what_it_may_read() -> None:
+    bench = Bench()
+    everything = {find_kind(e.uri)[0].name for e in await bench.resources.entries(DIRECT)}
+    assert everything == set(KINDS) - {"command"}
+    assert await bench.resources.entries(token("execute_command")) == []
+    for name, allowed in PERMITS.items():
+        listed = await bench.resources.entries(token(allowed))
+        kinds = {find_kind(entry.uri)[0].name for entry in listed}
+        assert kinds == {n for n, a in PERMITS.items() if a == allowed} - {"command"}, name
+
+
+async def test_every_listed_uri_is_found_again_and_says_its_size_where_it_is_known() -> None:
+    listed = await Bench().resources.entries(DIRECT)
+    assert len({entry.uri for entry in listed}) == len(listed)
+    assert [e.size for e in listed if "waveforms" in e.uri] == [8, 8]
+    assert [e.title for e in listed if "instruments/" in e.uri] == ["psu1: Toy S1"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["USB0::0x1AB1::0x0E11::DP8C::INSTR", "ASRL/dev/ttyUSB0::INSTR", "bench/psu 1%", "a?b#c"],
+)
+def test_any_instrument_id_survives_the_way_through_a_uri(name: str) -> None:
+    made = uri_of("instrument", instrument_id=name)
+    assert find_kind(made) == (KINDS["instrument"], {"instrument_id": name})
+    assert all(character not in made for character in " ?#")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "edged://", "edged://instruments/", "http://status", "edged://status/x", "status",
+     "edged://runs", "edged://waveforms/mcp-1", "edged://instruments//commands/x", "../status"],
+)  # fmt: skip
+async def test_a_uri_of_no_kind_leads_to_nothing_and_is_in_the_audit(name: str) -> None:
+    bench = Bench()
+    if name == "edged://instruments/":
+        assert find_kind(name)[0].name == "instruments"
+        return
+    with pytest.raises(NotFound):
+        await bench.resources.read(name, DIRECT, "a1")
+    assert bench.record.rows == [("resources/read", "", "unknown_resource")]
+
+
+async def test_a_command_that_is_not_there_is_not_found() -> None:
+    missing = uri_of("command", instrument_id="psu1", command_name="fly")
+    with pytest.raises(NotFound, match="no command 'fly'"):
+        await Bench().resources.read(missing, DIRECT, "a1")
+
+
+def test_a_resource_is_watched_by_id_however_the_instrument_is_named() -> None:
+    resources = Bench().resources
+    by_id = uri_of("instrument", instrument_id=UNIT)
+    assert resources.watch_key("edged://instruments/psu1", DIRECT) == by_id
+    with pytest.raises(NotFound):
+        resources.watch_key("edged://instruments/psu9", DIRECT)
+
+
+def asked(kind: str, argument: str, value: str = "", **known: str) -> CompletionParams:
+    template = KINDS[kind].template
+    return CompletionParams(
+        kind="ref/resource", ref=template, argument=argument, value=value, known=known
+    )
+
+
+async def test_names_are_completed_the_best_first() -> None:
+    complete = Bench().resources.complete
+    assert list(await complete(asked("instrument", "instrument_id", "ps"), DIRECT)) == ["psu1"]
+    assert list(await complete(asked("instrument", "instrument_id"), DIRECT)) == ["psu1", UNIT]
+    found = await complete(asked("command", "command_name", "volt"), DIRECT)
+    assert set(found) >= {"set_voltage", "ramp_voltage"}
+    found = await complete(asked("command", "command_name", "SET", instrument_id="psu1"), DIRECT)
+    assert found[0] == "set_voltage"
+    nowhere = asked("command", "command_name", "set", instrument_id="psu9")
+    assert list(await complete(nowhere, DIRECT)) == []
+    assert list(await complete(asked("profile", "profile_key", "toy"), DIRECT)) == ["toy", "toy2"]
+    assert list(await complete(asked("sweep", "sweep_id"), DIRECT)) == ["sweep-1"]
+    assert list(await complete(asked("run", "run_id", "sw"), DIRECT)) == ["sweep-1"]
+    assert list(await complete(asked("stream", "stream_id"), DIRECT)) == ["mcp-1"]
+    waveform = asked("waveform", "point_index", stream_id="mcp-1")
+    assert list(await complete(waveform, DIRECT)) == ["1", "0"]
+    assert list(await complete(asked("waveform", "stream_id"), DIRECT)) == ["mcp-1"]
+
+
+async def test_what_cannot_be_completed_is_said() -> None:
+    complete = Bench().resources.complete
+    with pytest.raises(Invalid, match="no template"):
+        await complete(CompletionParams(kind="ref/prompt", ref="x", argument="a", value=""), DIRECT)
+    with pytest.raises(Invalid, match="no variable"):
+        await complete(asked("instrument", "colour"), DIRECT)
+
+
+@promise("mcp.resource-claims")
+async def test_names_are_not_completed_for_who_may_not_read_them() -> None:
+    bench = Bench()
+    with pytest.raises(Refused):
+        await bench.resources.complete(asked("instrument", "instrument_id"), token("get_status"))
+    assert bench.record.rows == [("get_capabilities", "", "not_allowed")]
+
+
+async def test_completions_are_bounded_and_come_back() -> None:
+    bench = Bench()
+    for _ in range(COMPLETIONS_AT_ONCE):
+        await bench.resources.complete(asked("sweep", "sweep_id"), DIRECT)
+    with pytest.raises(Conflict):
+        await bench.resources.complete(asked("sweep", "sweep_id"), DIRECT)
+    await bench.clock.advance(1.0)
+    await bench.resources.complete(asked("sweep", "sweep_id"), DIRECT)
