@@ -53,6 +53,7 @@ MODERN_STATUS = {
     RpcCode.INVALID_PARAMS: 400,
     RpcCode.METHOD_NOT_FOUND: 404,
     RpcCode.INTERNAL_ERROR: 200,
+    RpcCode.RESOURCE_NOT_FOUND: 200,  # never sent there: see below
     RpcCode.HEADER_MISMATCH: 400,
     RpcCode.MISSING_CAPABILITY: 400,
     RpcCode.UNSUPPORTED_VERSION: 400,
@@ -75,7 +76,10 @@ def test_our_own_codes_are_outside_what_json_rpc_and_mcp_keep() -> None:
 
 
 def test_no_code_is_one_that_must_not_be_sent() -> None:
-    assert not {-32002, -32042} & {int(code) for code in RpcCode}
+    assert -32042 not in {int(code) for code in RpcCode}
+    assert V26.resource_not_found == -32602
+    for revision in (V03, V06, V11):
+        assert revision.resource_not_found == -32002
 
 
 def test_an_unknown_wish_is_answered_with_the_newest_that_has_a_handshake() -> None:
