@@ -19,6 +19,7 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
+from edged.work.ports import Recorder
 from edged.work.run_head import RunHead
 from edged.work.sequences import SequenceBook
 from tests.bench.driven_clock import DrivenClock
@@ -29,7 +30,7 @@ Answers = Callable[[RunCommand | SendScpi], Any]
 class Lab:
     """Records what was performed and prechecked; answers as told."""
 
-    def __init__(self, clock: DrivenClock) -> None:
+    def __init__(self, clock: DrivenClock, recorder: Recorder | None = None) -> None:
         self.clock = clock
         self.performed: list[tuple[str, dict[str, Any], Purpose]] = []
         self.answers: dict[str, Any] = {}
@@ -43,6 +44,7 @@ class Lab:
             precheck=self.precheck,
             new_id=lambda: f"a{next(ids)}",
             clock=clock,
+            recorder=recorder,
         )
 
     def precheck(self, action: Action) -> tuple[str, ...]:
@@ -292,7 +294,7 @@ async def test_nested_actions_carry_the_outer_tool_and_name_their_parent(lab: La
     assert seen[0].caller.on_behalf_of == "seq-outer"
 
 
-async def test_the_table_of_a_sequence_is_recorded_row_by_row(lab: Lab) -> None:
+async def test_the_table_of_a_sequence_is_recorded_row_by_row(driven_clock: DrivenClock) -> None:
     heads: list[RunHead] = []
     rows: list[tuple[Any, ...]] = []
     ends: list[str] = []
@@ -314,7 +316,7 @@ async def test_the_table_of_a_sequence_is_recorded_row_by_row(lab: Lab) -> None:
         async def close(self, status: str, summary: Any = None) -> None:
             ends.append(status)
 
-    lab.book._recorder = Sink()
+    lab = Lab(driven_clock, Sink())
     sequence = Sequence(
         name="table",
         steps=(
