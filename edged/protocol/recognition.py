@@ -10,8 +10,6 @@ Source: MCP-REVISIONS.md section 1 (order of the questions) and section 3 (the m
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +32,7 @@ from edged.protocol.jsonrpc import (
     Response,
     RpcCode,
 )
+from edged.protocol.parameter_headers import decode_value
 from edged.protocol.revisions import (
     BASE,
     NEWEST,
@@ -46,8 +45,6 @@ from edged.protocol.revisions import (
 
 __all__ = ["Recognized", "recognize", "recognize_stream"]
 
-_BASE64_PREFIX: Final = "=?base64?"
-_BASE64_SUFFIX: Final = "?="
 _KIND_NAMES: Final[dict[type, str]] = {str: "a string", dict: "an object"}
 
 
@@ -223,25 +220,13 @@ def _judge_headers(request: Request, accepted: Accepted, rules: Revision) -> Rej
     parameter = rules.name_headers.get(request.method)
     if parameter is None:
         return None
-    named = _decode_value(accepted.header(NAME_HEADER))
+    header = accepted.header(NAME_HEADER)
+    named = None if header is None else decode_value(header)
     in_body = request.params.get(parameter)
     # A body without the name is bad params, which is a later rung's word.
     if named is None or (isinstance(in_body, str) and named != in_body):
         return _mismatch(request, NAME_HEADER)
     return None
-
-
-def _decode_value(value: str | None) -> str | None:
-    """A header's text, out of ``=?base64?…?=`` if it is in that; ``None`` for a broken one."""
-    if value is None or not value.startswith(_BASE64_PREFIX):
-        return value
-    if not value.endswith(_BASE64_SUFFIX) or len(value) < len(_BASE64_PREFIX + _BASE64_SUFFIX):
-        return None
-    packed = value[len(_BASE64_PREFIX) : -len(_BASE64_SUFFIX)]
-    try:
-        return base64.b64decode(packed, validate=True).decode("utf-8")
-    except (binascii.Error, ValueError):
-        return None
 
 
 def _mismatch(request: Request, header: str) -> Rejected:

@@ -57,6 +57,7 @@ class Revision:
         required_meta: key → type of what every request must carry in ``params._meta``.
         has_method_header: ``Mcp-Method`` must repeat the method (``basic/transports``).
         name_headers: method → the parameter that ``Mcp-Name`` must repeat.
+        has_parameter_headers: ``Mcp-Param-…`` must repeat the arguments that a tool's schema marks.
         server_fields: the members of ``serverInfo`` that it knows.
         tool_fields: the members of a tool's listing entry that it knows (``server/tools``).
         resource_fields: those of a resource, a template and a content (``server/resources``).
@@ -82,6 +83,7 @@ class Revision:
     required_meta: Mapping[str, type] = field(default_factory=dict)
     has_method_header: bool = False
     name_headers: Mapping[str, str] = field(default_factory=dict)
+    has_parameter_headers: bool = False
     server_fields: frozenset[str]
     tool_fields: frozenset[str]
     resource_fields: frozenset[str]
@@ -169,6 +171,7 @@ _V2026_07_28: Final = replace(
     name_headers=MappingProxyType(
         {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
     ),
+    has_parameter_headers=True,
     tool_fields=_V2025_11_25.tool_fields - {"execution"},
     resource_not_found=RpcCode.INVALID_PARAMS,
     has_event_ids=False,

@@ -79,6 +79,7 @@ class FakeTools:
         is_essential: bool = True,
         cancels_on_disconnect: bool = False,
         description: str = "A tool of the tests.",
+        input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
     ) -> None:
         self._behaviours[name] = behaviour
@@ -86,7 +87,7 @@ class FakeTools:
             name=name,
             title=name.title(),
             description=description,
-            input_schema={"type": "object"},
+            input_schema=input_schema or {"type": "object"},
             annotations=HARMLESS,
             check=_accept,
             make=_make,

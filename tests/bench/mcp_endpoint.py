@@ -52,10 +52,11 @@ async def running_endpoint(
     first_look: asyncio.Event | None = None,
     resources: ResourceSource | None = None,
     grace_s: float = 0.0,
+    tools: FakeTools | None = None,
     **settings: Any,
 ) -> AsyncIterator[Endpoint]:
     """An endpoint with these settings; any of ``McpSettings``."""
-    tools, count = FakeTools(), itertools.count()
+    tools, count = tools or FakeTools(), itertools.count()
     surface = McpSurface(
         desk=tools,
         registry=tools,

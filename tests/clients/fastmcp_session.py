@@ -8,7 +8,7 @@ from typing import Any
 
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
-from orders import Changes, given_up, obey, say
+from orders import Changes, given_up, keep, obey, say
 
 
 class Listener(MessageHandler):
@@ -59,4 +59,4 @@ async def main(url: str, mode: str) -> None:
         )
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2]))
+asyncio.run(keep(lambda: main(sys.argv[1], sys.argv[2])))

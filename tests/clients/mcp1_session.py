@@ -9,7 +9,7 @@ from typing import Any
 import mcp.types as types
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
-from orders import Changes, given_up, obey, say
+from orders import Changes, given_up, keep, obey, say
 
 
 async def main(url: str, token: str) -> None:
@@ -48,9 +48,14 @@ async def main(url: str, token: str) -> None:
             return {"progress": seen, "text": result.content[0].text}
 
         async def cancel(order: dict[str, Any]) -> Any:
-            return await given_up(
+            # This client only stops waiting; the server hears of it when the program says so.
+            params = types.CancelledNotificationParams(requestId=session._request_id)
+            how = await given_up(
                 session.call_tool(order["name"], order["arguments"]), order["after_s"]
             )
+            note = types.CancelledNotification(method="notifications/cancelled", params=params)
+            await session.send_notification(types.ClientNotification(note))
+            return how
 
         await obey(
             {
@@ -63,4 +68,4 @@ async def main(url: str, token: str) -> None:
         )
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""))
+asyncio.run(keep(lambda: main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")))

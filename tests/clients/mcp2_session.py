@@ -9,7 +9,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp.client import Client
-from orders import Changes, given_up, obey, say
+from orders import Changes, given_up, keep, obey, say
 
 
 async def main(url: str, mode: str) -> None:
@@ -67,4 +67,4 @@ async def progress(client: Client, order: dict[str, Any]) -> Any:
     return {"progress": seen, "text": result.content[0].text}
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2]))
+asyncio.run(keep(lambda: main(sys.argv[1], sys.argv[2])))

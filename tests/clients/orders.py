@@ -4,7 +4,7 @@ Runs in the client's own virtual environment, so it uses the standard library al
 
 ``{"do": "list"}``, ``{"do": "call", "name", "arguments"}``, ``{"do": "progress"}`` with the same,
 ``{"do": "cancel", "name", "arguments", "after_s"}``, ``{"do": "wait_list_changed", "within_s"}``,
-``{"do": "end"}``.
+``{"do": "reconnect"}`` (answered by another greeting), ``{"do": "end"}``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,28 @@ def say(value: Any) -> None:
     sys.stdout.flush()
 
 
+class NextConnection(Exception):
+    """The order was to connect anew."""
+
+
+async def keep(connection: Callable[[], Awaitable[None]]) -> None:
+    """Connect as often as ordered; what a dead connection says when it is left is no news."""
+    while True:
+        try:
+            return await connection()
+        except BaseException as left:
+            if not _is_next(left):
+                raise
+
+
+def _is_next(left: BaseException) -> bool:
+    if isinstance(left, BaseExceptionGroup):
+        return any(_is_next(inner) for inner in left.exceptions)
+    return isinstance(left, NextConnection) or (
+        left.__context__ is not None and _is_next(left.__context__)
+    )
+
+
 async def obey(handlers: dict[str, Handler]) -> None:
     """Carry out one order after the other until the end."""
     while True:
@@ -30,6 +52,8 @@ async def obey(handlers: dict[str, Handler]) -> None:
         order = json.loads(line or '{"do": "end"}')
         if order["do"] == "end":
             return
+        if order["do"] == "reconnect":
+            raise NextConnection
         try:
             say({"ok": await handlers[order["do"]](order)})
         except Exception as error:  # noqa: BLE001 - the test reads what went wrong

@@ -4,51 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.restarting_bench import restarting_bench, two_supplies
 from tests.bench.sdk_session import CLIENTS, SdkSession, sdk_session
-from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
 
 # fastmcp's stateless client offers no way to listen for changes.
 LISTENING = [name for name in CLIENTS if name != "fastmcp"]
-
-
-@contextlib.contextmanager
-def bench_of_two(directory: Path) -> Iterator[tuple[SimBench, EngineProcess]]:
-    """An engine with two supplies of one kind, the second of which is switched off."""
-    with running_bench("--instruments", "psu1=rigol_dp832,psu2=rigol_dp832") as bench:
-        bench.fault("psu2", "refuse")
-        config = {
-            "INSTRUMENTS": [
-                {"address": bench.address("psu1"), "name": "psu1"},
-                {"address": bench.address("psu2"), "name": "psu2"},
-            ],
-            "GONE_AFTER_SEC": 1,
-        }
-        with running_engine(directory, sim=False, config=config) as engine:
-            yield bench, engine
+STREAM = {
+    "instrument_id": "psu1",
+    "command_name": "measure_voltage",
+    "parameters": {"channel": 1},
+    "interval_ms": 20,
+}
 
 
 @promise("clients.official")
 @promise("list-changed.second-instance")
 @promise("names.never-retarget")
-def test_official_clients_hear_side_by_side_of_instruments_that_come_and_go(
+def test_official_clients_hear_side_by_side_of_instruments_and_come_back_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    with bench_of_two(tmp_path) as (bench, engine), contextlib.ExitStack() as stack:
+    with (
+        two_supplies() as sim,
+        restarting_bench(sim, tmp_path) as bench,
+        contextlib.ExitStack() as stack,
+    ):
         clients = {
-            name: stack.enter_context(sdk_session(name, engine.mcp_url)) for name in LISTENING
+            name: stack.enter_context(sdk_session(name, bench.mcp_url)) for name in LISTENING
         }
         for client in clients.values():
             assert "rigol_dp832__measure_voltage" in client.do("list")
 
-        bench.clear("psu2")
-        engine.tool("scan_instruments")
+        bench.plug()
         for name, client in clients.items():
             assert client.do("wait_list_changed", within_s=5), name
             names = client.do("list")
@@ -58,14 +52,21 @@ def test_official_clients_hear_side_by_side_of_instruments_that_come_and_go(
             why = client.refused("rigol_dp832__set_voltage", channel=1, voltage=1)
             assert any(f"now called '{tool}'" in why for tool in setters)
 
-        bench.fault("psu2", "refuse")
+        bench.unplug()
         for name, client in clients.items():
             assert client.do("wait_list_changed", within_s=20), name
         left = [tool for tool in client.do("list") if tool.endswith("__set_voltage")]
         assert len(left) == 1
-        mark = bench.mark()
+        mark = sim.mark()
         assert client.call(left[0], channel=1, voltage=2.5)["success"] is True
-        assert any("VOLT 2.5" in text for text in bench.received("psu1", since=mark))
+        assert any("VOLT 2.5" in text for text in sim.received("psu1", since=mark))
+
+        bench.restart()
+        for name, client in clients.items():
+            first = client.order("call", name="get_status", arguments={})
+            assert ("ok" in first) is (name == "python-sdk-2"), first
+            client.reconnect()
+            assert client.call("get_status")["instrument_count"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -88,24 +89,26 @@ def test_an_official_client_calls_hears_progress_gives_up_and_goes_on(
         done = client.call("rigol_dp832__set_voltage", channel=2, voltage=1.5)
         assert done["data"]["set"]["voltage"] == 1.5
         _refuses_what_it_must(client)
-        streamed = client.do(
-            "progress",
-            name="start_stream",
-            arguments={
-                "instrument_id": "psu1",
-                "command_name": "measure_voltage",
-                "parameters": {"channel": 1},
-                "interval_ms": 20,
-                "duration_ms": 100,
-            },
-        )
+        short = STREAM | {"duration_ms": 100}
+        streamed = client.do("progress", name="start_stream", arguments=short)
         counted = [step for step, _ in streamed["progress"]]
         assert counted == list(range(1, len(counted) + 1))
         assert json.loads(streamed["text"])["count"] == len(counted) >= 4
-        hung = {"instrument_id": "psu1", "scpi_command": "DIAG:DELAY? 1"}
-        assert client.do("cancel", name="send_scpi", arguments=hung, after_s=0.2) == "cancelled"
+        endless = STREAM | {"duration_ms": 600_000}
+        given_up = client.do("cancel", name="start_stream", arguments=endless, after_s=0.1)
+        assert given_up == "cancelled"
+        hung = {"instrument_id": "psu1", "scpi_command": "DIAG:DELAY? 50"}
+        assert client.do("cancel", name="send_scpi", arguments=hung, after_s=0.1) == "cancelled"
         answer = client.call("send_scpi", instrument_id="psu1", scpi_command="*IDN?")
         assert "DP832A" in answer["response"]
+        _ends_its_streams(engine)
+
+
+def _ends_its_streams(engine: EngineProcess) -> None:
+    deadline = time.monotonic() + 20
+    while engine.tool("get_status")["result"]["streams"]:
+        assert time.monotonic() < deadline, "the stream runs on"
+        time.sleep(0.02)  # noqa: TID251 - a real engine has no event to wait for
 
 
 def _refuses_what_it_must(client: SdkSession) -> None:

@@ -18,6 +18,7 @@ from edged.errors import Conflict, EdgedError
 from edged.protocol.exchange import Call, Exchange
 from edged.protocol.http_rules import Accepted
 from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Message, Request, RpcCode
+from edged.protocol.parameter_headers import disagreement
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionState, admit
 from edged.protocol.sse import EventLog
@@ -172,7 +173,29 @@ class Serving:
                 rpc_code=RpcCode.INVALID_REQUEST,
                 message=str(running),
             )
-        return admit(request, revision=served.revision, state=_state_of(served))
+        refusal = admit(request, revision=served.revision, state=_state_of(served))
+        if refusal is not None or request.method != "tools/call":
+            return refusal
+        return self._judge_parameter_headers(served, request)
+
+    def _judge_parameter_headers(self, served: Served, request: Request) -> ErrorReply | None:
+        tool = find_tool(self._parts.registry, request.params.get("name"))
+        arguments = request.params.get("arguments")
+        if (
+            not served.revision.has_parameter_headers
+            or tool is None
+            or not isinstance(arguments, dict)
+        ):
+            return None
+        header = disagreement(tool.input_schema, arguments, served.accepted.headers)
+        if not header:
+            return None
+        return ErrorReply(
+            request_id=request.id,
+            rpc_code=RpcCode.HEADER_MISMATCH,
+            message=f"The header {header} is missing or does not repeat its argument.",
+            data={"header": header},
+        )
 
     def _context(self, served: Served, post: Post, call: Call, running: RunningCall) -> Context:
         session = served.session
