@@ -17,6 +17,7 @@ from edged.errors import ErrorCode, Failed
 from edged.tools.tool import ToolCall
 from tests.bench.fake_tools import FakeTools
 from tests.bench.mcp_endpoint import running_endpoint
+from tests.conformance.fixture_resources import FixtureResources
 
 PAUSE_S = 0.05
 SCHEMA_2020_12 = {
@@ -92,7 +93,7 @@ async def _change(tools: FakeTools) -> Any:
 
 
 async def main() -> None:
-    async with running_endpoint(tools=fixture_tools()) as mcp:
+    async with running_endpoint(tools=fixture_tools(), resources=FixtureResources()) as mcp:
         sys.stdout.write(json.dumps({"port": mcp.port}) + "\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

@@ -35,6 +35,7 @@ OF_ANY_SERVER = {
     "http-header-validation",
     "input-required-result-unsupported-methods",
     "ping",
+    "resources-list",
     "server-initialize",
     "server-session-lifecycle",
     "server-sse-multiple-streams",
