@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,10 +25,35 @@ from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.promises import promise
 
 SIZE_BYTES = 2 * 1024 * 1024
-WITHIN_S = 10.0
-# A mount needs root; elsewhere the other fault shows the same.
-CAN_MOUNT = sys.platform == "linux" and os.geteuid() == 0
-FAULTS = ["locked", "full"] if CAN_MOUNT else ["locked"]
+WITHIN_S = 20.0
+DATABASE = ("edged.db", "edged.db-wal", "edged.db-shm")
+# What the refusal says of each fault; and what the record says of it afterwards.
+REASONS = {
+    "locked": "another program holds it locked",
+    "full": "the disk is full",
+    "read_only_disk": "its file cannot be written",
+    "read_only_files": "its file cannot be written",
+}
+
+
+def faults() -> list[str]:
+    """Those that this machine can make: a mount needs root, a frozen file a disk that knows it."""
+    can_mount = sys.platform == "linux" and os.geteuid() == 0
+    found = ["locked", "full", "read_only_disk"] if can_mount else ["locked"]
+    with tempfile.NamedTemporaryFile() as file:
+        if can_mount and freeze(True, Path(file.name)):
+            freeze(False, Path(file.name))
+            found.append("read_only_files")
+    return found
+
+
+def freeze(is_frozen: bool, *files: Path) -> bool:
+    """Have the kernel refuse writes to files, also through descriptors that are open."""
+    words = ["chattr", "+i" if is_frozen else "-i", *map(str, files)]
+    try:
+        return subprocess.run(words, check=False, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
@@ -41,16 +68,18 @@ def small_disk(place: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unwritable(state_dir: Path, fault: str) -> Iterator[None]:
-    if fault == "locked":
-        other = sqlite3.connect(state_dir / "edged.db", isolation_level=None, timeout=WITHIN_S)
-        other.execute("BEGIN EXCLUSIVE")
-        try:
-            yield
-        finally:
-            other.execute("ROLLBACK")
-            other.close()
-        return
+def locked(state_dir: Path) -> Iterator[None]:
+    other = sqlite3.connect(state_dir / "edged.db", isolation_level=None, timeout=WITHIN_S)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+
+
+@contextlib.contextmanager
+def full(state_dir: Path) -> Iterator[None]:
     ballast = state_dir / "ballast"
     with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
@@ -59,6 +88,39 @@ def unwritable(state_dir: Path, fault: str) -> Iterator[None]:
         yield
     finally:
         ballast.unlink()
+
+
+@contextlib.contextmanager
+def read_only_disk(state_dir: Path) -> Iterator[None]:
+    """Another disk comes to lie over the state directory, with the same files, read-only."""
+    copy = state_dir.with_name("copy")
+    shutil.copytree(state_dir, copy)
+    place = str(state_dir)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES * 4}", "t", place], check=True)
+    try:
+        shutil.copytree(copy, state_dir, dirs_exist_ok=True)
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@contextlib.contextmanager
+def read_only_files(state_dir: Path) -> Iterator[None]:
+    files = [state_dir / name for name in DATABASE]
+    assert freeze(True, *files)
+    try:
+        yield
+    finally:
+        assert freeze(False, *files)
+
+
+FAULTS = {
+    "locked": locked,
+    "full": full,
+    "read_only_disk": read_only_disk,
+    "read_only_files": read_only_files,
+}
 
 
 def run(engine: EngineProcess, command: str, **parameters: Any) -> Any:
@@ -71,6 +133,7 @@ def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WITHIN_S
     while not is_so():
         assert time.monotonic() < deadline
+        time.sleep(0.02)  # noqa: TID251 - another process is waited for
 
 
 def doctor(engine: EngineProcess) -> tuple[int, dict[str, Any]]:
@@ -86,32 +149,66 @@ def doctor(engine: EngineProcess) -> tuple[int, dict[str, Any]]:
     return done.returncode, lines["database"]
 
 
+class Sweep:
+    """A slow ramp of the second supply, which still runs when the database cannot be written."""
+
+    def __init__(self, engine: EngineProcess) -> None:
+        self.engine = engine
+        told = engine.tool(
+            "start_sweep",
+            instrument_id="psu2",
+            command_name="set_voltage",
+            target_value=30,
+            sweep_rate=0.2,
+            parameters={"channel": 1},
+        )
+        self.sweep_id = told["result"]["sweep_id"]
+        until(lambda: self.told()["steps"] >= 2)
+
+    def told(self) -> dict[str, Any]:
+        return dict(self.engine.tool("get_sweep_status", sweep_id=self.sweep_id)["result"])
+
+
 @promise("store.broken-refuses-writes-only")
 @promise("store.heals")
-@pytest.mark.parametrize("fault", FAULTS)
-def test_writes_are_refused_safe_and_reads_go_on_doctor_fails_and_it_heals(
+@promise("sweep.journal-broken-holds")
+@pytest.mark.parametrize("fault", faults())
+def test_writes_are_refused_safe_and_reads_go_on_sweeps_hold_doctor_fails_and_it_heals(
     tmp_path: Path, fault: str
 ) -> None:
+    reason = REASONS[fault]
     with contextlib.ExitStack() as parts:
         if fault == "full":
             parts.enter_context(small_disk(tmp_path / "state"))
-        engine = parts.enter_context(running_engine(tmp_path))
+        engine = parts.enter_context(
+            running_engine(tmp_path, "--instruments", "psu1,psu2=rigol_dp832")
+        )
+        pid = engine.process.pid
         assert not run(engine, "set_voltage", channel=1, voltage=1)["is_error"]
-        with unwritable(engine.state_dir, fault):
+        sweep = Sweep(engine)
+        with FAULTS[fault](engine.state_dir):
             # What is in the file has room for some rows more.
             until(lambda: run(engine, "set_voltage", channel=1, voltage=2)["is_error"])
             refused = run(engine, "set_voltage", channel=1, voltage=3)
             assert refused["error"]["code"] == "store_failed"
-            reason = "the disk is full" if fault == "full" else "another program holds it locked"
             assert reason in refused["error"]["message"]
             assert not run(engine, "measure_voltage", channel=1)["is_error"]
             assert not run(engine, "output_off", channel=1)["is_error"]
             assert engine.tool("list_instruments")["result"]
+            until(lambda: sweep.told()["status"] == "holding")
+            assert "its journal cannot be written" in sweep.told()["error"]
+            assert reason in sweep.told()["error"]
+            held_at = sweep.told()["set_value"]
             status, line = doctor(engine)
             assert (status, line["verdict"]) == (1, "FAIL")
             assert reason in line["found"]
+            assert sweep.told()["set_value"] == held_at < 30
         until(lambda: not run(engine, "set_voltage", channel=1, voltage=4)["is_error"])
         assert doctor(engine)[1]["verdict"] == "PASS"
+        assert sweep.told()["status"] == "holding"
+        stopped = engine.tool("stop_sweep", sweep_id=sweep.sweep_id)
+        assert stopped["result"]["status"] == "stopped"
         assert engine.rpc("audit.verify")["is_intact"]
         rows = engine.rpc("audit.list", tool="execute_command", limit=1000)["rows"]
         assert {"measure_voltage", "output_off"} <= {row["command"] for row in rows}
+        assert (engine.process.pid, engine.process.poll()) == (pid, None)
