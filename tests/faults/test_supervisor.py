@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -148,18 +147,17 @@ def test_the_audit_names_the_client_behind_the_proxy_and_whose_token_it_was(
                     status = answer.readline().split()[1]
                     answer.read()
             assert status == (b"401" if more else b"200")
-        wait_for(lambda: len(audited(tmp_path)) >= 3)  # an intent, its end, a refusal
-        rows = audited(tmp_path)
+        wait_for(lambda: len(audited(one)) >= 3)  # an intent, its end, a refusal
+        rows = audited(one)
     assert {remote for remote, _, _ in rows} == {"127.0.0.9"}
     assert ("127.0.0.9", "direct", "") in rows
     assert ("127.0.0.9", "relay", "not_authenticated") in rows
 
 
-def audited(directory: Path) -> list[tuple[str, str, str]]:
+def audited(one: Supervised) -> list[tuple[str, str, str]]:
     """(remote, route, code) of each call of that tool."""
-    with contextlib.closing(sqlite3.connect(directory / "edged.db")) as database:
-        found = "SELECT remote, route, code FROM audit WHERE tool = 'send_scpi' ORDER BY seq"
-        return list(database.execute(found))
+    rows = one.engine().rpc("audit.list", tool="send_scpi")["rows"]
+    return [(row["remote"], row["route"], row["code"]) for row in rows]
 
 
 def test_a_configuration_that_cannot_be_used_ends_the_supervisor_with_its_status(

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -301,3 +303,25 @@ async def _until_written(database: Database) -> None:
 
 def _threads() -> set[str]:
     return {thread.name for thread in threading.enumerate()}
+
+
+async def test_nothing_of_it_is_mapped_so_that_a_failing_disk_cannot_end_the_process(
+    store: StoreBench,
+) -> None:
+    await add(store.database, "one")
+    assert await store.database.read(names) == ["one"]
+    mapped = Path("/proc/self/maps").read_text() if sys.platform == "linux" else ""
+    assert store.path.name not in mapped
+
+
+async def test_no_other_program_opens_it_meanwhile(store: StoreBench) -> None:
+    await add(store.database, "one")
+    look = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('SELECT 1 FROM x')"
+    told = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", look, str(store.path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ("locked" in told.stderr) is (sys.platform == "linux")
