@@ -1,44 +1,39 @@
-"""``edged completion bash | zsh``: a script for the shell that completes verbs, tools and names.
+"""``edged completion bash | zsh``: a script for the shell that completes what may be typed.
 
-In ~/.bashrc: ``source <(edged completion bash)``; in ~/.zshrc likewise with zsh.
+Verbs, their options and the values of these, tools and instruments. In ~/.bashrc:
+``source <(edged completion bash)``; in ~/.zshrc likewise with zsh.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Final
 
 from edged.cli.options import add_engine_options, connect
+from edged.cli.usage import usage_of
 from edged.errors import EdgedError
 from edged.host import ExitStatus
 
 __all__ = ["run"]
 
-SUBVERBS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "audit": "list follow verify export",
-        "stream": "start list stop",
-        "runs": "list show export",
-        "completion": "bash zsh",
-    }
-)
-OPTIONS: Final = "--config --set --state-dir --json --timeout --help"
-WITH_INSTRUMENT: Final = ("scpi", "lockout", "trace", "sweep")
+WITH_INSTRUMENT: Final = ("scpi", "lockout", "trace")
 
 BASH: Final = """_edged() {
-  local current="${COMP_WORDS[COMP_CWORD]}" verb="${COMP_WORDS[1]}" words=""
+  local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"
+  local verb="${COMP_WORDS[1]}" words=""
   if [ "$COMP_CWORD" -eq 1 ]; then
     words="%(verbs)s"
-  elif [[ "$current" == -* ]]; then
-    words="%(options)s"
+  elif [[ "$current" == -* || "$before" == --* ]]; then
+    words="$(edged completion words "$verb" "x${COMP_WORDS[2]}" "x$before" "x$current" 2>/dev/null)"
   elif [ "$COMP_CWORD" -eq 2 ]; then
     case "$verb" in
-%(cases)s
       call) words="$(edged completion tools 2>/dev/null)" ;;
       %(instrument_verbs)s) words="$(edged completion names 2>/dev/null)" ;;
+      *) words="$(edged completion words "$verb" 2>/dev/null)" ;;
     esac
+  elif [ "$COMP_CWORD" -eq 3 ] && [ "$verb" = sweep -o "$verb" = stream ]; then
+    words="$(edged completion names 2>/dev/null)"
   fi
   # Names of instruments hold colons, which readline takes for the ends of words.
   COMPREPLY=($(compgen -W "$words" -- "$current"))
@@ -56,8 +51,9 @@ def run(arguments: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # The last two are what the scripts ask for while the user types.
-    parser.add_argument("what", choices=("bash", "zsh", "tools", "names"))
+    # The last three are what the scripts ask for while the user types.
+    parser.add_argument("what", choices=("bash", "zsh", "tools", "names", "words"))
+    parser.add_argument("typed", nargs="*", help=argparse.SUPPRESS)
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     match options.what:
@@ -66,6 +62,8 @@ def run(arguments: Sequence[str]) -> int:
         case "zsh":
             print("autoload -U +X bashcompinit && bashcompinit")
             print(_script(), end="")
+        case "words":
+            print("\n".join(_words(options.typed)))
         case _:
             _print_names(options)
     return ExitStatus.OK
@@ -75,13 +73,29 @@ def _script() -> str:
     # Here, because main finds this module by its table.
     from edged.cli.main import VERBS
 
-    cases = "\n".join(f'      {verb}) words="{words}" ;;' for verb, words in SUBVERBS.items())
-    return BASH % {
-        "verbs": " ".join(VERBS),
-        "options": OPTIONS,
-        "cases": cases,
-        "instrument_verbs": "|".join(WITH_INSTRUMENT),
-    }
+    return BASH % {"verbs": " ".join(VERBS), "instrument_verbs": "|".join(WITH_INSTRUMENT)}
+
+
+def _words(typed: Sequence[str]) -> tuple[str, ...]:
+    """What may come after a verb: its subverbs, its options, or the values of the last option.
+
+    Args:
+        typed: the verb, and each behind an x that keeps our own parser from taking it for an option:
+            the word after it, the word before the present one, the present one.
+    """
+    from edged.cli.main import VERBS
+
+    verb, second, before, current = (*typed, "", "", "", "")[:4]
+    if verb not in VERBS:
+        return ()
+    usage = usage_of(VERBS[verb].module)
+    if second[1:] in usage.subverbs:
+        usage = usage_of(VERBS[verb].module, [second[1:]])
+    if current.startswith("x-"):
+        return usage.options
+    if before.startswith("x--"):
+        return usage.choices.get(before[1:], ())
+    return usage.subverbs
 
 
 def _print_names(options: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -151,15 +152,45 @@ def test_the_line_of_an_instrument_is_shown_byte_for_byte(engine: EngineProcess)
     assert {"sent", "received"} <= {e["direction"] for e in as_json(engine, "trace", "psu1")}
 
 
-def test_shells_complete_verbs_tools_and_instruments(engine: EngineProcess) -> None:
-    script = edged(engine.state_dir, "completion", "bash").stdout
+def completed(state_dir: Path, *words: str) -> list[str]:
+    """What bash offers for the last of these words, with the script that edged prints."""
+    script = edged(state_dir, "completion", "bash").stdout
+    caller = f'edged() {{ "{sys.executable}" -m edged "$@" --state-dir "{state_dir}"; }}'
+    typed = " ".join(shlex.quote(word) for word in ("edged", *words))
+    asked = (
+        f"{caller}\n{script}\nCOMP_WORDS=({typed}) COMP_CWORD={len(words)}\n"
+        '_edged; echo "${COMPREPLY[*]}"'
+    )
+    done = subprocess.run(
+        ["bash"], input=asked, text=True, capture_output=True, check=True, cwd=REPOSITORY
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("doc",), {"doctor"}),
+        (("call", "get_st"), {"get_status"}),
+        (("trace", "ps"), {"psu1"}),
+        (("audit", ""), {"list", "follow", "verify", "export"}),
+        (("audit", "export", "--f"), {"--format"}),
+        (("audit", "export", "--format", ""), {"jsonl", "csv"}),
+        (("instruments", "--w"), {"--watch"}),
+        (("stop", "--lo"), {"--lockout"}),
+        (("sweep", "start", "ps"), {"psu1"}),
+    ],
+)
+def test_bash_completes_verbs_options_their_values_tools_and_instruments(
+    engine: EngineProcess, words: tuple[str, ...], offered: set[str]
+) -> None:
+    assert set(completed(engine.state_dir, *words)) == offered
+
+
+def test_zsh_takes_the_same_script(engine: EngineProcess) -> None:
+    script = edged(engine.state_dir, "completion", "zsh").stdout
+    assert "bashcompinit" in script
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    probe = f'{script}\nCOMP_WORDS=(edged doc) COMP_CWORD=1; _edged; echo "${{COMPREPLY[*]}}"'
-    done = subprocess.run(["bash"], input=probe, text=True, capture_output=True, check=True)
-    assert done.stdout.strip() == "doctor"
-    assert "bashcompinit" in edged(engine.state_dir, "completion", "zsh").stdout
-    assert "get_status" in edged(engine.state_dir, "completion", "tools").stdout.split()
-    assert "psu1" in edged(engine.state_dir, "completion", "names").stdout.split()
 
 
 def test_status_is_shown_again_and_again_until_it_is_interrupted(engine: EngineProcess) -> None:
