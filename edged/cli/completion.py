@@ -80,7 +80,7 @@ def _words(typed: Sequence[str]) -> tuple[str, ...]:
     """What may come after a verb: its subverbs, its options, or the values of the last option.
 
     Args:
-        typed: the verb, and each behind an x that keeps our own parser from taking it for an option:
+        typed: the verb; then, behind an x each, so that our own parser takes none for an option:
             the word after it, the word before the present one, the present one.
     """
     from edged.cli.main import VERBS
