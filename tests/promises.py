@@ -321,6 +321,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "auth.jwks-stale": Promise(
             "9", "The cached keys serve while the JWKS cannot be reached, until the 24 h end."
         ),
+        "auth.token-before-body": Promise(
+            "9", "A relayed request is checked; whoever has no good token gets no memory."
+        ),
         "auth.jwks-restart": Promise("9", "The keys are kept over a restart."),
         "auth.flood-no-disk": Promise(
             "13", "A flood of refused tokens does not make the audit grow without bound."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from edged.surfaces.mcp.relay_guard import RelayGuard
 from edged.surfaces.mcp.seams import CallerHead
 from tests.bench.bad_tokens import bad_tokens, extra_jwks
 from tests.bench.driven_clock import DrivenClock
-from tests.bench.mcp_client import OMIT, Answer, McpClient
+from tests.bench.mcp_client import OMIT, Answer, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 from tests.promises import promise
@@ -109,6 +111,43 @@ async def test_every_bad_token_gets_its_request_id_back_with_33001_and_reaches_n
     assert (caller.route, tool) == (Route.RELAY, "echo")
     assert error.code is ErrorCode.NOT_AUTHENTICATED
     assert all(call.caller.claims for call in relayed.endpoint.tools.calls)
+
+
+LARGE = 4 * 1024 * 1024
+
+
+@promise("auth.token-before-body")
+@pytest.mark.parametrize("expects", [{}, {"Expect": "100-continue"}])
+async def test_a_bad_token_is_refused_before_the_body_has_come(
+    relayed: Relayed, expects: dict[str, str]
+) -> None:
+    client = relayed.endpoint.client()
+    headers = {HEADER: "x.y.z", "Content-Length": str(LARGE), **expects}
+    async with await Connection.to(relayed.endpoint.port) as line:
+        line.send(client.bytes_of("POST", b"", headers))
+        assert_unauthenticated(await line.read_answer(), None)
+
+
+async def test_of_a_large_body_behind_a_bad_token_little_is_read(relayed: Relayed) -> None:
+    client = relayed.endpoint.client()
+    chunk = b"4000\r\n" + bytes(0x4000) + b"\r\n"
+    headers = {HEADER: "x.y.z", "Transfer-Encoding": "chunked", "Content-Length": OMIT}
+    async with await Connection.to(relayed.endpoint.port) as line:
+        line.send(client.bytes_of("POST", b"", headers) + chunk * 8)
+        # The body never ends; what has come is over what would be read for an id.
+        assert_unauthenticated(await line.read_answer(), None)
+
+
+async def test_a_small_body_that_comes_late_still_gives_the_refusal_its_id(
+    relayed: Relayed,
+) -> None:
+    request = relayed.endpoint.client().bytes_of("POST", json.dumps(CALL).encode(), {HEADER: "x"})
+    async with await Connection.to(relayed.endpoint.port) as line:
+        line.send(request[:-20])
+        await asyncio.sleep(0.05)
+        line.send(request[-20:])
+        assert_unauthenticated(await line.read_answer(), 7)
+    assert relayed.audit[0][1] == "echo"
 
 
 async def test_an_empty_token_is_the_relay_route_on_every_verb_and_method(

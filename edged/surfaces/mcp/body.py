@@ -21,6 +21,10 @@ __all__ = ["BodyReader", "ClientGoneError"]
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
 """Of all bodies that are arriving; thousands of slow senders cannot hold 4 MiB each."""
 
+SMALL_BODY_BYTES: Final = 64 * 1024
+SMALL_WITHIN_S: Final = 2.0
+"""What is read of a request that is refused anyway, for its id and the audit."""
+
 
 class ClientGoneError(Exception):
     """The connection ended before the request did; there is nobody to answer."""
@@ -72,6 +76,36 @@ class BodyReader:
             return rejection(400, "The body is not framed as HTTP wants it.")
         finally:
             connection.ends_with_input = False
+
+    async def read_small(self, request: web.BaseRequest, wire: Wire) -> bytes:
+        """The body of a request that is refused, if it is small and here soon; else empty.
+
+        Raises:
+            ClientGoneError: the client went away in the middle.
+        """
+        if (request.content_length or 0) > SMALL_BODY_BYTES:
+            return b""
+        body = bytearray()
+        content = request.content
+        try:
+            async with asyncio.timeout(min(SMALL_WITHIN_S, self._within_s)):
+                while not content.at_eof():
+                    body += await content.readany()
+                    if len(body) > SMALL_BODY_BYTES:
+                        return b""
+        except ConnectionError:
+            raise ClientGoneError from None
+        except (
+            TimeoutError,
+            web.RequestPayloadError,
+            HttpProcessingError,
+            ClientError,
+            RuntimeError,
+        ):
+            if wire.is_lost:
+                raise ClientGoneError from None
+            return b""
+        return bytes(body)
 
     async def _read_on(self, request: web.BaseRequest) -> bytes | Rejected:
         pieces: list[bytes] = []

@@ -28,19 +28,12 @@ from edged.protocol.http_rules import (
     rejected_message,
     rejection,
 )
-from edged.protocol.jsonrpc import (
-    BadMessage,
-    Batch,
-    Message,
-    Request,
-    RequestId,
-    RpcCode,
-    parse,
-)
+from edged.protocol.jsonrpc import RequestId, RpcCode
 from edged.protocol.recognition import recognize, recognize_stream
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.body import BodyReader, ClientGoneError
 from edged.surfaces.mcp.error_codes import error_reply
+from edged.surfaces.mcp.glance import Glance, id_of, parsed
 from edged.surfaces.mcp.news import NewsDesk
 from edged.surfaces.mcp.seams import CallerGuard, CallerHead, TrustedPeer
 from edged.surfaces.mcp.serving import Served, Serving
@@ -123,7 +116,7 @@ class Endpoint:
             self._refuse(request, wire, rejection(503, "The daemon is stopping."))
         elif isinstance(verdict, Rejected):
             # A relayed request is authenticated before it is told what else is wrong with it.
-            caller = await self._caller(head, None) if tokens else None
+            caller = await self._caller(head) if tokens else None
             self._refuse(request, wire, caller if isinstance(caller, Rejected) else verdict)
         elif verdict.verb is Verb.POST:
             await self._post(request, wire, verdict, head, query)
@@ -138,25 +131,28 @@ class Endpoint:
         head: CallerHead,
         query: str,
     ) -> None:
+        glance = None
+        if head.tokens:
+            glance = Glance(lambda: self._bodies.read_small(request, wire))
+            head = replace(head, asked=glance.asked)
+        # Before the body is read: whoever has no good token gets no memory for one.
+        caller = await self._caller(head, glance)
+        if isinstance(caller, Rejected):
+            self._refuse(request, wire, caller)
+            return
         body = await self._bodies.read(request, accepted, wire)
         if isinstance(body, Rejected):
             self._refuse(request, wire, body)
             if body.status == TOO_SLOW:
                 wire.connection.force_close()
             return
-        message, bad = _parse(body)
-        if head.tokens:
-            head = replace(head, asked=_asked(message))
-        caller = await self._caller(head, bad.request_id if bad else _id_of(message))
-        if isinstance(caller, Rejected):
-            self._refuse(request, wire, caller)
-            return
+        message, bad = parsed(body)
         if message is None:
             self._refuse(request, wire, rejected_message(bad) if bad else NO_MESSAGE)
             return
         session = self._board.find(accepted.session_id, caller)
         found = recognize(message, accepted, session.revision if session else None)
-        choice = _choice(query, self._default_choice, _id_of(message))
+        choice = _choice(query, self._default_choice, id_of(message))
         if isinstance(found, Rejected) or isinstance(choice, Rejected):
             refusal = found if isinstance(found, Rejected) else choice
             self._refuse(request, wire, refusal if isinstance(refusal, Rejected) else NO_MESSAGE)
@@ -176,7 +172,7 @@ class Endpoint:
         self, request: web.BaseRequest, wire: Wire, accepted: Accepted, head: CallerHead
     ) -> None:
         """GET opens the session's stream, DELETE ends the session."""
-        caller = await self._caller(head, None)
+        caller = await self._caller(head)
         if isinstance(caller, Rejected):
             self._refuse(request, wire, caller)
             return
@@ -192,10 +188,11 @@ class Endpoint:
             if stream is not None:
                 await self._news.serve(wire, stream, session, accepted.last_event_id)
 
-    async def _caller(self, head: CallerHead, request_id: RequestId | None) -> Caller | Rejected:
+    async def _caller(self, head: CallerHead, glance: Glance | None = None) -> Caller | Rejected:
         try:
             return await self._guard.guard(head)
         except EdgedError as refused:
+            request_id = glance.request_id if glance is not None else None
             reply = error_reply(refused, request_id)
             status = 401 if reply.rpc_code == RpcCode.NOT_AUTHENTICATED else 403
             return rejection(
@@ -239,25 +236,6 @@ class Endpoint:
 
 
 NO_MESSAGE: Final = rejection(400, "This request cannot be served.")
-
-
-def _parse(body: bytes) -> tuple[Message | Batch | None, BadMessage | None]:
-    try:
-        return parse(body), None
-    except BadMessage as bad:
-        return None, bad
-
-
-def _id_of(message: Message | Batch | None) -> RequestId | None:
-    return message.id if isinstance(message, Request) else None
-
-
-def _asked(message: Message | Batch | None) -> str:
-    """The tool or method of a message, for the audit."""
-    if not isinstance(message, Request):
-        return ""
-    name = message.params.get("name") if message.method == "tools/call" else None
-    return name if isinstance(name, str) else message.method
 
 
 def _choice(query: str, default: Choice, request_id: RequestId | None) -> Choice | Rejected:

@@ -74,12 +74,12 @@ class RelayGuard:
         try:
             claims = await self._claims(head.tokens)
         except BadTokenError as bad:
-            self._note(head, str(bad))
+            self._note(head.remote, await head.asked(), str(bad))
             # Not `from bad`: nothing of it may travel with what the caller sees.
             raise _refusal() from None
         return Caller(route=Route.RELAY, remote=head.remote, subject=claims.sub, claims=claims)
 
-    def _note(self, head: CallerHead, reason: str) -> None:
+    def _note(self, remote: str, asked: str, reason: str) -> None:
         """Write a refusal down; in a flood only some, with the number of the others."""
         now_s = self._clock.monotonic()
         gained = (now_s - self._counted_s) * ROWS_A_SECOND
@@ -92,9 +92,9 @@ class RelayGuard:
         if self._not_noted:
             reason = f"{reason} {self._not_noted} more refusals were not written one by one."
             self._not_noted = 0
-        caller = Caller(route=Route.RELAY, remote=head.remote)
+        caller = Caller(route=Route.RELAY, remote=remote)
         error = Refused(reason, code=ErrorCode.NOT_AUTHENTICATED)
-        self._refuse(caller, head.asked[:MAX_ASKED_CHARS], error)
+        self._refuse(caller, asked[:MAX_ASKED_CHARS], error)
 
     async def _claims(self, tokens: tuple[str, ...]) -> Claims:
         if len(tokens) != 1:

@@ -5,7 +5,7 @@ The composition root gives the real ones; tests give small fakes, so that they n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -147,6 +147,11 @@ class NoResources:
         return lambda: None
 
 
+async def asked_nothing() -> str:
+    """Of a request without a body."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerHead:
     """What a guard judges by.
@@ -154,16 +159,17 @@ class CallerHead:
     Attributes:
         tokens: every value of ``Edge-Caller-JWT``, empty ones included; none is the direct route.
         remote: the peer's address.
-        asked: the tool or method that was asked for, where that is known; for the audit.
+        asked: looks what tool or method was asked for, for the audit; empty where that cannot be
+            known. A guard asks when it refuses, and not before: it may have to wait for a body.
     """
 
     tokens: tuple[str, ...]
     remote: str
-    asked: str = ""
+    asked: Callable[[], Awaitable[str]] = asked_nothing
 
 
 class CallerGuard(Protocol):
-    """Says who a request is from, before anything of it is served."""
+    """Says who a request is from, before its body is read and anything of it is served."""
 
     async def guard(self, head: CallerHead) -> Caller:
         """The caller.
@@ -184,6 +190,7 @@ class DirectGuard:
     async def guard(self, head: CallerHead) -> Caller:
         """See ``CallerGuard``."""
         if head.tokens:
+            await head.asked()  # the refusal is to have the request's id
             raise Refused(
                 "This call came by the relay route and could not be authenticated.",
                 code=ErrorCode.NOT_AUTHENTICATED,
