@@ -365,7 +365,7 @@ _TABLE: Final = (
         name="RELAY_CREDENTIALS",
         kind=FILE,
         default=None,
-        sentence="NATS credentials file.",
+        sentence="File with `user:password`, an nkey seed, or a NATS `.creds` file.",
     ),
     Key(
         name="RELAY_CA_FILE",

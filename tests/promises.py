@@ -348,6 +348,8 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "relay.offline": Promise("9", "An edge that is offline is a 503 within two seconds."),
         "relay.cancel": Promise("9", "Cancellation passes through the relay."),
         "relay.front-host": Promise("3", "The relay front guards its own name."),
+        "relay.credentials": Promise("2", "RELAY_CREDENTIALS opens the relay's NATS server."),
+        "relay.link-told": Promise("8", "Doctor has a line on the relay."),
         "relay.reconnect": Promise("9", "The relay comes back after its server was away."),
         "relay.flow-control": Promise("9", "A slow client of the relay fills no memory."),
         "relay.isolation": Promise("9", "One edge cannot hear another's requests."),

@@ -12,6 +12,7 @@ from edged.cli.options import add_config_options, load
 from edged.cli.tables import print_table
 from edged.config import Config
 from edged.processes.port_proxy import is_private, machine_addresses, wanted_addresses
+from edged.processes.supervisor_file import read_supervisor_file, relay_link
 
 __all__ = ["run"]
 
@@ -43,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _report(config: Config) -> dict[str, Any]:
-    supervisor = _read(config.state_dir / "supervisor.json")
+    supervisor = read_supervisor_file(config.state_dir)
     engine = _read(config.state_dir / "engine.json")
     bound = set(supervisor.get("addresses", ()))
     wanted = wanted_addresses(machine_addresses(), config.expose, is_port_shared=True)
@@ -85,7 +86,8 @@ def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
     if config.relay_nats_url and config.relay_issuer:
         said.append(
             f"By the relay {config.relay_url or config.relay_nats_url}: whoever holds a token of "
-            f"{config.relay_issuer}, within what it allows."
+            f"{config.relay_issuer}, within what it allows. The connection to it is "
+            f"{relay_link(supervisor)['state']}."
         )
     else:
         said.append("The relay route is off.")

@@ -1,4 +1,4 @@
-"""Checks of the bench: profiles, tools, instruments, lockouts, the relay, recordings, the clock."""
+"""Checks of the bench: profiles, tools, instruments, lockouts, recordings, the clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ __all__ = [
     "check_lines",
     "check_lockouts",
     "check_profiles",
-    "check_relay",
     "check_set_aside",
     "check_tool_list",
 ]
@@ -174,33 +173,6 @@ def check_lockouts(facts: Facts) -> Line:
         f"{lock['instrument_id']} by {lock['by']}: {lock['reason']}" for lock in locked
     )
     return warn(f"Locked out: {told}.", "`edged lockout INSTRUMENT --clear` when hands are out.")
-
-
-def check_relay(facts: Facts) -> Line:
-    """The relay route and its issuer's keys."""
-    config = facts.config
-    settings = {
-        "RELAY_NATS_URL": config.relay_nats_url,
-        "RELAY_ISSUER": config.relay_issuer,
-        "RELAY_JWKS_URL": config.relay_jwks_url,
-    }
-    if not any(settings.values()):
-        return skip("The relay route is not configured.")
-    missing = [name for name, value in settings.items() if not value]
-    if missing:
-        return fail(f"{', '.join(missing)} is not set.", "The relay route needs all of them.")
-    if not facts.is_answering:
-        return skip("No engine answers.")
-    jwks = facts.status.get("relay", {}).get("jwks") or {}
-    if jwks.get("error"):
-        verdict = warn if jwks.get("keys") else fail
-        return verdict(
-            f"{config.relay_jwks_url}: {jwks['error']}; {jwks.get('keys', 0)} keys are cached.",
-            "Make it reachable from here; cached keys serve for 24 hours.",
-        )
-    if not jwks.get("keys"):
-        return passed("Configured; keys are fetched with the first token.")
-    return passed(f"{jwks['keys']} keys of {config.relay_issuer}, {jwks.get('age_s')} s old.")
 
 
 def check_budget(facts: Facts) -> Line:

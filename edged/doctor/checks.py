@@ -19,13 +19,13 @@ from edged.doctor.bench_checks import (
     check_lines,
     check_lockouts,
     check_profiles,
-    check_relay,
     check_set_aside,
     check_tool_list,
 )
 from edged.doctor.facts import Facts
 from edged.doctor.machine_checks import check_usb, check_visa
 from edged.doctor.port_checks import check_engine, check_mcp, check_reach, check_rpc
+from edged.doctor.relay_check import check_relay
 from edged.doctor.report import Line, fail
 from edged.doctor.state_checks import check_config, check_database, check_state_dir
 

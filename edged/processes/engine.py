@@ -223,6 +223,7 @@ class Engine:
         self._resource_news.start()
         parts.push_async_callback(self._resource_news.stop)
         await self._discovery.start()
+        self._relay.start()
         parts.push_async_callback(self._relay.stop)
         await self._start_mcp(parts)
         parts.push_async_callback(self._end_work)

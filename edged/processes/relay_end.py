@@ -13,7 +13,7 @@ from edged.host import keep_edge_id
 from edged.processes.relay import link_settings
 from edged.processes.watchdog import Health
 from edged.relay.carrier import Carrier, EngineAddress
-from edged.relay.link import NatsLink
+from edged.relay.link import LinkStatus, NatsLink
 
 __all__ = ["RelayEnd"]
 
@@ -28,6 +28,7 @@ class RelayEnd:
         health: where the engine listens; ``None`` while it is away.
         peer_header: the header that names a client's address.
         clock: for pauses.
+        changed: is called when ``status`` has.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class RelayEnd:
         health: Callable[[], Health | None],
         peer_header: Callable[[str], tuple[str, str]],
         clock: Clock,
+        changed: Callable[[], None],
     ) -> None:
         edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
         self._health = health
         self._clock = clock
-        self._link = NatsLink(link_settings(config, f"edge {edge_id}"), clock=clock)
+        settings = link_settings(config, f"edge {edge_id}")
+        self._link = NatsLink(settings, clock=clock, changed=changed)
         self._carrier = Carrier(
             self._link,
             edge_id=edge_id,
@@ -49,6 +52,10 @@ class RelayEnd:
             peer_header=peer_header,
             clock=clock,
         )
+
+    def status(self) -> LinkStatus:
+        """How the connection to the relay is."""
+        return self._link.status
 
     async def run(self) -> None:
         """Carry until cancelled. What is wrong with it is logged; the direct route goes on."""

@@ -12,7 +12,8 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -26,11 +27,14 @@ from edged.processes.peer_header import PEER_HEADER, keep_peer_secret, peer_valu
 from edged.processes.port_proxy import PortProxy, ProxySettings
 from edged.processes.state_lock import StateLock
 from edged.processes.stop import stop_requested
+from edged.processes.supervisor_file import SUPERVISOR_FILE
 from edged.processes.watchdog import Health, Watchdog
+
+if TYPE_CHECKING:
+    from edged.processes.relay_end import RelayEnd
 
 __all__ = ["Supervisor", "backoff_s", "run"]
 
-SUPERVISOR_FILE: Final = "supervisor.json"
 READY_WITHIN_S: Final = 60.0
 STEADY_S: Final = 60.0
 LONGEST_BACKOFF_S: Final = 30.0
@@ -115,11 +119,12 @@ class Supervisor:
                 is_port_shared=is_port_shared,
             ),
             engine_port=self.engine_port,
-            changed=self._tell_addresses,
+            changed=lambda _addresses: self._tell(),
             clock=clock,
         )
         self._proxying: asyncio.Task[None] | None = None
         self._got_ready = False
+        self._relay: RelayEnd | None = None
         # Of engines that have ended, their last words not all passed on yet.
         self._outputs: set[asyncio.Task[None]] = set()
         self.restarts = 0
@@ -263,23 +268,29 @@ class Supervisor:
                 self._log.error("part_failed", part=name, exc_info=bug)
             await self._clock.sleep(PART_AGAIN_S)
 
-    def _tell_addresses(self, addresses: tuple[str, ...]) -> None:
-        """Leave in STATE_DIR where the proxy listens, for `edged expose` and doctor."""
-        facts = {"pid": os.getpid(), "port": self._proxy.port, "addresses": addresses}
+    def _tell(self) -> None:
+        """Leave in STATE_DIR where the proxy listens and how the relay is, for all who ask."""
+        facts = {
+            "pid": os.getpid(),
+            "port": self._proxy.port,
+            "addresses": self._proxy.listening,
+            "relay": asdict(self._relay.status()) if self._relay is not None else None,
+        }
         try:
             write_atomically(self._config.state_dir / SUPERVISOR_FILE, json.dumps(facts) + "\n")
         except OSError as error:
-            self._log.warning("addresses_not_told", reason=str(error))
+            self._log.warning("state_not_told", reason=str(error))
 
     async def _carry_relayed(self) -> None:
         """The edge's end of the relay, as long as this task lives."""
         # Here, because without a relay the supervisor needs neither HTTP client nor NATS.
         from edged.processes.relay_end import RelayEnd
 
-        end = RelayEnd(
+        self._relay = RelayEnd(
             self._config,
             health=lambda: self._health,
             peer_header=lambda peer: (PEER_HEADER, peer_value(self._secret, peer)),
             clock=self._clock,
+            changed=self._tell,
         )
-        await end.run()
+        await self._relay.run()

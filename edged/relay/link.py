@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ from nats.errors import Error as NatsError
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
+from edged.relay.credentials import Nkey, Pass, Password, read_credentials
 
-__all__ = ["LinkSettings", "Message", "NatsLink"]
+__all__ = ["LinkSettings", "LinkState", "LinkStatus", "Message", "NatsLink"]
 
 AGAIN_S: Final = 0.5
 CONNECT_WITHIN_S: Final = 2
@@ -30,7 +32,8 @@ class LinkSettings:
     """Where the server is, and who we are there.
 
     Attributes:
-        credentials: a NATS credentials file, or a file with one line ``user:password``.
+        credentials: see ``credentials.read_credentials``; read anew for each connection, so that a
+            pass that was renewed is found.
         ca_file: the authority of the server's certificate, where the system does not know it.
     """
 
@@ -49,21 +52,61 @@ class Message:
     is_nobody: bool
 
 
+class LinkState(enum.StrEnum):
+    """How the connection is. OFF: not wanted, or it cannot be tried as it is configured."""
+
+    OFF = "off"
+    RECONNECTING = "reconnecting"
+    CONNECTED = "connected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkStatus:
+    """How the connection is, for people.
+
+    Attributes:
+        since_ms: Unix epoch milliseconds.
+        last_error: the newest trouble, kept when it is over; empty when there was none.
+        last_error_ms: when that was; 0 when there was none.
+    """
+
+    state: LinkState = LinkState.OFF
+    since_ms: int = 0
+    last_error: str = ""
+    last_error_ms: int = 0
+
+
 class NatsLink:
     """One connection.
 
     Args:
         settings: see there.
-        clock: for the pause between attempts.
+        clock: for the pause between attempts, and times.
+        changed: is called when ``status`` has changed.
+
+    Attributes:
+        status: how it is.
     """
 
-    def __init__(self, settings: LinkSettings, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: LinkSettings,
+        *,
+        clock: Clock,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._changed = changed
         self._client = Client()
         self._log = structlog.get_logger("edged.relay")
         self._subscriptions: list[tuple[str, Callable[[Message], Awaitable[None]]]] = []
-        self.last_error = ""
+        # A connection was made, and nobody has asked to close it.
+        self._is_wanted = False
+        self._reopening: asyncio.Task[None] | None = None
+        # What was logged since the last connection: it fails twice a second.
+        self._logged = ""
+        self.status = LinkStatus()
 
     @property
     def is_connected(self) -> bool:
@@ -81,33 +124,49 @@ class NatsLink:
         Raises:
             Invalid: the credentials or the authority cannot be used.
         """
-        options = _options(self._settings)
+        self._move(LinkState.RECONNECTING)
         while True:
             try:
-                await self._client.connect(
-                    servers=[self._settings.url],
-                    name=self._settings.name,
-                    connect_timeout=CONNECT_WITHIN_S,
-                    reconnect_time_wait=AGAIN_S,  # type: ignore[arg-type] # takes fractions
-                    max_reconnect_attempts=-1,
-                    ping_interval=PING_EVERY_S,
-                    max_outstanding_pings=1,
-                    error_cb=self._note_error,
-                    disconnected_cb=self._disconnected,
-                    reconnected_cb=self._reconnected,
-                    allow_reconnect=True,
-                    **options,
-                )
+                await self._connect()
                 break
+            except Invalid as error:
+                await self._note_error(error)
+                self._move(LinkState.OFF)
+                raise
             except (NatsError, OSError, TimeoutError) as error:
                 await self._note_error(error)
                 with contextlib.suppress(NatsError, OSError):
                     await self._client.close()
-                self._client = Client()
                 await self._clock.sleep(AGAIN_S)
+        self._is_wanted = True
         for subject, heard in self._subscriptions:
             await self._subscribe(subject, heard)
+        self._logged = ""
+        self._move(LinkState.CONNECTED)
         self._log.info("relay_connected", url=self._settings.url.rpartition("@")[2])
+
+    async def _connect(self) -> None:
+        credentials = _credentials(self._settings)
+        self._client = Client()
+        if isinstance(credentials, Nkey):
+            # nats-py reads a key without a pass from a file only, with one more package.
+            self._client._public_nkey = credentials.public  # noqa: SLF001
+        await self._client.connect(
+            servers=[self._settings.url],
+            name=self._settings.name,
+            connect_timeout=CONNECT_WITHIN_S,
+            reconnect_time_wait=AGAIN_S,  # type: ignore[arg-type] # takes fractions
+            max_reconnect_attempts=-1,
+            ping_interval=PING_EVERY_S,
+            max_outstanding_pings=1,
+            error_cb=self._note_error,
+            disconnected_cb=self._disconnected,
+            reconnected_cb=self._reconnected,
+            closed_cb=self._closed,
+            allow_reconnect=True,
+            **_tls(self._settings),
+            **_proof(credentials),
+        )
 
     async def subscribe(self, subject: str, heard: Callable[[Message], Awaitable[None]]) -> None:
         """Hear a subject from now on, over every reconnection; ``heard`` must not wait long."""
@@ -139,8 +198,13 @@ class NatsLink:
 
     async def close(self) -> None:
         """End it."""
+        self._is_wanted = False
+        if self._reopening is not None:
+            self._reopening.cancel()
+            await asyncio.gather(self._reopening, return_exceptions=True)
         with contextlib.suppress(NatsError, OSError, asyncio.TimeoutError):
             await self._client.close()
+        self._move(LinkState.OFF)
 
     async def _subscribe(self, subject: str, heard: Callable[[Message], Awaitable[None]]) -> None:
         async def deliver(message: Any) -> None:
@@ -151,33 +215,76 @@ class NatsLink:
 
     async def _note_error(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
-        if text != self.last_error:
+        if text != self._logged:
             self._log.warning("relay_trouble", reason=text)
-        self.last_error = text
+        is_news = text != self.status.last_error
+        self._logged = text
+        self.status = replace(self.status, last_error=text, last_error_ms=self._clock.wall_ms())
+        if is_news:
+            self._changed()
 
     async def _disconnected(self) -> None:
-        self._log.warning("relay_disconnected")
+        if self._is_wanted:
+            self._log.warning("relay_disconnected")
+            self._move(LinkState.RECONNECTING)
 
     async def _reconnected(self) -> None:
-        self.last_error = ""
+        self._logged = ""
         self._log.info("relay_reconnected")
+        self._move(LinkState.CONNECTED)
+
+    async def _closed(self) -> None:
+        """nats-py gives up where the server sends an error (a pass that ran out): we do not."""
+        if self._is_wanted:
+            self._is_wanted = False
+            if self._client.last_error is not None:
+                await self._note_error(self._client.last_error)
+            self._reopening = asyncio.create_task(self._reopen(), name="relay reconnect")
+
+    async def _reopen(self) -> None:
+        while not self._is_wanted:
+            await self._clock.sleep(AGAIN_S)
+            with contextlib.suppress(Invalid):
+                await self.open()
+
+    def _move(self, state: LinkState) -> None:
+        if state is not self.status.state:
+            self.status = replace(self.status, state=state, since_ms=self._clock.wall_ms())
+            self._changed()
 
 
-def _options(settings: LinkSettings) -> dict[str, Any]:
-    options: dict[str, Any] = {}
+def _tls(settings: LinkSettings) -> dict[str, Any]:
+    if not settings.url.startswith(("tls://", "wss://")) and settings.ca_file is None:
+        return {}
+    cafile = str(settings.ca_file) if settings.ca_file is not None else None
     try:
-        if settings.url.startswith(("tls://", "wss://")) or settings.ca_file is not None:
-            cafile = str(settings.ca_file) if settings.ca_file is not None else None
-            options["tls"] = ssl.create_default_context(cafile=cafile)
-        if settings.credentials is not None:
-            text = settings.credentials.read_text(encoding="utf-8").strip()
-            if "BEGIN NATS USER JWT" in text:
-                options["user_credentials"] = str(settings.credentials)
-            else:
-                options["user"], _, options["password"] = text.partition(":")
+        return {"tls": ssl.create_default_context(cafile=cafile)}
     except (OSError, ValueError) as error:
         raise Invalid(
-            f"RELAY_CREDENTIALS or RELAY_CA_FILE cannot be used: {error}.",
-            code=ErrorCode.BAD_CONFIG,
+            f"RELAY_CA_FILE cannot be used: {error}.", code=ErrorCode.BAD_CONFIG
         ) from error
-    return options
+
+
+def _credentials(settings: LinkSettings) -> Password | Nkey | Pass | None:
+    if settings.credentials is None:
+        return None
+    try:
+        text = settings.credentials.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Invalid(
+            f"RELAY_CREDENTIALS cannot be read: {error}.", code=ErrorCode.BAD_CONFIG
+        ) from error
+    return read_credentials(text)
+
+
+def _proof(credentials: Password | Nkey | Pass | None) -> dict[str, Any]:
+    """How to show the server who we are, in nats-py's words."""
+    match credentials:
+        case None:
+            return {}
+        case Password(user=user, password=password):
+            return {"user": user, "password": password}
+        case Nkey(sign=sign):
+            return {"signature_cb": sign}
+        case Pass(jwt=jwt, sign=sign):
+            return {"signature_cb": sign, "user_jwt_cb": lambda: jwt.encode("ascii")}

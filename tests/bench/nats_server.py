@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
+from tests.bench.nats_keys import NatsKey
 from tests.bench.token_issuer import rsa_key
 
 # The configuration of docs/relay.md; test_relay_docs holds the two equal.
@@ -33,7 +34,22 @@ authorization {
   ]
 }
 """
+# The same with keys instead of passwords.
+NKEY_USERS = """
+authorization {
+  users = [
+    { nkey: $FRONT_NKEY
+      permissions: { publish: "edged.*.down", subscribe: "edged.*.up.>" } }
+    { nkey: $EDGE_1_NKEY
+      permissions: { publish: "edged.edge-1.up.>", subscribe: "edged.edge-1.down" } }
+  ]
+}
+"""
 PASSWORDS = {"FRONT_PASSWORD": "f-pw", "EDGE_1_PASSWORD": "e1-pw", "EDGE_2_PASSWORD": "e2-pw"}
+NKEYS = {
+    "FRONT_NKEY": NatsKey("U", "front").public,
+    "EDGE_1_NKEY": NatsKey("U", "edge-1").public,
+}
 TLS = """
 tls { cert_file: "server.pem", key_file: "server.key" }
 """
@@ -46,9 +62,12 @@ class NatsServer:
         directory: for its configuration, certificate and log.
         port: where it listens.
         is_guarded: with TLS and users; else open to all.
+        users: who may do what, as the server's configuration has it.
     """
 
-    def __init__(self, directory: Path, port: int, *, is_guarded: bool = False) -> None:
+    def __init__(
+        self, directory: Path, port: int, *, is_guarded: bool = False, users: str = USERS
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.port = port
@@ -58,7 +77,7 @@ class NatsServer:
         config = f'listen: "127.0.0.1:{port}"\n'
         if is_guarded:
             make_certificate(directory)
-            config += TLS + USERS
+            config += TLS + users
         (directory / "nats.conf").write_text(config)
 
     @property
@@ -80,7 +99,7 @@ class NatsServer:
                 cwd=self.directory,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **PASSWORDS},
+                env={**os.environ, **PASSWORDS, **NKEYS},
             )
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
@@ -100,8 +119,10 @@ class NatsServer:
 
 
 @contextlib.contextmanager
-def running_nats(directory: Path, port: int, *, is_guarded: bool = False) -> Iterator[NatsServer]:
-    server = NatsServer(directory, port, is_guarded=is_guarded)
+def running_nats(
+    directory: Path, port: int, *, is_guarded: bool = False, users: str = USERS
+) -> Iterator[NatsServer]:
+    server = NatsServer(directory, port, is_guarded=is_guarded, users=users)
     server.start()
     try:
         yield server

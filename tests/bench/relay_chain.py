@@ -67,6 +67,18 @@ class Chain:
         except urllib.error.HTTPError as refused:
             return refused.code, json.load(refused)
 
+    def rpc_tool(self, name: str) -> Any:
+        """A tool called at the edge itself: {is_error, result}."""
+        port = json.loads((self.state_dir / "engine.json").read_text())["rpc_port"]
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name}}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/rpc",
+            json.dumps(call).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return json.load(reply)["result"]
+
     def engine_pid(self) -> int:
         return int(json.loads((self.state_dir / "engine.json").read_text())["pid"])
 

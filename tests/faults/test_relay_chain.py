@@ -103,10 +103,20 @@ def test_a_killed_engine_and_a_restarted_nats_are_503_at_once_and_come_back_by_t
         assert (status, time.monotonic() - began < 1.5) == (503, True)
         assert "error" in reply
         assert wait_for(lambda: chain.post(token, "ping", front=1)[0] == 200) < 6
+        wait_for(lambda: relay_link(chain) == "connected")
         chain.nats.stop()
         began = time.monotonic()
         assert chain.post(token, "ping")[0] == 503
         assert time.monotonic() - began < 2.5
+        wait_for(lambda: relay_link(chain) == "reconnecting")
         chain.nats.start()
         wait_for(lambda: chain.post(token, "ping", front=0)[0] == 200)
         wait_for(lambda: chain.post(token, "ping", front=1)[0] == 200)
+        wait_for(lambda: relay_link(chain) == "connected")
+
+
+def relay_link(chain: Chain) -> str:
+    """The state that get_status and the supervisor's file agree on; empty where they do not yet."""
+    told = chain.rpc_tool("get_status")["result"]["relay"]["link"]
+    kept = json.loads((chain.state_dir / "supervisor.json").read_text())["relay"]
+    return str(told["state"]) if told == kept else ""

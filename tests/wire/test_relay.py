@@ -438,7 +438,7 @@ async def test_without_the_authority_or_the_password_there_is_no_connection(
             link = NatsLink(settings, clock=CLOCK)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(link.open(), 0.7)
-            assert link.last_error
+            assert link.status.last_error
             await link.close()
 
 

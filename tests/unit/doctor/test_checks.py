@@ -18,6 +18,7 @@ from edged.config import Config, load_config, this_machine
 from edged.doctor import bench_checks, machine_checks, port_checks, state_checks
 from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
+from edged.doctor.relay_check import check_relay
 from edged.doctor.report import Line, Verdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.surfaces.rpc.client import EngineFile
@@ -333,15 +334,44 @@ def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     ],
 )
 def test_relay(tmp_path: Path, jwks: dict[str, Any], verdict: str) -> None:
-    check = bench_checks.check_relay
-    assert told(check(facts(tmp_path)))[0] == "SKIP"
+    assert told(check_relay(facts(tmp_path)))[0] == "SKIP"
     half = config(tmp_path, relay_issuer="https://issuer.example")
-    assert told(check(facts(tmp_path, config=half)))[0] == "FAIL"
-    whole = dataclasses.replace(
-        half, relay_nats_url="nats://n.example", relay_jwks_url="https://issuer.example/jwks"
+    assert told(check_relay(facts(tmp_path, config=half)))[0] == "FAIL"
+    status = {**STATUS, "relay": {"jwks": jwks, "link": CONNECTED}}
+    assert told(check_relay(facts(tmp_path, config=relayed(half), status=status)))[0] == verdict
+
+
+CONNECTED = {
+    "state": "connected",
+    "since_ms": 1_795_262_400_000,
+    "last_error": "",
+    "last_error_ms": 0,
+}
+
+
+def relayed(half: Config) -> Config:
+    return dataclasses.replace(
+        half,
+        relay_issuer="https://issuer.example",
+        relay_nats_url="nats://user:secret@n.example",
+        relay_jwks_url="https://issuer.example/jwks",
     )
-    status = {**STATUS, "relay": {"jwks": jwks}}
-    assert told(check(facts(tmp_path, config=whole, status=status)))[0] == verdict
+
+
+@promise("relay.link-told")
+@pytest.mark.parametrize("state", ["off", "reconnecting"])
+def test_a_relay_that_is_not_connected_is_told_with_since_when_and_why(
+    tmp_path: Path, state: str
+) -> None:
+    link = {**CONNECTED, "state": state, "last_error": "Connection refused"}
+    status = {**STATUS, "relay": {"jwks": None, "link": link}}
+    verdict, found = told(
+        check_relay(facts(tmp_path, config=relayed(config(tmp_path)), status=status))
+    )
+    assert verdict == "WARN"
+    for part in (state, "nats://n.example", "2026-11-21 12:00:00 UTC", "Connection refused"):
+        assert part in found
+    assert "secret" not in found
 
 
 @pytest.mark.parametrize(

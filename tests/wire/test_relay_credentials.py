@@ -1,0 +1,153 @@
+"""Every form of RELAY_CREDENTIALS at a real nats-server with TLS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from edged.clock import SystemClock
+from edged.errors import Invalid
+from edged.relay.link import LinkSettings, LinkState, Message, NatsLink
+from tests.bench.nats_keys import NatsKey, creds, operator_config
+from tests.bench.nats_server import NKEY_USERS, NatsServer, running_nats
+from tests.promises import promise
+
+CLOCK = SystemClock()
+WAIT_S = 20.0
+EDGE_MAY = ("edged.edge-1.up.>", "edged.edge-1.down")
+SEED = NatsKey("U", "changed").seed
+CHANGED = SEED[:20] + ("A" if SEED[20] != "A" else "B") + SEED[21:]
+FRONT_MAY = ("edged.*.down", "edged.*.up.>")
+
+
+@asynccontextmanager
+async def link_of(nats: NatsServer, path: Path) -> AsyncIterator[NatsLink]:
+    link = NatsLink(LinkSettings(url=nats.url, credentials=path, ca_file=nats.ca_file), clock=CLOCK)
+    try:
+        await asyncio.wait_for(link.open(), WAIT_S)
+        yield link
+    finally:
+        await link.close()
+
+
+def keep(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+async def assert_a_message_passes(front: NatsLink, edge: NatsLink) -> None:
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+    await edge.subscribe("edged.edge-1.down", heard.put)
+    # What the server does not allow it only refuses to this one.
+    await edge.subscribe("edged.edge-2.down", heard.put)
+    await edge.flush()
+    await front.publish("edged.edge-2.down", b"not yours")
+    await front.publish("edged.edge-1.down", b"yours")
+    assert (await asyncio.wait_for(heard.get(), WAIT_S)).data == b"yours"
+    assert heard.empty()
+
+
+@promise("relay.credentials")
+async def test_a_creds_file_opens_the_server_of_its_operator_and_no_more_than_it_says(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    with running_nats(
+        tmp_path / "nats", free_port(), is_guarded=True, users=operator_config()
+    ) as nats:
+        edge_file = keep(tmp_path / "edge-1.creds", creds("edge-1", *EDGE_MAY))
+        front_file = keep(tmp_path / "front.creds", creds("front", *FRONT_MAY))
+        async with link_of(nats, edge_file) as edge, link_of(nats, front_file) as front:
+            await assert_a_message_passes(front, edge)
+
+
+@promise("relay.credentials")
+async def test_an_nkey_seed_opens_the_server_that_knows_its_public_half(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    with running_nats(tmp_path / "nats", free_port(), is_guarded=True, users=NKEY_USERS) as nats:
+        edge_file = keep(tmp_path / "edge-1.nk", NatsKey("U", "edge-1").seed + "\n")
+        front_file = keep(tmp_path / "front.nk", "# of the front\n" + NatsKey("U", "front").seed)
+        async with link_of(nats, edge_file) as edge, link_of(nats, front_file) as front:
+            await assert_a_message_passes(front, edge)
+        stranger = keep(tmp_path / "other.nk", NatsKey("U", "stranger").seed)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5), link_of(nats, stranger):
+                pass
+
+
+@promise("relay.reconnect")
+async def test_a_pass_that_runs_out_ends_the_connection_and_a_renewed_one_brings_it_back(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    with running_nats(
+        tmp_path / "nats", free_port(), is_guarded=True, users=operator_config()
+    ) as nats:
+        path = keep(tmp_path / "edge-1.creds", creds("edge-1", *EDGE_MAY, lifetime_s=2))
+        front_file = keep(tmp_path / "front.creds", creds("front", *FRONT_MAY))
+        async with link_of(nats, path) as edge, link_of(nats, front_file) as front:
+            async with asyncio.timeout(WAIT_S):
+                while edge.status.state is not LinkState.RECONNECTING:
+                    await asyncio.sleep(0.02)
+                keep(path, creds("edge-1", *EDGE_MAY))
+                while edge.status.state is not LinkState.CONNECTED:
+                    await asyncio.sleep(0.02)
+            assert edge.status.last_error
+            await assert_a_message_passes(front, edge)
+
+
+async def test_the_state_of_the_connection_is_told_as_it_changes(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    told: list[LinkState] = []
+    nats = NatsServer(tmp_path / "nats", free_port())
+    link = NatsLink(
+        LinkSettings(url=nats.url), clock=CLOCK, changed=lambda: told.append(link.status.state)
+    )
+    assert link.status.state is LinkState.OFF
+    opening = asyncio.create_task(link.open())
+    try:
+        async with asyncio.timeout(WAIT_S):
+            while not link.status.last_error:
+                await asyncio.sleep(0.02)
+            nats.start()
+            await opening
+            began_ms = link.status.since_ms
+            nats.stop()
+            while link.status.state is not LinkState.RECONNECTING:
+                await asyncio.sleep(0.02)
+            nats.start()
+            while link.status.state is not LinkState.CONNECTED:
+                await asyncio.sleep(0.02)
+        assert link.status.since_ms > began_ms > 0
+    finally:
+        await link.close()
+        nats.stop()
+    order = [state for state, before in zip(told, [None, *told], strict=False) if state != before]
+    assert order == ["reconnecting", "connected", "reconnecting", "connected", "off"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no colon",
+        ":open-sesame",
+        "two:lines\nof:it",
+        NatsKey("A", "an account").seed,
+        NatsKey("U", "cut").seed[:-1],
+        CHANGED,
+        creds("x", "a", "b").split("-----BEGIN USER")[0],
+    ],
+)
+async def test_what_is_no_credential_is_refused_and_not_quoted(tmp_path: Path, text: str) -> None:
+    settings = LinkSettings(url="nats://127.0.0.1:1", credentials=keep(tmp_path / "c", text))
+    link = NatsLink(settings, clock=CLOCK)
+    with pytest.raises(Invalid) as refused:
+        await link.open()
+    assert link.status.state is LinkState.OFF
+    secrets = [word for word in text.replace(":", " ").split() if len(word) > 7]
+    assert not [word for word in secrets if word in str(refused.value)]
