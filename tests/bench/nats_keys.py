@@ -37,13 +37,13 @@ class NatsKey:
         prefix = KINDS[self.kind]
         return _text(bytes([SEED | prefix >> 5, (prefix & 31) << 3]) + self.secret)
 
-    def certify(self, holder: NatsKey, nats: dict[str, Any], *, lifetime_s: int = 3600) -> str:
+    def certify(self, holder: NatsKey, nats: dict[str, Any]) -> str:
         """A pass for ``holder``, signed by this key."""
         now_s = int(time.time())  # noqa: TID251
         claims = {
             "jti": f"{holder.name}-{now_s}",
             "iat": now_s,
-            "exp": now_s + lifetime_s,
+            "exp": now_s + 3600,
             "iss": self.public,
             "name": holder.name,
             "sub": holder.public,
@@ -70,7 +70,7 @@ def operator_config() -> str:
     )
 
 
-def creds(user: str, publish: str, subscribe: str, *, lifetime_s: int = 3600) -> str:
+def creds(user: str, publish: str, subscribe: str) -> str:
     """The `.creds` file of a user who may do only that."""
     key = NatsKey("U", user)
     rights = {
@@ -81,7 +81,7 @@ def creds(user: str, publish: str, subscribe: str, *, lifetime_s: int = 3600) ->
     }
     return (
         "-----BEGIN NATS USER JWT-----\n"
-        f"{ACCOUNT.certify(key, rights, lifetime_s=lifetime_s)}\n"
+        f"{ACCOUNT.certify(key, rights)}\n"
         "------END NATS USER JWT------\n\n"
         "************************* IMPORTANT *************************\n"
         "-----BEGIN USER NKEY SEED-----\n"

@@ -79,24 +79,48 @@ async def test_an_nkey_seed_opens_the_server_that_knows_its_public_half(
                 pass
 
 
+class ExpiringServer:
+    """Speaks as much of NATS as is needed to end a connection as a server does with an old pass."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.subscribed: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        number = self.connections
+        writer.write(b'INFO {"server_id":"x","version":"2.9.10","max_payload":1048576}\r\n')
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+            if line.startswith(b"SUB"):
+                self.subscribed.append(line.split()[1])
+                if number == 1:
+                    writer.write(b"-ERR 'User Authentication Expired'\r\n")
+        writer.close()
+
+
 @promise("relay.reconnect")
-async def test_a_pass_that_runs_out_ends_the_connection_and_a_renewed_one_brings_it_back(
-    tmp_path: Path, free_port: Callable[[], int]
-) -> None:
-    with running_nats(
-        tmp_path / "nats", free_port(), is_guarded=True, users=operator_config()
-    ) as nats:
-        path = keep(tmp_path / "edge-1.creds", creds("edge-1", *EDGE_MAY, lifetime_s=2))
-        front_file = keep(tmp_path / "front.creds", creds("front", *FRONT_MAY))
-        async with link_of(nats, path) as edge, link_of(nats, front_file) as front:
-            async with asyncio.timeout(WAIT_S):
-                while edge.status.state is not LinkState.RECONNECTING:
-                    await asyncio.sleep(0.02)
-                keep(path, creds("edge-1", *EDGE_MAY))
-                while edge.status.state is not LinkState.CONNECTED:
-                    await asyncio.sleep(0.02)
-            assert edge.status.last_error
-            await assert_a_message_passes(front, edge)
+async def test_a_connection_that_the_server_ended_with_an_error_is_made_anew() -> None:
+    expiring = ExpiringServer()
+    server = await asyncio.start_server(expiring.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    link = NatsLink(LinkSettings(url=f"nats://127.0.0.1:{port}"), clock=CLOCK)
+
+    async def hear(_message: Message) -> None: ...
+
+    await link.subscribe("edged.edge-1.down", hear)
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await link.open()
+            while len(expiring.subscribed) < 2 or link.status.state is not LinkState.CONNECTED:
+                await asyncio.sleep(0.02)
+        assert expiring.subscribed == [b"edged.edge-1.down"] * 2
+        assert "expired" in link.status.last_error
+    finally:
+        await link.close()
+        server.close()
+        await asyncio.sleep(0.05)
 
 
 async def test_the_state_of_the_connection_is_told_as_it_changes(
