@@ -1,7 +1,8 @@
 """A real engine in a process of its own, on a simulated bench, for tests.
 
-``running_engine`` waits until engine.json tells the ports. The process is always gone when the
-context ends; what it wrote to standard error stays in ``engine.log``.
+``running_engine`` waits until engine.json tells the ports and every address has answered or not.
+The process is always gone when the context ends; what it wrote to standard error stays in
+``engine.log``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 READY_WITHIN_S = 20.0
+ANSWERED_WITHIN_S = 10.0
 POLL_S = 0.02
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -100,6 +102,7 @@ def running_engine(
     )
     log = directory / "engine.log"
     with log.open("ab") as errors:
+        begins_at = errors.tell()
         process = subprocess.Popen(
             [*command, "engine", "--config", str(config_file)]
             + (["--sim"] if sim else [])
@@ -111,7 +114,10 @@ def running_engine(
             env={**os.environ, **(environment or {})},
         )
         try:
-            yield EngineProcess(process, state_dir, log, _wait_ready(process, state_dir, log))
+            engine = EngineProcess(process, state_dir, log, _wait_ready(process, state_dir, log))
+            entries = settings.get("INSTRUMENTS", ())
+            _wait_answered(engine, begins_at, configured=len(entries))
+            yield engine
         finally:
             if process.poll() is None:
                 process.terminate()
@@ -133,3 +139,34 @@ def _wait_ready(process: subprocess.Popen[bytes], state_dir: Path, log: Path) ->
                 return ports
         time.sleep(POLL_S)  # noqa: TID251 - a real process has no event to wait for
     raise AssertionError(f"the engine did not get ready:\n{log.read_text(errors='replace')}")
+
+
+def _wait_answered(engine: EngineProcess, begins_at: int, *, configured: int) -> None:
+    """On a busy machine an engine is ready before its instruments have answered; a test is not.
+
+    Goes by the log, so that nothing is asked of the engine. What never answers is not waited for
+    longer than it takes to be told.
+    """
+    wanted = configured
+    if engine.ports["sim_control_port"]:
+        wanted += len(engine.sim("state")["instruments"])
+    deadline = time.monotonic() + ANSWERED_WITHIN_S
+    while time.monotonic() < deadline and engine.process.poll() is None:
+        with engine.log.open("rb") as file:
+            file.seek(begins_at)
+            if len(_told_of(file.read())) >= wanted:
+                return
+        time.sleep(POLL_S)  # noqa: TID251 - a real process has no event to wait for
+
+
+def _told_of(log: bytes) -> set[str]:
+    """Addresses at which somebody answered, or nobody did."""
+    found = set()
+    for line in log.splitlines():
+        with contextlib.suppress(ValueError):
+            told = json.loads(line)
+            if told.get("event") in {"instrument_registered", "address_unknown"}:
+                found.add(told.get("id") or told.get("address"))
+            elif told.get("event") == "instrument_alternative":
+                found.add(told["address"])
+    return found

@@ -22,6 +22,7 @@ from edged.errors import EdgedError, NotFound
 from edged.instruments.conversation import lines_conversation
 from edged.instruments.discovery import Discovery
 from edged.instruments.link import LinkLost, LinkTimeout
+from edged.instruments.mailbox import Priority
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.scan import Knowledge
 from edged.profiles.bench import BenchFile
@@ -246,19 +247,19 @@ class AnyOrder(RuleBasedStateMachine):
         self.sessions.remove(session)
         self.board.end(session, SessionEvent.DELETED)
 
-    @rule(place=st.integers(0, 999))
-    def call(self, place: int) -> None:
-        """A client calls a name that it was told of once, however long ago."""
+    @rule(place=st.integers(0, 999), is_safe=st.booleans())
+    def call(self, place: int, is_safe: bool) -> None:
+        """A client calls a name that it was told of once; what is safe may go by another line."""
         if not self.meaning:
             return
         name = sorted(self.meaning)[place % len(self.meaning)]
         self.calls += 1
         line = f"OUTP {self.calls}"
-        self.runner.run(self._call(name, line))
+        self.runner.run(self._call(name, line, is_safe=is_safe))
         reached = {unit for unit, heard in self.world.heard if heard == line}
         assert reached <= {self.meaning[name]}, f"{name} reached {reached}"
 
-    async def _call(self, name: str, line: str) -> None:
+    async def _call(self, name: str, line: str, *, is_safe: bool) -> None:
         try:
             tool = self.registry.find(name)
             instrument = self.pool.get(tool.instrument_id)
@@ -267,7 +268,11 @@ class AnyOrder(RuleBasedStateMachine):
         assert instrument.identity.serial == self.meaning[name]
         try:
             await instrument.converse(
-                lambda: lines_conversation((line,), instrument.connection), timeout_s=1, name=name
+                lambda: lines_conversation((line,), instrument.connection),
+                priority=Priority.SAFE if is_safe else Priority.COMMAND,
+                timeout_s=1,
+                name=name,
+                is_repeatable=is_safe,
             )
         except EdgedError:
             return
