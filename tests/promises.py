@@ -190,6 +190,7 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "revisions.all-at-one-endpoint": Promise(
             "3", "Four revisions are served at one endpoint, chosen per request."
         ),
+        "revisions.every-rule": Promise("3", "The four are served as MCP-REVISIONS.md rules."),
         "revisions.official-suite": Promise(
             "3", "The official conformance suites find nothing wrong that applies."
         ),

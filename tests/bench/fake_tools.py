@@ -35,7 +35,7 @@ class FakeTools:
         self._listeners: list[Callable[[], None]] = []
         self._tools: dict[str, Tool] = {}
         self._behaviours: dict[str, Behaviour] = {}
-        self.add("echo", _echo)
+        self.add("echo", echo)
         self.add("things", _things, wrap_key="things")
         self.add("wait", self._wait)
         self.add("watch", self._wait, cancels_on_disconnect=True)
@@ -100,7 +100,7 @@ class FakeTools:
 
     def fails(self, name: str, error: EdgedError, data: Any = None) -> None:
         """A tool that always ends so."""
-        self.add(name, _echo)
+        self.add(name, echo)
 
         async def call(asked: ToolCall) -> Outcome:
             if asked.name == name:
@@ -134,7 +134,7 @@ class FakeTools:
         return await self._wait(call)
 
 
-async def _echo(call: ToolCall) -> Any:
+async def echo(call: ToolCall) -> Any:
     return {"echo": dict(call.arguments)}
 
 

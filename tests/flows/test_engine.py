@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -17,11 +18,15 @@ from typing import Any
 
 import psutil
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.mcp_rules import holds
 from tests.promises import promise
 
 SUPPLY = "psu1"
+ACCEPT = "application/json, text/event-stream"
+COMPOSITION = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"}
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +43,15 @@ def healthy_bench(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def mcp(
-    engine: EngineProcess, method: str, within_s: float = 30, **params: Any
+    engine: EngineProcess, method: str, within_s: float = 30, version: str = "", **params: Any
 ) -> tuple[int, dict[str, Any]]:
     """One sessionless POST, as curl sends it."""
+    more = {"MCP-Protocol-Version": version} if version else {}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     request = urllib.request.Request(
         engine.mcp_url,
         body.encode(),
-        {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
+        {"Content-Type": "application/json", "Accept": ACCEPT, **more},
     )
     try:
         with urllib.request.urlopen(request, timeout=within_s) as reply:
@@ -124,6 +130,68 @@ def test_the_tools_list_has_static_tools_with_all_four_hints(engine: EngineProce
     assert tools["rigol_dp832__measure_voltage"]["annotations"]["readOnlyHint"] is True
 
 
+@promise("revisions.every-rule")
+@holds("tools.names", "tools.schemas", "tools.described")
+def test_every_listed_tool_has_a_name_a_description_and_a_flat_schema(
+    engine: EngineProcess,
+) -> None:
+    for tool in mcp(engine, "tools/list")[1]["result"]["tools"]:
+        assert re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", tool["name"]), tool["name"]
+        assert tool["description"], tool["name"]
+        schema = tool["inputSchema"]
+        Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object", tool["name"]
+        assert not COMPOSITION & set(schema), tool["name"]
+        if not schema.get("properties"):
+            assert schema["additionalProperties"] is False, tool["name"]
+
+
+@promise("revisions.every-rule")
+@holds("tools.output-schema")
+def test_every_static_tool_keeps_its_output_schema(engine: EngineProcess) -> None:
+    _, listed = mcp(engine, "tools/list", version="2025-11-25")
+    promised = {
+        tool["name"]: Draft202012Validator(tool["outputSchema"])
+        for tool in listed["result"]["tools"]
+        if "outputSchema" in tool
+    }
+    kept: set[str] = set()
+
+    def keeps(tool: str, **arguments: Any) -> dict[str, Any]:
+        params = {"name": tool, "arguments": arguments}
+        result = mcp(engine, "tools/call", version="2025-11-25", **params)[1]["result"]
+        assert result["isError"] is False, result
+        promised[tool].validate(result["structuredContent"])
+        kept.add(tool)
+        structured: dict[str, Any] = result["structuredContent"]
+        return structured
+
+    for tool in ("list_instruments", "get_capabilities", "scan_instruments", "list_profiles"):
+        keeps(tool)
+    keeps("send_scpi", instrument_id=SUPPLY, scpi_command="*IDN?")
+    channel = {"instrument_id": SUPPLY, "parameters": {"channel": 2}}
+    keeps("execute_command", **channel, command_name="measure_voltage")
+    point = {"channel": 2, "voltage": 0.5, "settle_ms": 0}
+    keeps(
+        "execute_sequence",
+        instrument_id=SUPPLY,
+        sequence_name="voltage_point",
+        parameters=point,
+    )
+    sweep = keeps(
+        "start_sweep", **channel, command_name="set_voltage", target_value=9, sweep_rate=0.5
+    )
+    keeps("get_status")
+    keeps("get_sweep_status", sweep_id=sweep["sweep_id"], points=5)
+    keeps("stop_sweep", sweep_id=sweep["sweep_id"])
+    stream = {"instrument_id": "scope1", "command_name": "capture_waveform"}
+    done = keeps("start_stream", **stream, interval_ms=50, duration_ms=60)
+    keeps("stop_stream", stream_id=done["stream_id"])
+    keeps("fetch_waveform", stream_id=done["stream_id"], point_index=0)
+    keeps("bench__stop_all")
+    assert kept == set(promised)
+
+
 @promise("tools.cached-state-touches-nothing")
 def test_reading_what_is_known_sends_no_byte(engine: EngineProcess) -> None:
     before = mark(engine)
@@ -177,6 +245,7 @@ def test_a_value_is_set_measured_and_read_back(engine: EngineProcess) -> None:
         ({"channel": 1.5, "voltage": 5}, ("channel",)),
     ],
 )
+@holds("mistake.coerced-arguments")
 def test_what_fails_validation_sends_nothing_and_says_why(
     engine: EngineProcess, arguments: dict[str, Any], words: tuple[str, ...]
 ) -> None:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, Refused
 from tests.bench.mcp_client import modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.mcp_rules import holds
 from tests.promises import promise
 
 
@@ -202,6 +203,7 @@ async def test_of_two_calls_in_flight_with_one_id_the_second_is_refused(mcp: End
     assert again.json()["result"]["isError"] is False
 
 
+@holds("cancel.stops")
 @promise("mcp.cancelled")
 async def test_cancelled_stops_the_call_and_gets_no_answer_for_it(mcp: Endpoint) -> None:
     client = await mcp.session()
@@ -226,6 +228,7 @@ async def test_a_cancelled_stream_ends_without_a_result(mcp: Endpoint) -> None:
         ] * 3
 
 
+@holds("cancel.scoped")
 async def test_only_the_session_of_a_call_can_cancel_it(mcp: Endpoint) -> None:
     client, other = await mcp.session(), await mcp.session()
     async with await client.open_post(client.tool_call("wait", request_id=1)) as call:
@@ -249,6 +252,7 @@ async def test_a_call_of_a_batch_can_be_cancelled_before_its_turn(mcp: Endpoint)
     assert [asked.name for asked in mcp.tools.calls] == ["wait"]
 
 
+@holds("disconnect.ends-stream")
 @promise("mcp.gone-cancels")
 @pytest.mark.parametrize("has_token", [True, False])
 async def test_a_client_that_leaves_ends_a_watched_call(mcp: Endpoint, has_token: bool) -> None:
@@ -269,6 +273,7 @@ async def test_a_client_that_leaves_ends_a_watched_call(mcp: Endpoint, has_token
     assert mcp.tools.cancelled == ["count_watched"] * 3
 
 
+@holds("disconnect.no-cancel")
 async def test_a_legacy_client_that_leaves_does_not_end_another_call(mcp: Endpoint) -> None:
     client = await mcp.session()
     call = await client.open_post(client.tool_call("wait"))
@@ -280,6 +285,7 @@ async def test_a_legacy_client_that_leaves_does_not_end_another_call(mcp: Endpoi
     assert mcp.tools.cancelled == []
 
 
+@holds("modern.close-cancels")
 async def test_a_modern_client_that_leaves_ends_any_call(mcp: Endpoint) -> None:
     message, headers = modern(mcp.client().tool_call("wait"))
     call = await mcp.client().open_post(message, headers)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.bench.mcp_client import OMIT, Answer, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.mcp_rules import holds
 from tests.promises import promise
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -209,6 +210,7 @@ async def test_a_loopback_origin_is_served(mcp: Endpoint) -> None:
 @pytest.mark.parametrize(
     "name", ["Mcp-Session-Id", "Origin", "Content-Type", "Host", "MCP-Protocol-Version"]
 )
+@holds("mistake.two-origins")
 async def test_a_header_that_must_be_single_is_refused_twice(mcp: Endpoint, name: str) -> None:
     body = json.dumps(PING).encode()
     twice = f"{name}: http://localhost\r\n{name}: http://evil.example\r\n".encode()
@@ -369,6 +371,7 @@ async def test_a_client_that_leaves_in_its_body_leaves_no_trace(
     assert is_quiet(caplog)
 
 
+@holds("mistake.half-close")
 async def test_a_half_closed_client_still_gets_its_answer(mcp: Endpoint) -> None:
     request = mcp.client().bytes_of("POST", json.dumps(mcp.client().tool_call("echo")).encode())
     answer = split(await mcp.exchange(request, half_close=True))

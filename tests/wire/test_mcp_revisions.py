@@ -9,6 +9,7 @@ import pytest
 from edged.surfaces.mcp import Listing
 from tests.bench.mcp_client import MODERN, Answer, modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.mcp_rules import holds
 from tests.promises import promise
 
 LEGACY = ["2025-03-26", "2025-06-18", "2025-11-25"]
@@ -68,6 +69,7 @@ async def test_an_unknown_version_header_is_400(mcp: Endpoint) -> None:
     assert (await client.request("ping")).status == 400
 
 
+@holds("tools.fields", "tools.annotations")
 async def test_tools_are_listed_with_what_each_revision_knows(mcp: Endpoint) -> None:
     fields = {}
     for version in LEGACY:
@@ -95,6 +97,7 @@ async def test_the_list_is_the_same_bytes_until_the_tools_change(mcp: Endpoint) 
     assert third.json()["result"]["tools"][-1]["name"] == "late_comer"
 
 
+@holds("list.cursor")
 async def test_a_long_list_comes_in_pages_of_a_megabyte(mcp: Endpoint) -> None:
     for number in range(30):
         mcp.tools.add(f"long_{number}", mcp.tools.call, description="x" * 100_000)

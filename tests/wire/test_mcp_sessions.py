@@ -12,11 +12,13 @@ from edged.errors import ErrorCode, Refused
 from edged.surfaces.mcp import CallerHead
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.mcp_rules import holds
 from tests.promises import promise
 
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
+@holds("session.id-form")
 async def test_a_session_id_is_visible_ascii_and_new_each_time(mcp: Endpoint) -> None:
     ids = {(await mcp.session()).session_id for _ in range(10)}
     assert len(ids) == 10
@@ -75,6 +77,7 @@ async def test_notifications_and_responses_get_202_without_a_body(mcp: Endpoint)
         assert (answer.status, answer.body) == (202, b""), message
 
 
+@holds("session.ended-404")
 async def test_delete_ends_a_session(mcp: Endpoint) -> None:
     client = await mcp.session()
     answer = await client.send("DELETE")
@@ -96,6 +99,7 @@ async def test_delete_ends_the_stream_and_the_calls_of_its_session(mcp: Endpoint
     assert mcp.tools.cancelled == ["wait"]
 
 
+@holds("session.ended-404")
 async def test_an_idle_session_expires(mcp: Endpoint) -> None:
     async with running_endpoint(session_idle_s=0.05) as short:
         client = await short.session()
@@ -165,6 +169,7 @@ async def test_list_changed_goes_to_every_session_with_a_stream(mcp: Endpoint) -
         await stream.close()
 
 
+@holds("news.waits")
 @promise("mcp.list-changed")
 async def test_list_changed_waits_once_for_the_next_stream(mcp: Endpoint) -> None:
     client = await mcp.session()
@@ -178,6 +183,7 @@ async def test_list_changed_waits_once_for_the_next_stream(mcp: Endpoint) -> Non
         assert await stream.next_event() is None
 
 
+@holds("get.replaces")
 @promise("mcp.get-replaces")
 async def test_a_second_get_replaces_the_first(mcp: Endpoint) -> None:
     client = await mcp.session()
@@ -189,6 +195,7 @@ async def test_a_second_get_replaces_the_first(mcp: Endpoint) -> None:
         assert event.json() == CHANGED
 
 
+@holds("stream.one-only", "progress.own-stream")
 async def test_one_message_goes_on_one_stream_only(mcp: Endpoint) -> None:
     client = await mcp.session()
     async with (
@@ -205,6 +212,7 @@ async def test_one_message_goes_on_one_stream_only(mcp: Endpoint) -> None:
         assert "list_changed" not in answer.body.decode()
 
 
+@holds("resume.replay")
 async def test_a_stream_that_broke_goes_on_after_the_last_event(mcp: Endpoint) -> None:
     client = await mcp.session()
     async with await client.open_stream() as stream:
@@ -219,6 +227,7 @@ async def test_a_stream_that_broke_goes_on_after_the_last_event(mcp: Endpoint) -
         assert again == second
 
 
+@holds("resume.own-streams")
 async def test_event_ids_of_another_session_mean_nothing(mcp: Endpoint) -> None:
     one, other = await mcp.session(), await mcp.session()
     async with await one.open_stream() as stream:
@@ -232,6 +241,7 @@ async def test_event_ids_of_another_session_mean_nothing(mcp: Endpoint) -> None:
             assert waiting.id.rpartition("-")[0] != event.id.rpartition("-")[0]
 
 
+@holds("resume.replay", "resume.that-stream-only")
 async def test_a_broken_stream_of_a_call_is_resumed_by_a_get(mcp: Endpoint) -> None:
     client = await mcp.session()
     call = await client.open_post(client.tool_call("count", token=0, request_id=9))
@@ -254,6 +264,7 @@ async def test_a_broken_stream_of_a_call_is_resumed_by_a_get(mcp: Endpoint) -> N
         assert await stream.next_event() is None
 
 
+@holds("resume.not-for-streams")
 async def test_a_watched_call_has_no_event_ids(mcp: Endpoint) -> None:
     client = await mcp.session()
     mcp.tools.gate.set()
@@ -262,6 +273,7 @@ async def test_a_watched_call_has_no_event_ids(mcp: Endpoint) -> None:
     assert b"\nid:" not in answer.body
 
 
+@holds("stream.kept-alive")
 async def test_open_streams_are_kept_alive_with_comments() -> None:
     async with running_endpoint(keep_alive_s=0.03) as mcp:
         client = await mcp.session()
@@ -283,6 +295,7 @@ async def test_open_streams_are_kept_alive_with_comments() -> None:
             assert final.json()["result"]["isError"] is False
 
 
+@holds("resume.priming")
 async def test_streams_begin_with_an_id_where_the_revision_has_it(mcp: Endpoint) -> None:
     client = await mcp.session("2025-11-25")
     async with await client.open_stream() as stream:

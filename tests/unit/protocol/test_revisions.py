@@ -15,6 +15,7 @@ from edged.protocol.revisions import (
     legacy_revision,
     negotiate,
 )
+from tests.bench.mcp_rules import holds
 
 V03, V06, V11, V26 = REVISIONS.values()
 
@@ -70,11 +71,13 @@ def test_http_status_by_code_is_as_each_era_has_it(code: RpcCode) -> None:
     assert V26.status_of(code) == MODERN_STATUS[code]
 
 
+@holds("codes.own")
 def test_our_own_codes_are_outside_what_json_rpc_and_mcp_keep() -> None:
     for code in (RpcCode.NOT_AUTHENTICATED, RpcCode.NOT_ALLOWED, RpcCode.DANGEROUS):
         assert not -32768 <= code <= -32000
 
 
+@holds("codes.reserved")
 def test_no_code_is_one_that_must_not_be_sent() -> None:
     assert -32042 not in {int(code) for code in RpcCode}
     assert V26.resource_not_found == -32602
