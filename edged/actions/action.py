@@ -17,6 +17,7 @@ from typing import Any, Final
 from edged.actions.caller import Caller
 
 __all__ = [
+    "AT_ONCE",
     "Action",
     "CallWrapper",
     "Check",
@@ -278,3 +279,6 @@ Action = (
     | ReadStream
     | ReadRun
 )
+
+AT_ONCE: Final[frozenset[type[Action]]] = frozenset({ReadState, ReadSweep})
+"""What is read from memory: it waits for nothing, so nothing can come between, or cancel it."""

@@ -19,9 +19,9 @@ class OutcomeStatus(enum.StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Outcome:
-    """The end of one action.
+    """The end of one action; nobody changes it. Not frozen, since that would cost every call.
 
     Attributes:
         data: the tool's result as JSON-ready values, in the tool's own shape; also of a failure

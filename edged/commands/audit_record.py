@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import (
+    AT_ONCE,
     Action,
     CallWrapper,
     Purpose,
@@ -41,6 +42,7 @@ __all__ = ["AuditRecord", "unit_of_instrument"]
 ERROR_CHARS: Final = 1000
 MAX_LINES: Final = 64
 NOTHING: Final[Mapping[str, Any]] = {}
+AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
 NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
 """Stands for the outcome in the row of an intent."""
@@ -177,27 +179,29 @@ class AuditRecord:
             is_weighty = phase is not Phase.REFUSAL and (target.is_write or target.is_safe)
         elif instrument_id:
             instrument_id = self._id_of(instrument_id)
+        # By position, in the order of its fields: this is done for every call. What the caller
+        # object and the tool hold anyway need not be bounded here; ``render`` does it.
         return Entry(
-            time_ms=self._clock.wall_ms(),
-            phase=phase,
-            action_id=action.action_id,
-            parent_id=action.parent_id,
-            on_behalf_of=caller.on_behalf_of,
-            route=caller.route.value,
-            session=clip(caller.session_id),
-            remote=clip(caller.remote),
-            subject=clip(caller.subject),
-            tool=clip(action.tool),
-            scope=clip(action.scope or ""),
-            instrument=clip(instrument_id),
-            command=clip(command),
-            arguments=bounded_arguments(action.arguments or arguments),
-            scpi=_lines(lines),
-            outcome="" if outcome is NOT_YET else outcome.status.value,
-            code=error.code.value if error else "",
-            error=clip(error.message, ERROR_CHARS) if error else "",
-            duration_ms=round(outcome.execution_time_ms, 3),
-            is_weighty=is_weighty,
+            self._clock.wall_ms(),
+            phase._value_,
+            action.tool,
+            action.action_id,
+            action.parent_id,
+            caller.on_behalf_of,
+            caller.route._value_,
+            caller.session_id,
+            caller.remote,
+            caller.subject,
+            clip(action.scope) if action.scope else "",
+            clip(instrument_id) if instrument_id else "",
+            clip(command) if command else "",
+            bounded_arguments(action.arguments or arguments),
+            _lines(lines) if lines else (),
+            "" if outcome is NOT_YET else outcome.status._value_,
+            error.code._value_ if error else "",
+            clip(error.message, ERROR_CHARS) if error else "",
+            round(outcome.execution_time_ms, 3),
+            is_weighty,
         )
 
     def _count(self, instrument: Instrument, command: str, outcome: Outcome) -> None:
@@ -240,6 +244,8 @@ def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
 
     Before the schema has passed they may be of any type.
     """
+    if type(action) in AT_ONCE:
+        return AT_NOTHING
     match action:
         case RunCommand() | StartSweep() | StartStream():
             return str(action.instrument_id), str(action.command_name), _mapping(action.parameters)
@@ -252,7 +258,7 @@ def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
         case CallWrapper():
             return action.wrapper, action.spec_name, _mapping(action.parameters)
         case _:
-            return "", "", NOTHING
+            return AT_NOTHING
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -77,10 +77,10 @@ class CountedRecord:
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
-        kind = type(action).__name__
-        self.calls[kind, action.caller.route.value, outcome.status.value] += 1
+        kind, status = type(action).__name__, outcome.status._value_
+        self.calls[kind, action.caller.route._value_, status] += 1
         if not action.parent_id:
-            self._count_tool(action.tool, outcome.status.value)
+            self._count_tool(action.tool, status)
         latencies = self.latencies.get(kind)
         if latencies is None:
             latencies = self.latencies[kind] = Latencies()

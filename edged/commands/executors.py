@@ -152,7 +152,7 @@ class Executors:
     async def _scan(self, _action: Scan, _target: Target, _began: float) -> Done:
         return Done(data=[self._summary(found) for found in await self.discovery.scan()])
 
-    async def _read_state(self, action: ReadState, _target: Target, _began: float) -> Done:
+    def _read_state(self, action: ReadState, _target: Target, _began: float) -> Done:
         match action.state:
             case State.INSTRUMENTS:
                 return Done(data=self._instruments(str(action.arguments.get("filter", ""))))

@@ -1,7 +1,8 @@
 """What holds an action back although it is allowed and well formed.
 
 A hold is a function from (action, target) that raises or lets pass; the path asks all of them, in
-order, before it validates. Safe commands are held back by nothing.
+order, before it validates. Safe commands are held back by nothing, nor is what is aimed at no
+instrument.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from edged.actions.action import Action, RunCommand, RunSequence, StartStream, StartSweep
+from edged.actions.action import AT_ONCE, Action, RunCommand, RunSequence, StartStream, StartSweep
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
@@ -31,20 +31,21 @@ from edged.work.sweep_request import SweepRequest
 __all__ = ["CommandPath", "Done", "Executor"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Done:
-    """What an executor made of an action."""
+    """What an executor made of an action. Made for every call, so not frozen."""
 
     data: Any
     scpi: tuple[str, ...] = ()
     written_at: float = 0.0
 
 
-Executor = Callable[[Any, Target, float], Awaitable[Done]]
+Executor = Callable[[Any, Target, float], Awaitable[Done] | Done]
 """Runs a judged action of the type it stands under; the float is when that began (monotonic s).
 
-Raises ``EdgedError``. Its first argument is ``Any`` because a table from types to functions of
-those types cannot be written otherwise.
+Those of ``AT_ONCE`` are plain functions, all others have to be awaited. Raises ``EdgedError``. Its
+first argument is ``Any`` because a table from types to functions of those types cannot be written
+otherwise.
 """
 
 FailureShape = Callable[[Action, Target | None, EdgedError, float], Any]
@@ -71,6 +72,9 @@ class CommandPath:
         clock: for execution times.
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
+
+    Attributes:
+        performed: another number after each beginning and end of an action that may change a thing.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class CommandPath:
         self._failure_shape = failure_shape
         self._clock = clock
         self._present_tool = present_tool
+        self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
     def judge(self, action: Action) -> Target:
@@ -113,7 +118,7 @@ class CommandPath:
             target.command_name or action.tool,
             is_dangerous=target.is_dangerous,
         )
-        if not target.is_safe:
+        if target.instrument is not None and not target.is_safe:
             for hold in self._holds:
                 for held in (target, *target.inner):
                     hold(action, held)
@@ -149,20 +154,22 @@ class CommandPath:
         Raises:
             asyncio.CancelledError: the caller went away; recorded as such.
         """
+        if type(action) in AT_ONCE:
+            return self.perform_at_once(action)
+        self.performed += 1
+        try:
+            return await self._perform(action)
+        finally:
+            self.performed += 1
+
+    async def _perform(self, action: Action) -> Outcome:
         began = self._clock.monotonic()
         target: Target | None = None
         try:
             target = self.judge(action)
             if target.is_write and not target.is_safe:
                 await self.record.intend(action, target)
-            done = await self._executors[type(action)](action, target, began)
-            outcome = Outcome(
-                status=OutcomeStatus.OK,
-                data=done.data,
-                scpi=done.scpi,
-                execution_time_ms=self._since_ms(began),
-                written_at=done.written_at,
-            )
+            outcome = self._success(await self._run(action, target, began), began)
         except EdgedError as error:
             outcome = self._failure(action, target, error, began)
         except asyncio.CancelledError:
@@ -173,6 +180,40 @@ class CommandPath:
             outcome = self._failure(action, target, self._fault(action, bug), began)
         self.record.conclude(action, target, outcome)
         return outcome
+
+    def perform_at_once(self, action: Action) -> Outcome:
+        """``perform`` for an action of ``AT_ONCE``: judged, run and recorded in one go."""
+        began = self._clock.monotonic()
+        target: Target | None = None
+        try:
+            target = self.judge(action)
+            outcome = self._success(self._run_at_once(action, target, began), began)
+        except EdgedError as error:
+            outcome = self._failure(action, target, error, began)
+        except Exception as bug:  # noqa: BLE001 - as in perform
+            outcome = self._failure(action, target, self._fault(action, bug), began)
+        self.record.conclude(action, target, outcome)
+        return outcome
+
+    async def _run(self, action: Action, target: Target, began: float) -> Done:
+        done = self._executors[type(action)](action, target, began)
+        return done if isinstance(done, Done) else await done
+
+    def _run_at_once(self, action: Action, target: Target, began: float) -> Done:
+        if type(action) in AT_ONCE and not target.is_write:
+            done = self._executors[type(action)](action, target, began)
+            if isinstance(done, Done):
+                return done
+        raise Fault(f"{type(action).__name__} is none that can be run at once.")
+
+    def _success(self, done: Done, began: float) -> Outcome:
+        return Outcome(
+            status=OutcomeStatus.OK,
+            data=done.data,
+            scpi=done.scpi,
+            execution_time_ms=self._since_ms(began),
+            written_at=done.written_at,
+        )
 
     def _failure(
         self, action: Action, target: Target | None, error: EdgedError, began: float

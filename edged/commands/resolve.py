@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from edged.actions.action import (
+    AT_ONCE,
     Action,
     CallWrapper,
     FetchWaveform,
@@ -66,6 +67,8 @@ class Resolver:
             Invalid: what the caller expects contradicts the profile; or raw SCPI that cannot be.
             Refused: raw SCPI that may not be sent.
         """
+        if type(action) in AT_ONCE:
+            return NOTHING
         match action:
             case RunCommand():
                 return self._command(action)

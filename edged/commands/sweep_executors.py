@@ -62,7 +62,7 @@ class SweepExecutors:
         request = SweepRequest.read(action.arguments)
         return Done(data=await self.sweeps.start(action, thing, request, measures))
 
-    async def _read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
+    def _read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
         return Done(data=self.sweeps.read(action.sweep_id, action.points))
 
     async def _stop(self, action: StopSweep, _target: Target, _began: float) -> Done:

@@ -69,6 +69,8 @@ class InstrumentPool:
         # In the order of arrival; nothing is ever taken out.
         self._instruments: dict[str, Instrument] = {}
         self._by_number: dict[int, Instrument] = {}
+        # What ``all`` gives, until something changes.
+        self._listed: tuple[Instrument, ...] | None = ()
         # Every line that was opened, with or without an instrument at its end.
         self._actors: list[Actor] = []
         # Lines that are being closed while the daemon goes on.
@@ -113,10 +115,15 @@ class InstrumentPool:
             raise
 
     def all(self) -> tuple[Instrument, ...]:
-        """Every instrument that is to be listed, in the order of arrival."""
-        return tuple(
-            i for i in self._instruments.values() if i.state is not RegistrationState.ABSENT
-        )
+        """Every instrument that is to be listed, in the order of arrival.
+
+        The same tuple until one comes, goes, or tells something new of itself.
+        """
+        if self._listed is None:
+            self._listed = tuple(
+                i for i in self._instruments.values() if i.state is not RegistrationState.ABSENT
+            )
+        return self._listed
 
     def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Call ``callback`` on the loop for each event; returns how to end that."""
@@ -255,6 +262,7 @@ class InstrumentPool:
             found=found,
         )
         self._instruments[instrument.id] = instrument
+        self._listed = None
         self._by_number[instrument.number] = instrument
         self._settle(instrument, actor, found)
         log.info(
@@ -277,10 +285,12 @@ class InstrumentPool:
         instrument.address = actor.address.text
         instrument.transport = actor.address.transport
         instrument.learn_again(found)
+        self._listed = None
         self._settle(instrument, actor, found)
         log.info("instrument_back", id=instrument.id, address=instrument.address)
         if instrument.state is RegistrationState.ABSENT:
             instrument.meet(RegistrationEvent.SEEN)
+            self._listed = None
         self._meet(instrument, _answered(instrument))
 
     def _note_alternative(self, instrument: Instrument, actor: Actor, found: Found) -> None:
@@ -317,6 +327,7 @@ class InstrumentPool:
         """Change the state by the table, and publish what that is to others."""
         before = instrument.state
         instrument.meet(event)
+        self._listed = None
         after = instrument.state
         if after is before:
             return

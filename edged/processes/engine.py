@@ -188,6 +188,7 @@ class Engine:
             streams=self._work.streams,
             sweeps=self._work.sweeps,
             mcp=self._mcp_status,
+            marks=self._marks,
             clock=clock,
             more={
                 "relay": self._relay.status,
@@ -340,6 +341,17 @@ class Engine:
             "sessions": self._mcp.session_count,
             "tools": len(tools),
         }
+
+    def _marks(self) -> tuple[object, ...]:
+        """Another value after anything that get_status tells of was done."""
+        return (
+            self._path.performed,
+            self._registry.generation,
+            self._pool.all(),
+            self._mcp.session_count,
+            self._stores.lockouts.changes,
+            self._stores.database.health,
+        )
 
     def _make_discovery(self) -> Discovery:
         """Discovery over INSTRUMENTS and the buses, with the owner's bench file in force."""

@@ -1,4 +1,9 @@
-"""get_status: what the daemon tells about itself, from what its parts know."""
+"""get_status: what the daemon tells about itself, from what its parts know.
+
+A report is given again for a moment, unless something has been done or has changed since: then a
+caller gets to see what came of it. What changes by itself (a stream's points, a line that is busy)
+is told at most that much late.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from edged import __version__
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.recovery import LineState
+from edged.protocol.results import Told
 from edged.work.sequences import SequenceBook
 from edged.work.streams import StreamBook
 from edged.work.sweeps import SweepBook
@@ -18,6 +24,7 @@ from edged.work.sweeps import SweepBook
 __all__ = ["StatusReport"]
 
 IN_ORDER: Final = frozenset({LineState.READY, LineState.BUSY})
+KEPT_S: Final = 0.02
 
 Part = Callable[[], Any]
 
@@ -30,6 +37,7 @@ class StatusReport:
         pool: the instruments.
         sequences, streams, sweeps: those that run; of sweeps also those that need attention.
         mcp: tells of the MCP listener.
+        marks: gives something that is unequal after anything was done.
         clock: for the uptime.
         more: further entries, each asked when the status is.
     """
@@ -44,6 +52,7 @@ class StatusReport:
         streams: StreamBook,
         sweeps: SweepBook,
         mcp: Part,
+        marks: Part,
         clock: Clock,
         more: Mapping[str, Part],
     ) -> None:
@@ -54,32 +63,46 @@ class StatusReport:
         self._streams = streams
         self._sweeps = sweeps
         self._mcp = mcp
+        self._marks = marks
         self._clock = clock
         self._more = dict(more)
         self._began = clock.monotonic()
+        # The latest report, the marks that it was made under, and when.
+        self._report = Told({})
+        self._made_under: Any = None
+        self._made_s = self._began
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Told:
         """The result of get_status."""
+        marks, now_s = self._marks(), self._clock.monotonic()
+        if marks != self._made_under or now_s - self._made_s >= KEPT_S:
+            self._report = self._make(now_s)
+            self._made_under, self._made_s = marks, now_s
+        return self._report
+
+    def _make(self, now_s: float) -> Told:
         instruments = self._pool.all()
-        return {
-            **self._identity,
-            "instrument_count": len(instruments),
-            "instruments_by_state": Counter(i.line_state.value for i in instruments),
-            "troubled_lines": [
-                {
-                    "instrument_id": i.id,
-                    "address": i.address,
-                    "line_state": i.line_state.value,
-                    "reason": i.line_reason,
-                }
-                for i in instruments
-                if i.line_state not in IN_ORDER
-            ],
-            "uptime_s": round(self._clock.monotonic() - self._began, 3),
-            "platform": self._platform,
-            "mcp": self._mcp(),
-            "sweeps": list(self._sweeps.active()),
-            "streams": self._streams.running(),
-            "sequences": list(self._sequences.running()),
-            **{name: part() for name, part in self._more.items()},
-        }
+        return Told(
+            {
+                **self._identity,
+                "instrument_count": len(instruments),
+                "instruments_by_state": Counter(i.line_state.value for i in instruments),
+                "troubled_lines": [
+                    {
+                        "instrument_id": i.id,
+                        "address": i.address,
+                        "line_state": i.line_state.value,
+                        "reason": i.line_reason,
+                    }
+                    for i in instruments
+                    if i.line_state not in IN_ORDER
+                ],
+                "uptime_s": round(now_s - self._began, 3),
+                "platform": self._platform,
+                "mcp": self._mcp(),
+                "sweeps": list(self._sweeps.active()),
+                "streams": self._streams.running(),
+                "sequences": list(self._sequences.running()),
+                **{name: part() for name, part in self._more.items()},
+            }
+        )

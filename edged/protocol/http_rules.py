@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from edged.protocol.jsonrpc import (
@@ -121,6 +121,8 @@ class Accepted:
         wants_json, wants_sse: what the answer may be; at least one holds.
         headers: the single-valued ones and the rest joined by commas; names in lower case,
             values without surrounding blanks.
+        session_id: ``Mcp-Session-Id``.
+        version: ``MCP-Protocol-Version``.
     """
 
     verb: Verb
@@ -128,20 +130,17 @@ class Accepted:
     wants_sse: bool
     headers: Mapping[str, str]
     peer: str
+    session_id: str | None = field(init=False)
+    version: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Looks up once what every request of this head is asked for."""
+        object.__setattr__(self, "session_id", self.header(SESSION_HEADER))
+        object.__setattr__(self, "version", self.header(VERSION_HEADER))
 
     def header(self, name: str) -> str | None:
         """A header's value; ``None`` when it was not sent, which an empty one was."""
         return self.headers.get(name.lower())
-
-    @property
-    def session_id(self) -> str | None:
-        """``Mcp-Session-Id``."""
-        return self.header(SESSION_HEADER)
-
-    @property
-    def version(self) -> str | None:
-        """``MCP-Protocol-Version``."""
-        return self.header(VERSION_HEADER)
 
     @property
     def last_event_id(self) -> str | None:

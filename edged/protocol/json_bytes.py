@@ -15,9 +15,19 @@ import json
 import math
 import re
 from array import array
+from collections.abc import Callable
+from json import encoder
 from typing import Any, Final
 
-__all__ = ["MAX_BODY_BYTES", "MAX_NESTING", "BadJsonError", "decode", "encode"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "MAX_NESTING",
+    "BadJsonError",
+    "decode",
+    "encode",
+    "encode_text",
+    "quote",
+]
 
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 """What the reference server takes too; a waveform never comes in, only small arguments do."""
@@ -80,7 +90,7 @@ def encode(value: object) -> bytes:
         ValueError: NaN or an infinity is in it; such a value is a bug of whoever made it.
         TypeError: something in it is not JSON.
     """
-    return _ENCODER.encode(value).encode("ascii")
+    return encode_text(value).encode("ascii")
 
 
 # Never gives back what it took, and takes an unfinished string too: linear whatever the bytes are.
@@ -157,3 +167,29 @@ _DECODER: Final = json.JSONDecoder(
     parse_constant=_no_constant,
 )
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _text_encoder() -> Callable[[object], str]:
+    """What ``JSONEncoder.encode`` does, but for building its part in C anew for each value."""
+    make: Any = getattr(encoder, "c_make_encoder", None)
+    if make is None:
+        # An interpreter whose library is Python alone.
+        return _ENCODER.encode
+    pieces = make(
+        None,
+        _ENCODER.default,
+        encoder.encode_basestring_ascii,
+        None,
+        _ENCODER.key_separator,
+        _ENCODER.item_separator,
+        _ENCODER.sort_keys,
+        _ENCODER.skipkeys,
+        _ENCODER.allow_nan,
+    )
+    return lambda value: "".join(pieces(value, 0))
+
+
+encode_text: Final[Callable[[object], str]] = _text_encoder()
+"""``encode`` as text; raises what that raises."""
+quote: Final[Callable[[str], str]] = encoder.encode_basestring_ascii
+"""A text as a JSON string."""

@@ -119,9 +119,9 @@ class ErrorReply:
         return error_bytes(self.request_id, self.rpc_code, self.message, self.data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
-    """A call that wants an answer."""
+    """A call that wants an answer. Made for every call, so not frozen: that costs three times."""
 
     id: RequestId
     method: str
@@ -186,7 +186,8 @@ def result_bytes(request_id: RequestId, result: JsonObject) -> bytes:
 
 def result_bytes_from(request_id: RequestId, encoded_result: bytes) -> bytes:
     """The answer to a request, from a result that was encoded before (a cached tool list)."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(request_id), encoded_result)
+    own_id = b"%d" % request_id if type(request_id) is int else encode(request_id)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (own_id, encoded_result)
 
 
 def error_bytes(

@@ -75,9 +75,9 @@ class InitializeParams:
     client: ClientInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CallParams:
-    """``tools/call``. ``progress_token`` 0 is a token; ``None`` is none."""
+    """``tools/call``. ``progress_token`` 0 is a token; ``None`` is none. Not frozen: made often."""
 
     name: str
     arguments: JsonObject

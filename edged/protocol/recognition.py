@@ -62,6 +62,11 @@ class Recognized:
     uses_session: bool
 
 
+IN_SESSION: Final = {r: Recognized(revision=r, uses_session=True) for r in REVISIONS.values()}
+ALONE: Final = {r: Recognized(revision=r, uses_session=False) for r in REVISIONS.values()}
+"""All there can be; made once, not for every request."""
+
+
 def recognize(
     message: Message | Batch, accepted: Accepted, session: Revision | None
 ) -> Recognized | Rejected:
@@ -81,7 +86,7 @@ def recognize(
     if isinstance(message, Request) and message.method == "initialize":
         requested = message.params.get("protocolVersion")
         wish = requested if isinstance(requested, str) else ""
-        return Recognized(revision=negotiate(wish), uses_session=False)
+        return ALONE[negotiate(wish)]
     return _recognize_legacy(accepted, session, _id_of(message))
 
 
@@ -113,9 +118,9 @@ def _recognize_legacy(
     if accepted.session_id is not None:
         if session is None:
             return _no_session(request_id)
-        return Recognized(revision=session, uses_session=True)
+        return IN_SESSION[session]
     # A one-shot: served without ceremony, as the header says or as the base revision.
-    return Recognized(revision=REVISIONS.get(accepted.version or "", BASE), uses_session=False)
+    return ALONE[REVISIONS.get(accepted.version or "", BASE)]
 
 
 def _recognize_batch(
@@ -244,7 +249,7 @@ def _stateless(version: str, request_id: RequestId | None) -> Recognized | Rejec
     revision = REVISIONS.get(version)
     if revision is None or revision.has_handshake:
         return _unsupported(version, request_id)
-    return Recognized(revision=revision, uses_session=False)
+    return ALONE[revision]
 
 
 # What a message says of itself ------------------------------------------------------------------

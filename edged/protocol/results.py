@@ -9,10 +9,11 @@ Source: MCP ``schema/<version>/schema.ts``; MCP-REVISIONS.md sections 3 and 4; S
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from edged.protocol.jsonrpc import BadMessage, JsonObject, Request, RequestId, RpcCode, encode
+from edged.protocol.json_bytes import encode, encode_text, quote
+from edged.protocol.jsonrpc import BadMessage, JsonObject, Request, RequestId, RpcCode
 from edged.protocol.revisions import (
     SERVER_INFO_KEY,
     SUBSCRIPTION_ID_KEY,
@@ -23,6 +24,7 @@ from edged.protocol.revisions import (
 __all__ = [
     "MAX_PAGE_BYTES",
     "Server",
+    "Told",
     "ToolEntry",
     "discover_result",
     "initialize_result",
@@ -31,6 +33,7 @@ __all__ = [
     "page_number",
     "ping_result",
     "plain_result",
+    "told_result",
     "tool_pages",
     "tool_result",
 ]
@@ -57,6 +60,15 @@ class Server:
     website_url: str = ""
     instructions: str = ""
     capabilities: JsonObject
+    _call_tails: dict[Revision, str] = field(default_factory=dict, init=False, compare=False)
+
+    def call_tail(self, revision: Revision) -> str:
+        """What follows the members of a tool's result: encoded, and the closing brace."""
+        tail = self._call_tails.get(revision)
+        if tail is None:
+            decoration = encode_text(_decoration(revision, "tools/call", self))
+            tail = self._call_tails[revision] = "}" if decoration == "{}" else f",{decoration[1:]}"
+        return tail
 
     def info(self, revision: Revision) -> JsonObject:
         """``serverInfo`` with the members that the revision knows."""
@@ -70,6 +82,20 @@ class Server:
         return {
             key: value for key, value in members.items() if value and key in revision.server_fields
         }
+
+
+class Told(dict[str, Any]):
+    """A tool's result that is given more than once, so its answers are kept; nobody changes it.
+
+    Attributes:
+        answers: the encoded result by revision.
+    """
+
+    __slots__ = ("answers",)
+
+    def __init__(self, members: Mapping[str, Any]) -> None:
+        super().__init__(members)
+        self.answers: dict[Revision, bytes] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,16 +272,27 @@ def tool_result(
         ValueError: ``data`` holds NaN or an infinity.
         TypeError: ``data`` holds what is not JSON.
     """
-    encoded = encode(data)
-    item = b'{"type":"text","text":%b}' % encode(encoded.decode("ascii") if text is None else text)
-    items = [item, *(encode(content) for content in more_content)]
-    members = {"content": b"[%b]" % b",".join(items), "isError": encode(is_error)}
+    encoded = encode_text(data)
+    more = "".join(f",{encode_text(content)}" for content in more_content) if more_content else ""
+    structured = ""
     if revision.has_structured_content:
         if isinstance(data, Mapping):
-            members["structuredContent"] = encoded
+            structured = f',"structuredContent":{encoded}'
         elif isinstance(data, list | tuple):
-            members["structuredContent"] = b"{%b:%b}" % (encode(wrap_key or "result"), encoded)
-    return _splice(members, _decoration(revision, "tools/call", server))
+            structured = f',"structuredContent":{{{quote(wrap_key or "result")}:{encoded}}}'
+    # Keys are words of the protocol; this is on the path of every call.
+    return (
+        f'{{"content":[{{"type":"text","text":{quote(encoded if text is None else text)}}}{more}],'
+        f'"isError":{"true" if is_error else "false"}{structured}{server.call_tail(revision)}'
+    ).encode("ascii")
+
+
+def told_result(revision: Revision, server: Server, data: Told) -> bytes:
+    """``tool_result`` of a result that may have been asked for before."""
+    answer = data.answers.get(revision)
+    if answer is None:
+        answer = data.answers[revision] = tool_result(revision, server, data=data)
+    return answer
 
 
 def _decoration(

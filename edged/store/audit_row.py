@@ -66,12 +66,13 @@ class Entry(NamedTuple):
 
     Attributes:
         time_ms: Unix epoch milliseconds.
+        phase, route, outcome: as the value of their enumeration, which is cheaper than the member.
         arguments: as sent, after ``bounded_arguments``.
         is_weighty: a write's or a safe command's: kept where rows of reads are only counted.
     """
 
     time_ms: int
-    phase: Phase
+    phase: str
     tool: str
     action_id: str = ""
     parent_id: str = ""
@@ -155,7 +156,7 @@ def render(entry: Entry) -> Stored:
     """
     return (
         entry.time_ms,
-        entry.phase.value,
+        str(entry.phase),
         _clean(entry.action_id),
         _clean(entry.parent_id),
         _clean(entry.on_behalf_of),
@@ -199,7 +200,7 @@ def bounded_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_flat(arguments: Mapping[str, Any]) -> bool:
-    return (
+    return not arguments or (
         len(arguments) <= MAX_ITEMS
         and all(map(_is_small, arguments))
         and all(map(_is_small, arguments.values()))

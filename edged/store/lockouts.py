@@ -53,12 +53,16 @@ class Lockouts:
     Args:
         database: where they are kept; they attach themselves.
         clock: for since when.
+
+    Attributes:
+        changes: how often they have changed in this life of the daemon.
     """
 
     def __init__(self, *, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._watchers: list[Callable[[], None]] = []
+        self.changes = 0
         # By instrument id. Changed by replacing it, so that any thread may read it.
         self._locked: dict[str, Lockout] = {}
         # Not all that is in force is in the file; and it is in the running transaction.
@@ -132,6 +136,7 @@ class Lockouts:
 
     def _replace(self, locked: dict[str, Lockout]) -> None:
         self._locked = locked
+        self.changes += 1
         for watcher in tuple(self._watchers):
             watcher()
 

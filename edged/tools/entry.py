@@ -78,6 +78,7 @@ def entry(
     make: MakeAction,
     wrap_key: str = "",
     cancels_on_disconnect: bool = False,
+    answers_at_once: bool = False,
 ) -> Tool:
     """One static tool, its schema compiled."""
     return Tool(
@@ -92,4 +93,5 @@ def entry(
         wrap_key=wrap_key,
         is_essential=True,
         cancels_on_disconnect=cancels_on_disconnect,
+        answers_at_once=answers_at_once,
     )

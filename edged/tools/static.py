@@ -95,6 +95,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         annotations=READ,
         make=read(State.INSTRUMENTS),
+        answers_at_once=True,
         wrap_key="instruments",
     ),
     lambda: entry(
@@ -121,6 +122,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         annotations=READ,
         make=read(State.CAPABILITIES),
+        answers_at_once=True,
         wrap_key="capabilities",
     ),
     lambda: entry(
@@ -145,6 +147,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         output=rows_of("profiles", key=STRING, count=INTEGER),
         annotations=READ,
         make=read(State.PROFILES),
+        answers_at_once=True,
         wrap_key="profiles",
     ),
     lambda: entry(
@@ -167,6 +170,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         annotations=READ,
         make=read(State.STATUS),
+        answers_at_once=True,
     ),
     lambda: entry(
         "execute_command",
@@ -331,6 +335,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         annotations=READ,
         make=get_sweep_status,
+        answers_at_once=True,
     ),
     lambda: entry(
         "stop_sweep",

@@ -26,9 +26,9 @@ class ToolAnnotations:
     open_world: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ToolCall:
-    """One call of a tool, from whichever surface."""
+    """One call of a tool, from whichever surface. Not frozen: made for every call."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -50,6 +50,7 @@ class Tool:
         instrument_id: the instrument a dynamic tool drives, else empty.
         is_essential: one of the few that a small list shows.
         cancels_on_disconnect: a client that goes away ends this call.
+        answers_at_once: its action is one of ``actions.AT_ONCE``: a call of it waits for nothing.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Tool:
     plain_name: str = ""
     is_essential: bool = False
     cancels_on_disconnect: bool = False
+    answers_at_once: bool = False
 
     def action(self, call: ToolCall) -> Action:
         """What this call of the tool asks for; nothing is judged yet."""

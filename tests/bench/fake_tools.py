@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from edged.actions.action import Action, Check, Progress
@@ -11,7 +12,7 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.tools.tool import Tool, ToolAnnotations, ToolCall
 
-Behaviour = Callable[[ToolCall], Awaitable[Any]]
+Behaviour = Callable[[ToolCall], Coroutine[Any, Any, Any]]
 
 HARMLESS = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
 
@@ -67,6 +68,16 @@ class FakeTools:
         except EdgedError as error:
             return Outcome(status=OutcomeStatus.REFUSED, error=error)
 
+    def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
+        assert tool.answers_at_once
+        with contextlib.closing(self.call(call)) as work:
+            try:
+                work.send(None)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+        raise AssertionError(f"{tool.name} waits for something")
+
     # what tests do with it
 
     def add(
@@ -78,6 +89,7 @@ class FakeTools:
         instrument_id: str = "",
         is_essential: bool = True,
         cancels_on_disconnect: bool = False,
+        answers_at_once: bool = False,
         description: str = "A tool of the tests.",
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
@@ -96,6 +108,7 @@ class FakeTools:
             instrument_id=instrument_id,
             is_essential=is_essential,
             cancels_on_disconnect=cancels_on_disconnect,
+            answers_at_once=answers_at_once,
         )
 
     def fails(self, name: str, error: EdgedError, data: Any = None) -> None:

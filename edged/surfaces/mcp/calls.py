@@ -105,6 +105,9 @@ class CallBook:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def __contains__(self, request_id: RequestId) -> bool:
+        return request_id in self._calls
+
     def add(self, request_id: RequestId, call: RunningCall) -> None:
         """It is in flight.
 

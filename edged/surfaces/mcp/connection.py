@@ -3,14 +3,19 @@
 - what its parser refuses gets a JSON-RPC error body that echoes nothing, and no trace in the log;
 - whoever serves a request can learn at once that the client is gone;
 - a client that closes only its sending side still gets its answer;
-- a request head that never ends is noticed (``listener`` cuts it).
+- a request head that never ends is noticed (``listener`` cuts it);
+- a request whose head is known and that waits for nothing is answered without aiohttp.
+
+The last needs to know that aiohttp's parser stands between two messages: so every byte that goes to
+it is counted, and a connection that once sent anything but plain whole requests, one after the
+other, is left to aiohttp from then on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 from aiohttp import web
@@ -20,15 +25,37 @@ from aiohttp.web_protocol import RequestHandler
 from edged.clock import Clock
 from edged.protocol.http_rules import MAX_HEADER_BYTES, rejection
 from edged.protocol.jsonrpc import RpcCode
+from edged.surfaces.mcp.known_heads import HEAD_END, HeadBook, KnownHead, body_size
 
-__all__ = ["Connection", "ConnectionServer", "Handler"]
+__all__ = ["Connection", "ConnectionServer", "Front"]
 
-IDLE_S: Final = 75.0
-"""A connection without a request is closed after this; clients' own pools give up much sooner."""
 LINGERING_S: Final = 2.0
 """How long the rest of a body that was refused unread is drained, so that the refusal is read."""
 
-Handler = Callable[[web.BaseRequest], Any]
+NEVER_S: Final = 10 * 365 * 86_400.0
+"""aiohttp does not see every request, so it must not judge who is idle; ``listener`` does."""
+MAX_HELD_BYTES: Final = 16 * 1024
+"""A known head waits for a body of this size at most; beyond, aiohttp collects it."""
+UNREAD_BYTES: Final = 64 * 1024
+"""Whoever leaves more than this unread is served by ``Endpoint.handle``, which waits for him."""
+
+
+class Front(Protocol):
+    """Who answers.
+
+    Attributes:
+        heads: the heads that are known.
+    """
+
+    heads: HeadBook
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Serve a request that aiohttp has read."""
+        ...
+
+    def answer_at_once(self, head: KnownHead, body: bytes, peer: str) -> bytes | None:
+        """The whole answer to one with a known head; ``None`` if ``handle`` must serve it."""
+        ...
 
 
 class ConnectionBook(Protocol):
@@ -48,7 +75,9 @@ class Connection(RequestHandler):
 
     Attributes:
         peer: address of the other end, as text.
-        head_since_s: when the first byte of a request came whose head is not complete yet.
+        head_since_s: when the first byte of a request came that is not complete yet (of one that
+            aiohttp reads: whose head is not).
+        last_used_s: when it last had something to do.
         is_half_closed: the client has closed its sending side and waits for the answer.
         ends_with_input: the end of input means here that the client is gone: its body was not
             complete, or what is served is only worth it while somebody listens.
@@ -58,9 +87,15 @@ class Connection(RequestHandler):
     __slots__ = (
         "_book",
         "_clock",
+        "_front",
+        "_held",
+        "_is_plain",
+        "_new_head",
+        "_owed_bytes",
         "ends_with_input",
         "head_since_s",
         "is_half_closed",
+        "last_used_s",
         "on_gone",
         "peer",
     )
@@ -69,6 +104,7 @@ class Connection(RequestHandler):
         self,
         server: web.Server,
         *,
+        front: Front,
         book: ConnectionBook,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
@@ -76,15 +112,24 @@ class Connection(RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            keepalive_timeout=IDLE_S,
+            keepalive_timeout=NEVER_S,
             access_log=None,  # type: ignore[arg-type] # what aiohttp documents for "no log"
             max_field_size=MAX_HEADER_BYTES,
             lingering_time=LINGERING_S,
             # A Content-Encoding is refused; decoding it first would let it fail in the reader.
             auto_decompress=False,
         )
+        self._front = front
         self._book = book
         self._clock = clock
+        # Whether aiohttp's parser has got only whole plain requests so far, but for the bytes of
+        # the last one's body that are still owed; the head that it got last, if it is not known;
+        # and a known head that waits for its body.
+        self._is_plain = True
+        self._owed_bytes = 0
+        self._new_head = b""
+        self._held = b""
+        self.last_used_s = clock.monotonic()
         self.peer = ""
         self.head_since_s: float | None = None
         self.is_half_closed = False
@@ -107,22 +152,85 @@ class Connection(RequestHandler):
             on_gone()
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop."""
+        """Called by the loop; without data by aiohttp, to let its parser go on."""
+        if not data:
+            super().data_received(data)
+            return
+        if self._held:
+            data, self._held = self._held + data, b""
+        is_between = self._is_plain and self._owed_bytes == 0 and self._is_idle()
+        if not (is_between and self._take(data)):
+            self._hand_on(data)
+
+    def _take(self, data: bytes) -> bool:
+        """Whether a request whose head is known was answered, or waits for the rest of its body."""
+        head, end, body = data.partition(HEAD_END)
+        known = self._front.heads.find(head) if end else None
+        if known is None:
+            self._new_head = head
+            return False
+        missing = known.body_bytes - len(body)
+        if missing > 0 and known.body_bytes <= MAX_HELD_BYTES:
+            self._held = data
+            if self.head_since_s is None:
+                self.head_since_s = self._clock.monotonic()
+            return True
+        if missing != 0 or self.transport is None:
+            return False
+        if self.transport.get_write_buffer_size() > UNREAD_BYTES:
+            return False
+        answer = self._front.answer_at_once(known, body, self.peer)
+        if answer is None:
+            return False
+        self.head_since_s = None
+        self.last_used_s = self._clock.monotonic()
+        self.transport.write(answer)
+        return True
+
+    def _hand_on(self, data: bytes) -> None:
+        """Leave it to aiohttp, and count what its parser has got."""
+        if self._is_plain:
+            if self._owed_bytes > 0:
+                self._owed_bytes -= len(data)
+            else:
+                head, end, body = data.partition(HEAD_END)
+                size = body_size(head) if end else None
+                self._owed_bytes = -1 if size is None else size - len(body)
+            if self._owed_bytes < 0:
+                self._is_plain, self._new_head = False, b""
         super().data_received(data)
         if self.head_since_s is None and self._is_idle():
             self.head_since_s = self._clock.monotonic()
 
     def eof_received(self) -> bool | None:  # type: ignore[override] # as asyncio.Protocol has it
         """Called by the loop; true keeps our sending side open for the answer under way."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._hand_on(held)
         if self.ends_with_input or self._is_idle():
             return None
         self.is_half_closed = True
         return True
 
-    def begin(self) -> None:
-        """A request of this connection is being served from now on."""
+    def begin(self) -> bytes:
+        """A request of this connection is being served from now on.
+
+        Returns:
+            The bytes of its head, if that is plain and not known yet; else nothing.
+        """
         self.head_since_s = None
         self.ends_with_input = False
+        head, self._new_head = self._new_head, b""
+        return head
+
+    def rest(self) -> None:
+        """The request has been served."""
+        self.last_used_s = self._clock.monotonic()
+
+    def close_if_idle(self, since_s: float) -> None:
+        """Close if nothing has come or gone since that monotonic time."""
+        if self.last_used_s <= since_s and self.head_since_s is None and self._is_idle():
+            self.force_close()
 
     def cut_slow(self) -> None:
         """The head of a request takes too long: say so and close."""
@@ -171,11 +279,18 @@ TOO_SLOW: Final = (
 class ConnectionServer(web.Server):
     """aiohttp's low-level server, making ``Connection``s."""
 
-    def __init__(self, handler: Handler, *, book: ConnectionBook, clock: Clock) -> None:
-        super().__init__(handler)
+    def __init__(self, front: Front, *, book: ConnectionBook, clock: Clock) -> None:
+        super().__init__(front.handle)
+        self._front = front
         self._book = book
         self._clock = clock
 
     def __call__(self) -> Connection:
         """The protocol of one accepted socket."""
-        return Connection(self, book=self._book, clock=self._clock, loop=asyncio.get_running_loop())
+        return Connection(
+            self,
+            front=self._front,
+            book=self._book,
+            clock=self._clock,
+            loop=asyncio.get_running_loop(),
+        )

@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 import structlog
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, Invalid
 from edged.protocol.http_rules import (
     CALLER_TOKEN_HEADER,
+    JSON_HEADERS,
     SSE_HEADERS,
     Accepted,
     Door,
@@ -28,23 +29,25 @@ from edged.protocol.http_rules import (
     rejected_message,
     rejection,
 )
-from edged.protocol.jsonrpc import RequestId, RpcCode
+from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
 from edged.protocol.recognition import recognize, recognize_stream
 from edged.protocol.session import SessionEvent
+from edged.surfaces.mcp.at_once import Asked
 from edged.surfaces.mcp.body import BodyReader, ClientGoneError
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.glance import Glance, id_of, parsed
+from edged.surfaces.mcp.known_heads import HeadBook, KnownHead
 from edged.surfaces.mcp.news import NewsDesk
 from edged.surfaces.mcp.seams import CallerGuard, CallerHead, TrustedPeer
 from edged.surfaces.mcp.serving import Served, Serving
 from edged.surfaces.mcp.sessions import SessionBoard
 from edged.surfaces.mcp.tool_list import Choice, read_choice
-from edged.surfaces.mcp.wire import CLOSED, DateLine, Wire
+from edged.surfaces.mcp.wire import CLOSED, DateLine, Wire, whole_answer
 
 __all__ = ["Endpoint"]
 
 TOO_SLOW: Final = 408
-MAX_KEPT_VERDICTS: Final = 256
+MAX_KEPT_VERDICTS: Final = 4_096
 MAX_KEPT_HEAD_BYTES: Final = 4_096
 RawHead = tuple[str, str, tuple[tuple[bytes, bytes], ...]]
 
@@ -62,6 +65,9 @@ class Endpoint:
         clock: for dates and times of streams.
         default_choice: what tools/list shows to a client that does not choose.
         bodies: reads bodies within their bounds.
+
+    Attributes:
+        heads: those that passed before; connections recognize them.
     """
 
     def __init__(
@@ -90,14 +96,15 @@ class Endpoint:
         self._log = structlog.get_logger("edged.mcp")
         # A client sends the same head over and over; the verdict on it is pure.
         self._verdicts: dict[RawHead, Accepted | Rejected] = {}
+        self.heads = HeadBook()
         self.is_closing = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one request; called by aiohttp in a task of its own."""
         wire = Wire(request, clock=self._clock, date=self._date)
-        wire.connection.begin()
+        raw_head = wire.connection.begin()
         try:
-            await self._serve(request, wire)
+            await self._serve(request, wire, raw_head)
             return await wire.finish()
         except (ClientGoneError, ConnectionError):
             # Nothing more will come, so there is nothing to drain.
@@ -105,8 +112,43 @@ class Endpoint:
             return CLOSED
         except Exception as bug:  # noqa: BLE001 - the top of every request
             return self._fault(wire, bug)
+        finally:
+            wire.connection.rest()
 
-    async def _serve(self, request: web.BaseRequest, wire: Wire) -> None:
+    def answer_at_once(self, head: KnownHead, body: bytes, peer: str) -> bytes | None:
+        """The whole answer to a request with a known head, where it waits for nothing.
+
+        ``None`` for every other request, and for all that something is wrong with: ``handle``
+        serves and words it.
+        """
+        if self.is_closing:
+            return None
+        try:
+            return self._answer_at_once(head, body, peer)
+        except BadMessage:
+            return None
+
+    def _answer_at_once(self, head: KnownHead, body: bytes, peer: str) -> bytes | None:
+        accepted = head.accepted
+        message = parse(body)
+        if not accepted.wants_json or not isinstance(message, Request):
+            return None
+        caller = self._guard.direct(self._trusted_peer(accepted.headers, peer))
+        session = self._board.find(accepted.session_id, caller)
+        found = recognize(message, accepted, session.revision if session else None)
+        if isinstance(found, Rejected):
+            return None
+        if session is None or not found.uses_session:
+            asked = Asked(found.revision, None, caller, head.choice)
+        else:
+            asked = Asked(found.revision, session, session.caller(caller), head.choice)
+        answer = self._serving.answer_at_once(asked, accepted, message)
+        if answer is None:
+            return None
+        status, payload = answer
+        return whole_answer(status, JSON_HEADERS, payload, self._date)
+
+    async def _serve(self, request: web.BaseRequest, wire: Wire, raw_head: bytes) -> None:
         path, query = _target(request)
         verdict = self._judge(request, path)
         tokens = tuple(request.headers.getall(CALLER_TOKEN_HEADER, ()))
@@ -119,7 +161,9 @@ class Endpoint:
             caller = await self._caller(head) if tokens else None
             self._refuse(request, wire, caller if isinstance(caller, Rejected) else verdict)
         elif verdict.verb is Verb.POST:
-            await self._post(request, wire, verdict, head, query)
+            choice = await self._post(request, wire, verdict, head, query)
+            if choice is not None and raw_head and not tokens and _goes_on(request, wire):
+                self.heads.learn(raw_head, verdict, choice)
         else:
             await self._stream_or_end(request, wire, verdict, head)
 
@@ -130,7 +174,8 @@ class Endpoint:
         accepted: Accepted,
         head: CallerHead,
         query: str,
-    ) -> None:
+    ) -> Choice | None:
+        """Serve a POST; gives what its query chooses if it got as far as being served."""
         glance = None
         if head.tokens:
             glance = Glance(lambda: self._bodies.read_small(request, wire))
@@ -139,24 +184,24 @@ class Endpoint:
         caller = await self._caller(head, glance)
         if isinstance(caller, Rejected):
             self._refuse(request, wire, caller)
-            return
+            return None
         body = await self._bodies.read(request, accepted, wire)
         if isinstance(body, Rejected):
             self._refuse(request, wire, body)
             if body.status == TOO_SLOW:
                 wire.connection.force_close()
-            return
+            return None
         message, bad = parsed(body)
         if message is None:
             self._refuse(request, wire, rejected_message(bad) if bad else NO_MESSAGE)
-            return
+            return None
         session = self._board.find(accepted.session_id, caller)
         found = recognize(message, accepted, session.revision if session else None)
         choice = _choice(query, self._default_choice, id_of(message))
         if isinstance(found, Rejected) or isinstance(choice, Rejected):
             refusal = found if isinstance(found, Rejected) else choice
             self._refuse(request, wire, refusal if isinstance(refusal, Rejected) else NO_MESSAGE)
-            return
+            return None
         served = Served(
             wire=wire,
             message=message,
@@ -167,6 +212,7 @@ class Endpoint:
             choice=choice,
         )
         await self._serving.serve(served)
+        return choice
 
     async def _stream_or_end(
         self, request: web.BaseRequest, wire: Wire, accepted: Accepted, head: CallerHead
@@ -252,6 +298,11 @@ def _target(request: web.BaseRequest) -> tuple[str, str]:
         return request.rel_url.raw_path, request.rel_url.raw_query_string
     path, _, query = target.partition("?")
     return path, query
+
+
+def _goes_on(request: web.BaseRequest, wire: Wire) -> bool:
+    """Whether the connection takes more requests like this one."""
+    return wire.keeps_connection and request.version == HttpVersion11
 
 
 def _is_small(headers: tuple[tuple[bytes, bytes], ...]) -> bool:

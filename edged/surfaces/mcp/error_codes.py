@@ -17,7 +17,7 @@ from typing import Any, Final
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode
-from edged.protocol.results import Server, tool_result
+from edged.protocol.results import Server, Told, told_result, tool_result
 from edged.protocol.revisions import Revision
 from edged.tools.tool import Tool
 
@@ -41,21 +41,23 @@ def call_answer(
     server: Server,
 ) -> bytes | ErrorReply:
     """The answer to a tools/call: an encoded result, or the error instead of one."""
+    error, data = outcome.error, outcome.data
+    if error is None and isinstance(data, Told):
+        return told_result(revision, server, data)
     wrap_key = tool.wrap_key if tool is not None else ""
-    error = outcome.error
     if error is None:
         return tool_result(
             revision,
             server,
-            data=outcome.data,
+            data=data,
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
         )
     if not is_result(error.code, revision):
         return error_reply(error, request_id)
-    if _tells_in_its_own_words(outcome.data):
-        return tool_result(revision, server, data=outcome.data)
-    data = outcome.data if outcome.data is not None else {"error": _told(error)}
+    if _tells_in_its_own_words(data):
+        return tool_result(revision, server, data=data)
+    data = data if data is not None else {"error": _told(error)}
     if _fits(data, tool):
         return tool_result(revision, server, data=data, is_error=True)
     # Without structured content: some clients hold even that of an error against the schema.

@@ -19,7 +19,7 @@ from aiohttp import web
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.protocol.http_rules import rejection
-from edged.surfaces.mcp.connection import Connection, ConnectionServer, Handler
+from edged.surfaces.mcp.connection import Connection, ConnectionServer, Front
 from edged.surfaces.mcp.descriptors import connection_limit, move_high, raise_limit
 
 __all__ = ["Listener"]
@@ -37,12 +37,13 @@ class Listener:
     """One listening address.
 
     Args:
-        handler: serves each request.
+        front: serves each request.
         host, port: where to listen; port 0 takes any free one.
         is_port_shared: another process of the same user listens on the same port on other
             addresses (SO_REUSEPORT); SPEC.md section 2.
         max_connections: beyond it, 503.
         slow_sender_s: how long the head of a request may take.
+        idle_s: how long a connection may be without a request.
         clock: for that.
 
     Attributes:
@@ -52,20 +53,22 @@ class Listener:
     def __init__(
         self,
         *,
-        handler: Handler,
+        front: Front,
         host: str,
         port: int,
         is_port_shared: bool,
         max_connections: int,
         slow_sender_s: float,
+        idle_s: float,
         clock: Clock,
     ) -> None:
-        self._handler = handler
+        self._front = front
         self._host = host
         self._wanted_port = port
         self._is_port_shared = is_port_shared
         self._max_connections = max_connections
         self._slow_sender_s = slow_sender_s
+        self._idle_s = idle_s
         self._clock = clock
         self._log = structlog.get_logger("edged.mcp")
         self._socket: socket.socket | None = None
@@ -90,10 +93,10 @@ class Listener:
         self._max_connections = connection_limit(self._max_connections)
         self._socket = self._bind()
         self.port = self._socket.getsockname()[1]
-        self._server = ConnectionServer(self._handler, book=self, clock=self._clock)
+        self._server = ConnectionServer(self._front, book=self, clock=self._clock)
         self._tasks = [
             asyncio.create_task(self._accept(self._socket, self._server), name="mcp accept"),
-            asyncio.create_task(self._cut_slow_heads(), name="mcp slow heads"),
+            asyncio.create_task(self._look_after(), name="mcp connections"),
         ]
 
     def close_door(self) -> None:
@@ -188,15 +191,18 @@ class Listener:
         self._turned_away.add(turned_away)
         return turned_away
 
-    async def _cut_slow_heads(self) -> None:
-        """Break connections off whose request head never ends."""
+    async def _look_after(self) -> None:
+        """Break connections off whose request never ends, and close those that nobody uses."""
         while True:
             await self._clock.sleep(self._slow_sender_s / 4)
-            begun_before_s = self._clock.monotonic() - self._slow_sender_s
+            now_s = self._clock.monotonic()
+            begun_before_s = now_s - self._slow_sender_s
             for connection in tuple(self._connections):
                 since_s = connection.head_since_s
                 if since_s is not None and since_s <= begun_before_s:
                     connection.cut_slow()
+                else:
+                    connection.close_if_idle(now_s - self._idle_s)
 
 
 class _TurnedAway(asyncio.Protocol):

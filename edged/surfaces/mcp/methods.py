@@ -16,9 +16,10 @@ from edged.errors import NotFound
 from edged.protocol import messages, results
 from edged.protocol.http_rules import SESSION_HEADER
 from edged.protocol.jsonrpc import ErrorReply, Notification, Request
+from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.calls import CallEnd
-from edged.surfaces.mcp.context import AnsweredError, Context, Handler
+from edged.surfaces.mcp.context import AnsweredError, Context, Handler, Parts
 from edged.surfaces.mcp.error_codes import call_answer
 from edged.surfaces.mcp.resource_methods import (
     complete,
@@ -28,10 +29,11 @@ from edged.surfaces.mcp.resource_methods import (
 )
 from edged.surfaces.mcp.seams import ToolSource
 from edged.surfaces.mcp.session import Session
+from edged.surfaces.mcp.tool_list import Choice
 from edged.surfaces.mcp.watch_methods import listen, unwatch_resource, watch_resource
 from edged.tools.tool import Tool, ToolCall
 
-__all__ = ["ENDABLE", "METHODS", "NOTIFICATIONS", "find_tool"]
+__all__ = ["ENDABLE", "METHODS", "NOTIFICATIONS", "find_tool", "tools_page"]
 
 
 async def initialize(context: Context, request: Request) -> bytes:
@@ -54,13 +56,17 @@ async def discover(context: Context, _request: Request) -> bytes:
 
 async def list_tools(context: Context, request: Request) -> bytes:
     """One page of the present tools."""
-    cursor = messages.list_cursor(request)
     await context.parts.first_look.wait()
-    tool_list = context.parts.tool_list
-    pages = tool_list.pages(context.revision, context.choice)
+    return tools_page(context.parts, context.revision, context.choice, request)
+
+
+def tools_page(parts: Parts, revision: Revision, choice: Choice, request: Request) -> bytes:
+    """The page of the present tools that a request's cursor means."""
+    cursor = messages.list_cursor(request)
+    pages = parts.tool_list.pages(revision, choice)
     if cursor is None:
         return pages[0]
-    generation = tool_list.generation
+    generation = parts.tool_list.generation
     return pages[results.page_number(request, cursor, generation=generation, count=len(pages))]
 
 

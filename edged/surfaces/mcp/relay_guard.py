@@ -79,6 +79,10 @@ class RelayGuard:
             raise _refusal() from None
         return Caller(route=Route.RELAY, remote=head.remote, subject=claims.sub, claims=claims)
 
+    def direct(self, remote: str) -> Caller:
+        """See ``CallerGuard``."""
+        return self._direct.direct(remote)
+
     def _note(self, remote: str, asked: str, reason: str) -> None:
         """Write a refusal down; in a flood only some, with the number of the others."""
         now_s = self._clock.monotonic()

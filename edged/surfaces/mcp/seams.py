@@ -46,6 +46,10 @@ class Desk(Protocol):
         """Perform one call; what went wrong is in the outcome."""
         ...
 
+    def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
+        """The same for a tool that ``answers_at_once``."""
+        ...
+
 
 class ToolSource(Protocol):
     """The present set of tools.
@@ -179,6 +183,10 @@ class CallerGuard(Protocol):
         """
         ...
 
+    def direct(self, remote: str) -> Caller:
+        """The caller of a request without any token."""
+        ...
+
 
 class DirectGuard:
     """The guard where no relay is configured: everybody is direct, and a token is never ignored."""
@@ -195,12 +203,15 @@ class DirectGuard:
                 "This call came by the relay route and could not be authenticated.",
                 code=ErrorCode.NOT_AUTHENTICATED,
             )
-        caller = self._callers.get(head.remote)
+        return self.direct(head.remote)
+
+    def direct(self, remote: str) -> Caller:
+        """See ``CallerGuard``."""
+        caller = self._callers.get(remote)
         if caller is None:
             if len(self._callers) >= MAX_REMEMBERED_PEERS:
                 self._callers.clear()
-            caller = Caller(route=Route.DIRECT, remote=head.remote)
-            self._callers[head.remote] = caller
+            caller = self._callers[remote] = Caller(route=Route.DIRECT, remote=remote)
         return caller
 
 

@@ -17,11 +17,20 @@ from edged.clock import Clock
 from edged.errors import Conflict, EdgedError
 from edged.protocol.exchange import Call, Exchange
 from edged.protocol.http_rules import Accepted
-from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Message, Request, RpcCode
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    Batch,
+    ErrorReply,
+    Message,
+    Request,
+    RpcCode,
+    result_bytes_from,
+)
 from edged.protocol.parameter_headers import disagreement
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionState, admit
 from edged.protocol.sse import EventLog
+from edged.surfaces.mcp.at_once import AT_ONCE, Asked
 from edged.surfaces.mcp.calls import CallEnd, CallEndedError, RunningCall
 from edged.surfaces.mcp.context import AnsweredError, Context, Parts
 from edged.surfaces.mcp.error_codes import error_reply
@@ -70,6 +79,26 @@ class Serving:
         self._loop = asyncio.get_running_loop()
         self._running: set[RunningCall] = set()
         self._settled = asyncio.Event()
+
+    def answer_at_once(
+        self, asked: Asked, accepted: Accepted, request: Request
+    ) -> tuple[int, bytes] | None:
+        """HTTP status and body for a request that waits for nothing; ``None`` for any other."""
+        answer_it = AT_ONCE.get(request.method)
+        if answer_it is None or not self._parts.first_look.is_set():
+            return None
+        if self._inadmissible(accepted, asked.revision, asked.session, request) is not None:
+            return None
+        try:
+            answer = answer_it(self._parts, asked, request)
+        except Exception as error:  # noqa: BLE001 - as in _serve_call
+            answer = self._error_reply(error, request)
+        match answer:
+            case None:
+                return None
+            case ErrorReply():
+                return asked.revision.status_of(answer.rpc_code), answer.encode()
+        return 200, result_bytes_from(request.id, answer)
 
     async def serve(self, served: Served) -> None:
         """Serve every message and give the answer."""
@@ -173,21 +202,25 @@ class Serving:
                 rpc_code=RpcCode.INVALID_REQUEST,
                 message=str(running),
             )
-        refusal = admit(request, revision=served.revision, state=_state_of(served))
+        return self._inadmissible(served.accepted, served.revision, served.session, request)
+
+    def _inadmissible(
+        self, accepted: Accepted, revision: Revision, session: Session | None, request: Request
+    ) -> ErrorReply | None:
+        """Why a request may not be served here; ``None`` if it may."""
+        refusal = admit(request, revision=revision, state=_state_of(session, revision))
         if refusal is not None or request.method != "tools/call":
             return refusal
-        return self._judge_parameter_headers(served, request)
+        if not revision.has_parameter_headers:
+            return None
+        return self._judge_parameter_headers(accepted, request)
 
-    def _judge_parameter_headers(self, served: Served, request: Request) -> ErrorReply | None:
+    def _judge_parameter_headers(self, accepted: Accepted, request: Request) -> ErrorReply | None:
         tool = find_tool(self._parts.registry, request.params.get("name"))
         arguments = request.params.get("arguments")
-        if (
-            not served.revision.has_parameter_headers
-            or tool is None
-            or not isinstance(arguments, dict)
-        ):
+        if tool is None or not isinstance(arguments, dict):
             return None
-        header = disagreement(tool.input_schema, arguments, served.accepted.headers)
+        header = disagreement(tool.input_schema, arguments, accepted.headers)
         if not header:
             return None
         return ErrorReply(
@@ -242,10 +275,10 @@ class Serving:
         return self._parts.board.new_log(session) if calls else None
 
 
-def _state_of(served: Served) -> SessionState:
-    if served.session is not None:
-        return served.session.state
-    return SessionState.ONE_SHOT if served.revision.has_handshake else SessionState.STATELESS
+def _state_of(session: Session | None, revision: Revision) -> SessionState:
+    if session is not None:
+        return session.state
+    return SessionState.ONE_SHOT if revision.has_handshake else SessionState.STATELESS
 
 
 def _stopping(request: Request) -> ErrorReply:

@@ -48,6 +48,8 @@ class McpSettings:
         listing: TOOLS.
         slow_sender_s: how long a request may take to arrive, head and body each.
         keep_alive_s: no open stream is silent for longer.
+        idle_connection_s: a connection without a request is closed after this, at the next look;
+            clients' own pools give up much sooner.
     """
 
     port: int
@@ -64,6 +66,7 @@ class McpSettings:
     max_connections: int = 12_000
     slow_sender_s: float = 30.0
     keep_alive_s: float = 15.0
+    idle_connection_s: float = 75.0
 
 
 class McpSurface:
@@ -147,12 +150,13 @@ class McpSurface:
             bodies=BodyReader(within_s=settings.slow_sender_s),
         )
         self._listener = Listener(
-            handler=self._endpoint.handle,
+            front=self._endpoint,
             host=settings.host,
             port=settings.port,
             is_port_shared=settings.is_port_shared,
             max_connections=settings.max_connections,
             slow_sender_s=settings.slow_sender_s,
+            idle_s=settings.idle_connection_s,
             clock=clock,
         )
 

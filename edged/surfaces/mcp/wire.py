@@ -20,7 +20,7 @@ from edged.protocol.http_rules import HeaderList
 from edged.surfaces.mcp.connection import Connection
 from edged.surfaces.mcp.stream_reply import StreamReply
 
-__all__ = ["CLOSED", "DateLine", "Wire"]
+__all__ = ["CLOSED", "DateLine", "Wire", "whole_answer"]
 
 UNREAD_ANSWER_BYTES: Final = 64 * 1024
 """Above this the answer to a slow reader is waited for, so that pipelining cannot pile them up."""
@@ -109,8 +109,8 @@ class Wire:
             self.keeps_connection = False
         if self._request.method == "HEAD":
             body = b""
-        head = self._head(status, headers, b"Content-Length: %d\r\n" % len(body))
-        self._send(head + body)
+        framing = b"Content-Length: %d\r\n" % len(body)
+        self._send(self._head(status, headers, framing) + body)
 
     def open_stream(self, headers: HeaderList, status: int = 200) -> StreamReply | None:
         """Send the head of an event stream; ``None`` when nobody is there to read it."""
@@ -159,6 +159,16 @@ class Wire:
         self.is_answered = True
         if not self.is_lost and self._transport is not None:
             self._transport.write(data)
+
+
+def whole_answer(status: int, headers: HeaderList, body: bytes, date: DateLine) -> bytes:
+    """A whole answer on a connection that goes on."""
+    return b"%b%bContent-Length: %d\r\n\r\n%b" % (
+        _first_lines(status, headers),
+        date.now(),
+        len(body),
+        body,
+    )
 
 
 @functools.lru_cache(maxsize=64)

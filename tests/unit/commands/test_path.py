@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Action, Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.action import (
+    Action,
+    Purpose,
+    ReadState,
+    RunCommand,
+    RunSequence,
+    SendScpi,
+    State,
+)
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
@@ -19,7 +27,9 @@ from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
 from edged.profiles.bench import UnitRules, parse_bench
 from edged.profiles.library import ProfileLibrary
+from edged.profiles.schema import compile_schema
 from edged.profiles.tighten import tighten
+from edged.tools.entry import NO_ARGUMENTS
 from edged.work.sequences import SequenceBook
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -393,3 +403,42 @@ async def test_a_caller_that_goes_away_is_recorded(house: House) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert house.record.rows[-1] == ("end", "execute_sequence", "failed")
+
+
+@pytest.mark.parametrize("grant", [None, Grant(tools=frozenset(), danger=True)])
+@pytest.mark.parametrize("arguments", [{}, {"x": 1}])
+async def test_what_is_read_at_once_is_judged_and_recorded_like_anything_else(
+    driven_clock: DrivenClock, grant: Grant | None, arguments: dict[str, Any]
+) -> None:
+    house = House(driven_clock, grant=grant)
+    action = ReadState(
+        tool="get_status",
+        caller=DIRECT,
+        action_id="a",
+        arguments=arguments,
+        check=compile_schema("get_status", NO_ARGUMENTS),
+        state=State.STATUS,
+    )
+    outcomes = [house.path.perform_at_once(action), await house.path.perform(action)]
+    codes = {outcome.error.code if outcome.error else None for outcome in outcomes}
+    expected = ErrorCode.NOT_ALLOWED if grant else ErrorCode.BAD_ARGUMENTS if arguments else None
+    assert codes == {expected}
+    assert house.record.rows == [("end", "get_status", outcomes[0].status.value)] * 2
+
+
+async def test_what_reaches_an_instrument_is_never_run_at_once(house: House) -> None:
+    action = RunCommand(
+        tool="t", caller=DIRECT, action_id="a", instrument_id="psu1", command_name="measure"
+    )
+    outcome = house.path.perform_at_once(action)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.INTERNAL
+    assert house.supply.sent == []
+
+
+async def test_each_action_that_may_change_something_is_marked_at_its_beginning_and_its_end(
+    house: House,
+) -> None:
+    before = house.path.performed
+    await house.command("measure")
+    assert house.path.performed == before + 2

@@ -1,0 +1,57 @@
+import pytest
+
+from edged.protocol.http_rules import Accepted, Verb
+from edged.surfaces.mcp import Listing
+from edged.surfaces.mcp.known_heads import MAX_HEADS, HeadBook, body_size
+from edged.surfaces.mcp.tool_list import Choice
+
+ACCEPTED = Accepted(verb=Verb.POST, wants_json=True, wants_sse=True, headers={}, peer="")
+START = b"POST /mcp HTTP/1.1\r\nHost: a"
+
+
+@pytest.mark.parametrize(
+    ("more", "size"),
+    [
+        (b"", 0),
+        (b"\r\nContent-Length: 17", 17),
+        (b"\r\ncontent-length:17 \r\nAccept: */*", 17),
+        (b"\r\nConnection: keep-alive\r\nContent-Length: 0", 0),
+    ],
+)
+def test_the_size_of_a_plain_body_is_read_from_its_head(more: bytes, size: int) -> None:
+    assert body_size(START + more) == size
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"\r\nTransfer-Encoding: chunked",
+        b"\r\ntransfer-encoding : chunked",
+        b"\r\nContent-Length: 5\r\nContent-Length: 5",
+        b"\r\nContent-Length: 5\r\ncontent-length : 6",
+        b"\r\nContent-Length: +5",
+        b"\r\nContent-Length: 5, 5",
+        b"\r\nContent-Length: 0x5",
+        b"\r\nContent-Length: 9999999999",
+        b"\r\nContent-Length:",
+        b"\r\nExpect: 100-continue",
+        b"\r\nUpgrade: websocket",
+        b"\r\nX: a\r\n Content-Length: 5",
+        b"\r\nX: a\nContent-Length: 5",
+        b"\r\nX: a\rContent-Length: 5",
+        b"\r\nX: \0",
+    ],
+)
+def test_framing_that_readers_could_disagree_about_is_left_to_a_real_parser(more: bytes) -> None:
+    assert body_size(START + more) is None
+    book = HeadBook()
+    book.learn(START + more, ACCEPTED, Choice(Listing.ALL))
+    assert book.find(START + more) is None
+
+
+def test_the_oldest_heads_are_forgotten_when_there_are_too_many() -> None:
+    book = HeadBook()
+    heads = [START + b"%d" % number for number in range(MAX_HEADS + 2)]
+    for head in heads:
+        book.learn(head, ACCEPTED, Choice(Listing.ALL))
+    assert [head for head in heads if book.find(head) is None] == heads[:2]
