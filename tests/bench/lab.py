@@ -72,7 +72,7 @@ class Lab:
 
     async def saw(self, kind: type[Event], times: int = 1) -> Instrument:
         """Wait for the nth event of a kind; gives its instrument."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while len(found := [e for e in self.events if isinstance(e, kind)]) < times:
                 self.news.clear()
                 await self.news.wait()

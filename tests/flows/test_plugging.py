@@ -77,18 +77,17 @@ class Bench:
         await self.discovery.first_look(5)
 
     async def saw(self, kind: type[Event], times: int = 1) -> Instrument:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while len(found := [e for e in self.events if isinstance(e, kind)]) < times:
                 self.news.clear()
                 await self.news.wait()
         return found[times - 1].instrument
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for news after which it is so."""
-        async with asyncio.timeout(5):
+        """Wait until it is so; not all that happens is news."""
+        async with asyncio.timeout(20):
             while not is_so():
-                self.news.clear()
-                await self.news.wait()
+                await asyncio.sleep(0.02)
 
     async def ask(self, instrument: Instrument, question: str) -> str | None:
         reply = await instrument.converse(
