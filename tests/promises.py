@@ -57,6 +57,11 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "instruments.silent-error-query": Promise(
             "6", "What answers *IDN? is usable, error query or not; doctor warns."
         ),
+        "rpc.metrics": Promise("8", "/metrics tells all that the reference page lists."),
+        "store.newer-refused": Promise(
+            "8", "A newer database than the program is refused with a sentence."
+        ),
+        "store.damaged-kept": Promise("8", "A corrupt file is kept aside, never deleted."),
         "line.comes-back-by-itself": Promise(
             "6", "A power-cycled instrument comes back by itself."
         ),

@@ -127,6 +127,11 @@ class RpcParts:
                 read=lambda: stores.audit.waiting,
             ),
             Figure(
+                name="audit_lag_seconds",
+                help="Age of the oldest row of the record that is not on disk yet.",
+                read=lambda: stores.audit.lag_s,
+            ),
+            Figure(
                 name="audit_rows_lost",
                 help="Rows that were only counted.",
                 read=lambda: stores.audit.lost,

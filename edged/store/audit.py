@@ -98,6 +98,16 @@ class Audit:
         return len(self._pending) + len(self._backlog)
 
     @property
+    def lag_s(self) -> float:
+        """Age in seconds of the oldest row that is not on disk yet; 0 where none waits."""
+        try:
+            oldest_ms = self._backlog[0][0] if self._backlog else self._pending[0].time_ms
+        except IndexError:
+            # The store thread has taken it meanwhile.
+            return 0.0
+        return max(0.0, (self._clock.wall_ms() - int(oldest_ms)) / 1000)
+
+    @property
     def lost(self) -> int:
         """Rows that were only counted, in this life of the daemon."""
         return self._lost

@@ -95,6 +95,7 @@ async def test_a_usb_instrument_is_plugged_in_works_is_taken_away_and_comes_back
     assert instrument.id == "USB0::0x1AB1::0x0E11::U001::INSTR"
     assert instrument.is_offered
     assert await bench.ask(instrument, "*IDN?") == device.idn
+    assert (device.clears, device.resets) == (0, 0)
     bench.bus.unplug(device)
     bench.monitor.say()
     assert await bench.next(Left) is instrument

@@ -279,6 +279,38 @@ async def test_events_come_over_a_websocket_to_whoever_subscribed(
     assert not desk.publish
 
 
+@promise("rpc.events")
+async def test_a_reader_that_reads_too_slowly_is_told_over_the_wire_what_it_missed(
+    open_rpc: str, desk: Desk
+) -> None:
+    url = open_rpc.replace("/rpc", "/events")
+    heavy = "x" * 20_000
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{url}?topics=audit", max_msg_size=0) as socket,
+    ):
+        while not desk.publish:
+            await asyncio.sleep(0)
+        sent = 0
+        # More than the buffers of both sides and the queue of the reader hold.
+        for _ in range(40):
+            for _ in range(100):
+                desk.publish["audit"]("row", {"seq": sent, "text": heavy})
+                sent += 1
+            await asyncio.sleep(0)
+        seen, missed = [], 0
+        async with asyncio.timeout(20):
+            while len(seen) + missed < sent:
+                told = await socket.receive_json()
+                if told["method"] == "missed":
+                    missed += told["params"]["count"]
+                    assert told["params"]["topics"] == {"audit": told["params"]["count"]}
+                else:
+                    seen.append(told["params"]["data"]["seq"])
+        assert missed > 0
+        assert seen == sorted(set(seen))
+
+
 async def test_topics_may_stand_in_the_url_and_must_exist(open_rpc: str, desk: Desk) -> None:
     url = open_rpc.replace("/rpc", "/events")
     async with aiohttp.ClientSession() as session:

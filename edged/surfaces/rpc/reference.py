@@ -243,8 +243,26 @@ A thousand events wait for a reader. What comes beyond is not sent, and told:
 
 `GET /healthz` answers 200 with {status: ok or degraded, version, uptime_s, store, loop_lag_s}
 while the engine serves at all; degraded: the database cannot be written. `GET /metrics` is in
-Prometheus' text format: calls and their latencies, instruments by state, sessions, streams, sweeps,
-lag of the event loop and of the record, faults.
+Prometheus' text format:
+
+| family | |
+|---|---|
+| `edged_info` | the version that runs |
+| `edged_calls` | attempts on the command path, by kind, route and outcome |
+| `edged_tool_calls` | calls of tools from outside, by tool and outcome |
+| `edged_call_duration_seconds` | how long attempts took, by kind |
+| `edged_faults` | bugs of edged that callers met |
+| `edged_instruments` | listed instruments by the state of their lines |
+| `edged_lockouts` | instruments locked out |
+| `edged_sessions`, `edged_mcp_connections` | MCP sessions, open connections of the MCP endpoint |
+| `edged_event_readers` | readers of `/events` |
+| `edged_streams`, `edged_sweeps` | those that run |
+| `edged_event_loop_lag_seconds` | how long the event loop took to answer, last |
+| `edged_event_loop_worst_lag_seconds` | the longest it ever took |
+| `edged_audit_rows_waiting` | rows of the record that are not on disk yet |
+| `edged_audit_lag_seconds` | age of the oldest of them |
+| `edged_audit_rows_lost` | rows that were only counted |
+| `edged_store_healthy` | 1 while the database can be written |
 """
 
 

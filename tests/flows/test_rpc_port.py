@@ -1,0 +1,102 @@
+"""What stands beside /rpc on a real engine, and a database that it cannot use."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.promises import promise
+
+FAMILY = re.compile(r"^# HELP (edged_\w+) ", re.MULTILINE)
+IN_PAGE = re.compile(r"`(edged_\w+)`")
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    with running_engine(tmp_path_factory.mktemp("rpc")) as running:
+        yield running
+
+
+def get(engine: EngineProcess, path: str, method: str = "GET") -> tuple[str, dict[str, str]]:
+    url = engine.rpc_url.replace("/rpc", path)
+    request = urllib.request.Request(url, method=method, headers={"Origin": "http://127.0.0.1"})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.read().decode(), dict(answer.headers)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.read().decode(), dict(refused.headers)
+
+
+@promise("rpc.metrics")
+def test_every_family_of_figures_is_on_the_page_and_in_the_reference(
+    engine: EngineProcess,
+) -> None:
+    engine.tool("list_instruments")
+    page, headers = get(engine, "/metrics")
+    assert headers["Content-Type"].startswith("text/plain")
+    found = {name.removesuffix("_total") for name in FAMILY.findall(page)}
+    documented = set(IN_PAGE.findall((REPOSITORY / "docs" / "rpc.md").read_text()))
+    assert found == documented
+    assert re.search(r'edged_tool_calls_total\{outcome="ok",tool="list_instruments"\} [1-9]', page)
+    assert re.search(r'edged_instruments\{state="ready"\} 3', page)
+    assert re.search(r"edged_call_duration_seconds_bucket\{.*le=", page)
+
+
+@pytest.mark.parametrize("path", ["/rpc", "/metrics", "/healthz", "/events"])
+def test_no_page_of_another_origin_is_let_in_by_a_header(engine: EngineProcess, path: str) -> None:
+    for method in ("OPTIONS", "GET"):
+        _, headers = get(engine, path, method)
+        assert not [name for name in headers if name.lower().startswith("access-control")]
+
+
+def start(state_dir: Path) -> subprocess.CompletedProcess[str]:
+    words = ["--state-dir", str(state_dir), "--set", "RPC_PORT=0", "--set", "MCP_PORT=0"]
+    return subprocess.run(
+        [sys.executable, "-m", "edged", "engine", *words, "--set", "DISCOVERY=[]"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+        timeout=60,
+    )
+
+
+@promise("store.newer-refused")
+def test_an_engine_refuses_the_database_of_a_newer_one_with_a_sentence(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "edged.db")) as database:
+        database.execute("PRAGMA user_version = 999")
+    done = start(tmp_path)
+    assert done.returncode == 69
+    assert "newer" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "edged.db").exists()
+
+
+@promise("store.damaged-kept")
+def test_an_engine_keeps_a_damaged_database_aside_and_begins_anew(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    damaged = b"this is no database" * 500
+    (state / "edged.db").write_bytes(damaged)
+    with running_engine(tmp_path) as engine:
+        (kept,) = state.glob("edged.db.corrupt-*")
+        assert kept.read_bytes() == damaged
+        written = engine.tool(
+            "execute_command",
+            instrument_id="psu1",
+            command_name="set_voltage",
+            parameters={"channel": 1, "voltage": 1},
+        )
+        assert not written["is_error"]
+        rows = engine.rpc("audit.list", tool="database", limit=10)["rows"]
+        assert kept.name in str(rows)

@@ -1,0 +1,67 @@
+"""What edged never does with PyVISA, because it ends badly (docs/users-pains.md)."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edged.clock import SystemClock
+from edged.instruments.message_link import MessageLink
+from edged.instruments.serial_link import SerialLink
+from edged.profiles.model import Connection
+from tests.bench.engine_process import REPOSITORY
+
+SOURCES = sorted((REPOSITORY / "edged" / "instruments").glob("*.py"))
+
+
+def calls() -> list[tuple[str, str]]:
+    """(module, name) of each method that instrument code calls."""
+    return [
+        (path.name, node.func.attr)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+
+
+def test_there_is_one_resource_manager_made_in_one_place() -> None:
+    assert [module for module, name in calls() if name == "ResourceManager"] == ["visa_link.py"]
+
+
+def test_no_session_is_locked_and_no_list_of_resources_is_asked_for() -> None:
+    never = {"lock", "lock_excl", "lock_context", "list_resources", "list_resources_info"}
+    assert [call for call in calls() if call[1] in never] == []
+
+
+@pytest.mark.parametrize("kind", [MessageLink, SerialLink])
+def test_opening_clears_nothing_and_sends_nothing(kind: type[MessageLink]) -> None:
+    done: list[str] = []
+
+    class Resource:
+        """Takes note of whatever is done to it."""
+
+        session = 1
+        visalib = SimpleNamespace(
+            sessions={1: SimpleNamespace(interface=SimpleNamespace(in_waiting=0))}
+        )
+
+        def clear(self) -> None:
+            done.append("clear")
+
+        def flush(self, *_what: Any) -> None:
+            done.append("flush")
+
+        def write_raw(self, data: bytes) -> int:
+            done.append("write")
+            return len(data)
+
+        def close(self) -> None: ...
+
+    link = kind("ASRL1::INSTR", lambda _address, _seconds: Resource(), SystemClock())
+    link.tune(Connection())
+    link.open(2.0)
+    link.release()
+    assert done == []
