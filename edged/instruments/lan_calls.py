@@ -12,12 +12,22 @@ import select
 import socket
 import struct
 import threading
+from dataclasses import dataclass
 from typing import Final
 
 from edged.clock import Clock
-from edged.instruments.lan_source import Announced
 
-__all__ = ["browse_mdns", "call_vxi11"]
+__all__ = ["Announced", "browse_mdns", "call_vxi11"]
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """One announcement: its kind, and where."""
+
+    kind: str
+    host: str
+    port: int
+
 
 PORT_MAPPER: Final = 111
 REPLY_BYTES: Final = 1024

@@ -14,9 +14,10 @@ from typing import Final
 
 from edged.clock import Clock
 from edged.config_instruments import InstrumentEntry
+from edged.instruments.lan_calls import Announced, browse_mdns, call_vxi11
 from edged.instruments.sources import Candidate, Listing
 
-__all__ = ["Announced", "LanSource", "Service"]
+__all__ = ["LanSource", "Service"]
 
 BROWSE_S: Final = 2.0
 CALL_S: Final = 1.0
@@ -39,15 +40,6 @@ SERVICES: Final = (
 HISLIP_PORT: Final = 4880
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """One announcement: its kind, and where."""
-
-    kind: str
-    host: str
-    port: int
-
-
 Browse = Callable[[tuple[str, ...], float], Iterable[Announced]]
 Call = Callable[[float, Clock], Iterable[str]]
 
@@ -66,7 +58,7 @@ class LanSource:
     limit_s = 8.0
 
     def __init__(
-        self, clock: Clock, *, browse: Browse | None = None, call: Call | None = None
+        self, clock: Clock, *, browse: Browse = browse_mdns, call: Call = call_vxi11
     ) -> None:
         self._clock = clock
         self._browse = browse
@@ -74,17 +66,14 @@ class LanSource:
 
     def list_now(self) -> Listing:
         """See ``Source``."""
-        # Imported late, and only where LAN is wanted.
-        from edged.instruments.lan_calls import browse_mdns, call_vxi11
-
         heard: list[Announced] = []
         remarks: list[str] = []
         try:
-            heard += (self._browse or browse_mdns)(tuple(s.kind for s in SERVICES), BROWSE_S)
+            heard += self._browse(tuple(s.kind for s in SERVICES), BROWSE_S)
         except (ImportError, OSError) as error:
             remarks.append(f"no mDNS ({error})")
         try:
-            answered = (self._call or call_vxi11)(CALL_S, self._clock)
+            answered = self._call(CALL_S, self._clock)
             heard += [Announced("_vxi-11._tcp.local.", host, 111) for host in answered]
         except OSError as error:
             remarks.append(f"no VXI-11 broadcast ({error})")

@@ -20,9 +20,10 @@ from edged.surfaces.rpc.daemon_methods import daemon_methods
 from edged.surfaces.rpc.discovery_methods import discovery_methods
 from edged.surfaces.rpc.events import EventHub
 from edged.surfaces.rpc.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
-from edged.surfaces.rpc.figures import Figure, MetricsSource
+from edged.surfaces.rpc.figures import Figure
 from edged.surfaces.rpc.listener import Sights
 from edged.surfaces.rpc.methods import OwnMethod
+from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.run_methods import run_methods
 from edged.work.runs import RunBook
 from edged.work.streams import StreamBook

@@ -1,21 +1,11 @@
-"""What ``/metrics`` tells besides calls, and the page itself, which is loaded when it is asked for.
-
-prometheus_client takes some 70 ms to import: a start need not wait for that.
-"""
+"""What ``/metrics`` tells besides calls: one figure each."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from edged.commands.counts import CountedRecord
-
-if TYPE_CHECKING:
-    from edged.surfaces.rpc.metrics import MetricsPage
-
-__all__ = ["Figure", "MetricsSource"]
+__all__ = ["Figure"]
 
 Read = Callable[[], float | Mapping[str, float]]
 
@@ -35,28 +25,3 @@ class Figure:
     read: Read
     label: str = ""
     is_total: bool = False
-
-
-class MetricsSource:
-    """Gives the page.
-
-    Args:
-        counts: of calls.
-        figures: everything else.
-    """
-
-    def __init__(self, counts: CountedRecord, figures: Sequence[Figure]) -> None:
-        self._counts = counts
-        self._figures = tuple(figures)
-
-    async def __call__(self) -> tuple[bytes, str]:
-        """The page as it is now, and its content type."""
-        metrics = await asyncio.to_thread(_load)
-        page = metrics(self._counts, self._figures)
-        return page.render(), page.content_type
-
-
-def _load() -> type[MetricsPage]:
-    from edged.surfaces.rpc.metrics import MetricsPage
-
-    return MetricsPage

@@ -14,8 +14,8 @@ from usb.backend import IBackend
 
 from edged.errors import EdgedError
 from edged.instruments.address import parse_address
-from edged.instruments.lan_calls import _CALL, _REPLY, XID, _tells_a_port
-from edged.instruments.lan_source import Announced, LanSource
+from edged.instruments.lan_calls import _CALL, _REPLY, XID, Announced, _tells_a_port
+from edged.instruments.lan_source import LanSource
 from edged.instruments.serial_source import SerialSource, known_usb_ids
 from edged.instruments.sources import printable
 from edged.instruments.usb_source import UsbSource
