@@ -81,6 +81,7 @@ class ErrorCode(enum.StrEnum):
     WRAPPER_FAILED = "wrapper_failed"
     SDK_MISSING = "sdk_missing"
     RECORDING_FAILED = "recording_failed"
+    DRAWING_FAILED = "drawing_failed"
     BIND_FAILED = "bind_failed"
     NO_ENGINE = "no_engine"
     # Fault

@@ -21,6 +21,7 @@ __all__ = [
     "Action",
     "CallWrapper",
     "Check",
+    "DrawSweep",
     "FetchWaveform",
     "Progress",
     "ProgressSink",
@@ -173,6 +174,14 @@ class ReadSweep(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrawSweep(_Asked):
+    """What ``ReadSweep`` says, and a picture of all rows besides."""
+
+    sweep_id: str
+    points: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopSweep(_Asked):
     """End a sweep: park it (``hold``) or abort it."""
 
@@ -267,6 +276,7 @@ Action = (
     | SendLines
     | StartSweep
     | ReadSweep
+    | DrawSweep
     | StopSweep
     | StartStream
     | StopStream

@@ -8,7 +8,7 @@ from typing import Any
 
 from edged.errors import EdgedError
 
-__all__ = ["Outcome", "OutcomeStatus"]
+__all__ = ["Outcome", "OutcomeStatus", "Picture"]
 
 
 class OutcomeStatus(enum.StrEnum):
@@ -17,6 +17,14 @@ class OutcomeStatus(enum.StrEnum):
     OK = "ok"
     REFUSED = "refused"
     FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture that goes with a result, beside its data."""
+
+    mime: str
+    data: bytes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +38,7 @@ class Outcome:
         execution_time_ms: monotonic time from the path's first step to its last.
         written_at: monotonic seconds by which a sweep's step had gone out; 0 elsewhere.
         error: why, when the status is not OK.
+        pictures: shown beside ``data``.
         is_tool_error: the result is shown to a model as an error (``isError``).
     """
 
@@ -39,4 +48,5 @@ class Outcome:
     execution_time_ms: float = 0.0
     written_at: float = 0.0
     error: EdgedError | None = None
+    pictures: tuple[Picture, ...] = ()
     is_tool_error: bool = False

@@ -43,6 +43,9 @@ def run(arguments: Sequence[str]) -> int:
     showing = verbs.add_parser("show", help="what one recording is, and its last rows")
     showing.add_argument("run_id")
     showing.add_argument("--rows", type=int, default=10, help="at most so many rows (10)")
+    showing.add_argument(
+        "--png", type=Path, metavar="FILE", help="draw it there (needs the extra edged[plot])"
+    )
     export = verbs.add_parser("export", help="its data as a file")
     export.add_argument("run_id")
     export.add_argument("--format", choices=FORMATS, default="csv")
@@ -73,6 +76,8 @@ def _list(client: RpcClient, options: argparse.Namespace) -> int:
 
 
 def _show(client: RpcClient, options: argparse.Namespace) -> int:
+    if options.png is not None:
+        return _draw(client, options.run_id, options.png)
     shown = client.call("runs.show", {"run_id": options.run_id, "rows": options.rows})
     if options.json:
         print_json(shown)
@@ -108,6 +113,16 @@ def _export(client: RpcClient, options: argparse.Namespace) -> int:
         for file in files.values():
             file.close()
     print(f"{options.run_id} → {', '.join(file.name for file in files.values())}", file=sys.stderr)
+    return ExitStatus.OK
+
+
+def _draw(client: RpcClient, run_id: str, path: Path) -> int:
+    picture = client.call("runs.draw", {"run_id": run_id}, timeout_s=READ_TIMEOUT_S)
+    try:
+        path.write_bytes(base64.b64decode(picture["content"]))
+    except OSError as refused:
+        raise _unwritable(path, refused) from refused
+    print(f"{run_id} → {path}", file=sys.stderr)
     return ExitStatus.OK
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from edged.actions.action import AT_ONCE, Action, RunCommand, RunSequence, StartStream, StartSweep
-from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.outcome import Outcome, OutcomeStatus, Picture
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.holds import Hold
@@ -38,6 +38,7 @@ class Done:
     data: Any
     scpi: tuple[str, ...] = ()
     written_at: float = 0.0
+    pictures: tuple[Picture, ...] = ()
 
 
 Executor = Callable[[Any, Target, float], Awaitable[Done] | Done]
@@ -213,6 +214,7 @@ class CommandPath:
             scpi=done.scpi,
             execution_time_ms=self._since_ms(began),
             written_at=done.written_at,
+            pictures=done.pictures,
         )
 
     def _failure(

@@ -12,6 +12,7 @@ from edged.actions.action import (
     AT_ONCE,
     Action,
     CallWrapper,
+    DrawSweep,
     FetchWaveform,
     Purpose,
     ReadProfile,
@@ -86,7 +87,14 @@ class Resolver:
                 return Target(is_safe=True, is_write=True)
             case SendLines():
                 return self._lines(action)
-            case ReadSweep() | StopSweep() | StopStream() | FetchWaveform() | CallWrapper():
+            case (
+                ReadSweep()
+                | DrawSweep()
+                | StopSweep()
+                | StopStream()
+                | FetchWaveform()
+                | CallWrapper()
+            ):
                 return NOTHING
             case _:
                 assert_never(action)

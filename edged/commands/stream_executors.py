@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, FetchWaveform, StartStream, StopStream
+from edged.actions.outcome import Picture
 from edged.commands.path import Done, Executor
 from edged.commands.target import Target
 from edged.errors import EdgedError
+from edged.plot.artist import Artist
+from edged.work.points import DEFAULT_DECIMATED
 from edged.work.streams import StreamBook
 from edged.work.waveforms import WaveformBook
 
@@ -29,6 +32,7 @@ class StreamExecutors:
 
     streams: StreamBook
     waveforms: WaveformBook
+    artist: Artist
 
     def table(self) -> dict[type[Action], Executor]:
         """Their part of ``EXECUTORS``."""
@@ -46,8 +50,15 @@ class StreamExecutors:
         return Done(data=await self.streams.stop(action.stream_id))
 
     async def _fetch(self, action: FetchWaveform, _target: Target, _began: float) -> Done:
-        form = str(action.arguments.get("format", "base64"))
-        return Done(data=await self.waveforms.fetch(action.stream_id, action.point_index, form))
+        wishes = action.arguments
+        form = str(wishes.get("format", "base64"))
+        points = int(wishes.get("points", DEFAULT_DECIMATED))
+        where = (action.stream_id, action.point_index)
+        if form != "png":
+            return Done(data=await self.waveforms.fetch(*where, form, points))
+        picture = await self.artist.draw(await self.waveforms.figure(*where))
+        data = await self.waveforms.fetch(*where, form)
+        return Done(data=data, pictures=(Picture(mime="image/png", data=picture),))
 
 
 def failed_stream(error: EdgedError, told: Mapping[str, Any]) -> dict[str, Any]:

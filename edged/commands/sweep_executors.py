@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import (
     Action,
+    DrawSweep,
     Purpose,
     ReadSweep,
     SendLines,
@@ -15,12 +17,16 @@ from edged.actions.action import (
     StopAll,
     StopSweep,
 )
+from edged.actions.outcome import Picture
 from edged.commands.path import Done, Executor
 from edged.commands.run_command import PRIORITY
 from edged.commands.target import Target
-from edged.errors import Fault
+from edged.errors import ErrorCode, Fault, NotFound
 from edged.instruments.conversation import abort_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
+from edged.plot.artist import Artist
+from edged.plot.figure import Figure
+from edged.work.pictures import table_figure
 from edged.work.stop import BenchStop
 from edged.work.sweep import SweptThing
 from edged.work.sweep_request import Measure, SweepRequest
@@ -28,6 +34,8 @@ from edged.work.sweeps import SweepBook
 
 __all__ = ["SweepExecutors", "failed_sweep"]
 
+MOST_DRAWN: Final = 10_000
+"""Rows of a sweep; as many as are kept of one in memory."""
 ABORT_S: Final = 4.0
 """What an abort may take, opening the line anew included; stopping the daemon waits 5 s in all."""
 GRACE_S: Final = 30.0
@@ -40,12 +48,14 @@ class SweepExecutors:
 
     sweeps: SweepBook
     bench_stop: BenchStop
+    artist: Artist
 
     def table(self) -> dict[type[Action], Executor]:
         """Their part of ``EXECUTORS``."""
         return {
             StartSweep: self._start,
             ReadSweep: self._read,
+            DrawSweep: self._draw,
             StopSweep: self._stop,
             StopAll: self._stop_all,
             SendLines: _send_lines,
@@ -64,6 +74,19 @@ class SweepExecutors:
 
     def _read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
         return Done(data=self.sweeps.read(action.sweep_id, action.points))
+
+    async def _draw(self, action: DrawSweep, _target: Target, _began: float) -> Done:
+        rows = self.sweeps.read(action.sweep_id, MOST_DRAWN)
+        if "points" not in rows:
+            raise NotFound(
+                f"{action.sweep_id} was found after a crash; its rows are in its recording.",
+                code=ErrorCode.UNKNOWN_POINT,
+                remedy=f"edged runs show {action.sweep_id} --png FILE draws them.",
+            )
+        figure = await asyncio.to_thread(_figure, rows)
+        picture = await self.artist.draw(figure)
+        data = self.sweeps.read(action.sweep_id, action.points)
+        return Done(data=data, pictures=(Picture(mime="image/png", data=picture),))
 
     async def _stop(self, action: StopSweep, _target: Target, _began: float) -> Done:
         return Done(data=await self.sweeps.stop(action.sweep_id, hold=action.hold))
@@ -91,6 +114,12 @@ async def _send_lines(action: SendLines, target: Target, _began: float) -> Done:
         is_repeatable=is_urgent,
     )
     return Done(data={"answer": reply.answer}, scpi=reply.sent)
+
+
+def _figure(told: Mapping[str, Any]) -> Figure:
+    columns = [(str(column["name"]), str(column["unit"])) for column in told["columns"]]
+    title = f"{told['sweep_id']}: {told['command_name']} of {told['instrument_id']}"
+    return table_figure(title, columns, (tuple(row.values()) for row in told["points"]))
 
 
 def failed_sweep(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -421,6 +421,7 @@ class Engine:
             ),
             runs=self._work.runs,
             streams=self._work.streams,
+            artist=self._work.artist,
             watch=self._watch,
             mcp=lambda: self._mcp,
             sweeps=self._work.sweeps,

@@ -24,6 +24,7 @@ from edged.instruments.owner_settings import connection_for
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.visa_link import VisaLibrary
 from edged.instruments.visit import Guest, visiting
+from edged.plot.artist import Artist
 from edged.processes.stores import Stores
 from edged.profiles.connection_facts import connection_of
 from edged.profiles.library import ProfileLibrary
@@ -84,6 +85,7 @@ class LongWork:
             new_id=new_id,
             clock=clock,
         )
+        self.artist = Artist(cache_dir=config.state_dir / "plot")
         self.waveforms = WaveformBook(config.waveform_memory_mb)
         self.sequences = SequenceBook(
             perform=perform,
@@ -144,8 +146,12 @@ class LongWork:
     def executors(self) -> dict[type[Action], Executor]:
         """The executors of this work's own actions."""
         return {
-            **StreamExecutors(streams=self.streams, waveforms=self.waveforms).table(),
-            **SweepExecutors(sweeps=self.sweeps, bench_stop=self._bench_stop).table(),
+            **StreamExecutors(
+                streams=self.streams, waveforms=self.waveforms, artist=self.artist
+            ).table(),
+            **SweepExecutors(
+                sweeps=self.sweeps, bench_stop=self._bench_stop, artist=self.artist
+            ).table(),
             **ResourceExecutors(
                 profiles=lambda: self._library.profiles, streams=self.streams, runs=self.runs
             ).table(),

@@ -13,6 +13,7 @@ from edged.commands.counts import CountedRecord
 from edged.commands.lockout import LockoutDesk
 from edged.instruments.discovery import Discovery
 from edged.instruments.pool import InstrumentPool
+from edged.plot.artist import Artist
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.stores import Stores
 from edged.surfaces.mcp import McpSurface
@@ -46,6 +47,7 @@ class RpcParts:
     lockout: LockoutDesk
     runs: RunBook
     streams: StreamBook
+    artist: Artist
     watch: LoopWatch
     mcp: Callable[[], McpSurface]
     sweeps: SweepBook
@@ -56,7 +58,7 @@ class RpcParts:
         """The daemon's own methods."""
         return {
             **daemon_methods(audit=self.stores.audit, lockout=self.lockout, pool=self.pool),
-            **run_methods(self.runs, self.streams),
+            **run_methods(self.runs, self.streams, self.artist),
             **discovery_methods(self.discovery),
         }
 

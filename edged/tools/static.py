@@ -326,6 +326,12 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
                 "default": 0,
                 "description": "The most rows to return.",
             },
+            format={
+                "type": "string",
+                "enum": ["json", "png"],
+                "default": "json",
+                "description": "png adds a picture of all rows.",
+            },
         ),
         output=result_of(
             status=STRING,
@@ -335,7 +341,6 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         annotations=READ,
         make=get_sweep_status,
-        answers_at_once=True,
     ),
     lambda: entry(
         "stop_sweep",
@@ -411,8 +416,9 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         "fetch_waveform",
         "Fetch a waveform",
         "Fetch one captured waveform by the stream_id and point_index that execute_command or "
-        "start_stream told. base64 gives every sample (little-endian floats, y_dtype says which); "
-        "summary gives the extremes, mean and RMS; decimated an outline of at most 1000 numbers. "
+        "start_stream told. summary gives extremes, mean, RMS, peak to peak and a frequency "
+        "estimate; decimated an outline of at most `points` numbers that keeps every spike; png a "
+        "picture; base64 every sample (little-endian floats, y_dtype says which): it is large. "
         "Waveforms are kept in memory for a while: fetch soon.",
         schema=parameters_of(
             ("stream_id", "point_index"),
@@ -424,9 +430,16 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             },
             format={
                 "type": "string",
-                "enum": ["base64", "summary", "decimated"],
+                "enum": ["base64", "summary", "decimated", "png"],
                 "default": "base64",
                 "description": "How to hand out the samples.",
+            },
+            points={
+                "type": "integer",
+                "minimum": 2,
+                "maximum": 10_000,
+                "default": 1_000,
+                "description": "With decimated: the most numbers.",
             },
         ),
         output=result_of(

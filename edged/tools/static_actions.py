@@ -12,6 +12,7 @@ from typing import Any
 from edged.actions.action import (
     Action,
     Check,
+    DrawSweep,
     FetchWaveform,
     ReadState,
     ReadSweep,
@@ -196,8 +197,9 @@ def start_sweep(call: ToolCall, check: Check) -> Action:
 
 
 def get_sweep_status(call: ToolCall, check: Check) -> Action:
-    """How a sweep stands."""
-    return ReadSweep(
+    """How a sweep stands; as png with a picture, which takes its time."""
+    make = DrawSweep if call.arguments.get("format") == "png" else ReadSweep
+    return make(
         tool=call.name,
         caller=call.caller,
         action_id=call.action_id,

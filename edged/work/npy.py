@@ -25,6 +25,7 @@ __all__ = [
     "finish_archive",
     "member_bytes",
     "npy_bytes",
+    "read_npy",
     "text_npy_bytes",
 ]
 
@@ -62,6 +63,20 @@ def npy_bytes(type_code: str, samples: bytes) -> bytes:
         samples: the numbers' bytes.
     """
     return _npy(DESCRIPTIONS[type_code], len(samples) // (4 if type_code == "f" else 8), samples)
+
+
+def read_npy(data: bytes) -> tuple[str, bytes]:
+    """Type code and little-endian samples of a file that ``npy_bytes`` has made.
+
+    Raises:
+        ValueError: it is another file.
+    """
+    size = int.from_bytes(data[8:10], "little")
+    head = data[10 : 10 + size].decode("latin-1")
+    for type_code, description in DESCRIPTIONS.items():
+        if data.startswith(b"\x93NUMPY\x01") and f"'{description}'" in head:
+            return type_code, data[10 + size :]
+    raise ValueError("this is no array of numbers that was recorded here")
 
 
 def text_npy_bytes(texts: list[str]) -> bytes:

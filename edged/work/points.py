@@ -8,7 +8,6 @@ measured), 64 bits where it sent such. Decoding takes long and belongs on a thre
 from __future__ import annotations
 
 import base64
-import math
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
@@ -19,11 +18,12 @@ from edged.profiles.answers import parse_block, parse_preamble
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Scalar, WaveformAnswer
 from edged.profiles.samples import decode_waveform, x_increment
+from edged.work.trace_figures import outline_of, short, summary_of
 
-__all__ = ["Waveform", "make_waveform"]
+__all__ = ["DEFAULT_DECIMATED", "Waveform", "make_waveform"]
 
 DTYPES: Final = {"f": "float32", "d": "float64"}
-MAX_DECIMATED: Final = 1000
+DEFAULT_DECIMATED: Final = 1_000
 BYTE_TYPES: Final = ("i1", "u1")
 
 
@@ -68,30 +68,31 @@ class Waveform:
         }
 
     def summary(self) -> dict[str, Any]:
-        """{y_min, y_max, y_mean, y_rms}: what a model can read at a glance."""
-        values = [value for value in self._values() if math.isfinite(value)]
-        if not values:
-            return {"y_min": None, "y_max": None, "y_mean": None, "y_rms": None}
+        """What a model can read at a glance: see ``trace_figures.summary_of``."""
+        return summary_of(self.values(), self.x_increment, self.x_unit)
+
+    def decimated(self, points: int = DEFAULT_DECIMATED) -> dict[str, Any]:
+        """At most so many numbers that keep the outline: lowest and highest of each stretch.
+
+        ``y_kind`` says whether they are all samples, or such pairs; ``x_step`` is the distance of
+        two numbers, so that number *n* stands at or after *n* times that.
+        """
+        values = self.values()
+        if len(values) <= points:
+            return {
+                "y_kind": "samples",
+                "y_values": [short(value) for value in values],
+                "x_step": self.x_increment,
+            }
+        size, (lows, highs) = outline_of(values, points // 2)
         return {
-            "y_min": _short(min(values)),
-            "y_max": _short(max(values)),
-            "y_mean": _short(math.fsum(values) / len(values)),
-            "y_rms": _short(math.sqrt(math.fsum(value * value for value in values) / len(values))),
+            "y_kind": "min_max_pairs",
+            "y_values": [value for pair in zip(lows, highs, strict=True) for value in pair],
+            "x_step": self.x_increment * size / 2,
         }
 
-    def decimated(self) -> dict[str, Any]:
-        """At most 1000 numbers that keep the outline: lowest and highest of each stretch."""
-        values = self._values()
-        if len(values) <= MAX_DECIMATED:
-            return {"y_values": [_short(value) for value in values], "x_step": self.x_increment}
-        stretch = math.ceil(len(values) / (MAX_DECIMATED // 2))
-        outline: list[float | None] = []
-        for start in range(0, len(values), stretch):
-            part = values[start : start + stretch]
-            outline += [_short(min(part)), _short(max(part))]
-        return {"y_values": outline, "x_step": self.x_increment * stretch / 2}
-
-    def _values(self) -> array[float]:
+    def values(self) -> array[float]:
+        """The samples as numbers."""
         values: array[float] = array(self.type_code)
         values.frombytes(self.samples)
         if sys.byteorder != "little":
@@ -156,8 +157,3 @@ def _bytes_as_floats(
     for place in range(4):
         floats[place::4] = data.translate(packed[place::4])
     return bytes(floats)
-
-
-def _short(value: float) -> float | None:
-    """With the digits that a 32-bit float has; JSON knows no infinity."""
-    return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -24,7 +24,16 @@ from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.work.npy import archive_bytes, member_bytes, npy_bytes, text_npy_bytes
 from edged.work.run_files import META_FILE, ROWS_FILE
 
-__all__ = ["FORMATS", "MAX_ROWS", "export_run", "list_runs", "show_run"]
+__all__ = [
+    "FORMATS",
+    "MAX_ROWS",
+    "archive_number",
+    "export_run",
+    "find_run",
+    "list_runs",
+    "read_meta",
+    "show_run",
+]
 
 FORMATS: Final = ("csv", "jsonl", "npz")
 MAX_ROWS: Final = 10_000
@@ -69,8 +78,8 @@ def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
     Raises:
         NotFound: UNKNOWN_RUN.
     """
-    directory = _find(root, run_id)
-    meta = _read_meta(directory / META_FILE) or {}
+    directory = find_run(root, run_id)
+    meta = read_meta(directory)
     with _opened(directory / ROWS_FILE) as file:
         table = csv.reader(file)
         columns = next(table, [])
@@ -96,13 +105,13 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
         NotFound: UNKNOWN_RUN.
         Invalid: no such format.
     """
-    directory = _find(root, run_id)
+    directory = find_run(root, run_id)
     match form:
         case "csv" | "jsonl":
             content, following = _text(directory / ROWS_FILE, form, offset)
             name, encoding = f"{run_id}.{form}", "utf-8"
         case "npz":
-            archives = sorted(directory.glob("data*.npz"), key=_archive_number)
+            archives = sorted(directory.glob("data*.npz"), key=archive_number)
             name, raw, following = _archive(directory, run_id, archives, offset)
             content, encoding = base64.b64encode(raw).decode("ascii"), "base64"
         case _:
@@ -120,7 +129,12 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
     }
 
 
-def _find(root: Path, run_id: str) -> Path:
+def find_run(root: Path, run_id: str) -> Path:
+    """The directory of a recording.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+    """
     if NAME.fullmatch(run_id):
         for directory in root.glob(f"{DATE}/{run_id}"):
             return directory
@@ -130,6 +144,11 @@ def _find(root: Path, run_id: str) -> Path:
         data={"run_id": run_id[:100]},
         remedy="`edged runs list` lists them.",
     )
+
+
+def read_meta(directory: Path) -> dict[str, Any]:
+    """A recording's meta.json; empty where it cannot be read."""
+    return _read_meta(directory / META_FILE) or {}
 
 
 def _is_on(meta: dict[str, Any], instrument: str) -> bool:
@@ -207,7 +226,8 @@ def _value(cell: str) -> Any:
     return number if math.isfinite(number) else cell
 
 
-def _archive_number(path: Path) -> int:
+def archive_number(path: Path) -> int:
+    """Which archive of its recording a file is, from 1."""
     digits = path.stem.removeprefix("data").removeprefix("-")
     return int(digits) if digits.isdigit() else 1
 

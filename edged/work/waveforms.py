@@ -16,17 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, NotFound
+from edged.plot.figure import Figure
 from edged.profiles.model import Scalar, WaveformAnswer
-from edged.work.points import Waveform, make_waveform
+from edged.work.pictures import waveform_figure
+from edged.work.points import DEFAULT_DECIMATED, Waveform, make_waveform
 
-__all__ = ["FORMATS", "WaveformBook"]
+__all__ = ["WaveformBook"]
 
-FORMATS: Final[Mapping[str, Callable[[Waveform], dict[str, Any]]]] = {
-    "base64": Waveform.base64,
-    "summary": Waveform.summary,
-    "decimated": Waveform.decimated,
-}
-"""The formats of fetch_waveform; each adds its own members to the metadata."""
 MEBIBYTE: Final = 1024 * 1024
 MAX_STREAMS: Final = 10_000
 """Streams whose number of waveforms is remembered, so that an old id is still told apart."""
@@ -135,14 +131,26 @@ class WaveformBook:
             data={"stream_id": stream_id, "point_index": point_index, "count": count},
         )
 
-    async def fetch(self, stream_id: str, point_index: int, form: str) -> dict[str, Any]:
-        """The result of fetch_waveform in one of ``FORMATS``.
+    async def fetch(
+        self, stream_id: str, point_index: int, form: str, points: int = DEFAULT_DECIMATED
+    ) -> dict[str, Any]:
+        """The result of fetch_waveform in one of its formats; for png all but the picture.
+
+        Args:
+            points: of ``decimated``, the most numbers.
 
         Raises:
             NotFound: see ``get``.
         """
         waveform = self.get(stream_id, point_index)
-        shown = await self._on_thread(FORMATS[form], waveform)
+        shown: dict[str, Any] = {}
+        match form:
+            case "base64":
+                shown = await self._on_thread(waveform.base64)
+            case "summary":
+                shown = await self._on_thread(waveform.summary)
+            case "decimated":
+                shown = await self._on_thread(waveform.decimated, points)
         return {
             "stream_id": stream_id,
             "point_index": point_index,
@@ -151,6 +159,15 @@ class WaveformBook:
             "preamble": dict(waveform.preamble),
             **shown,
         }
+
+    async def figure(self, stream_id: str, point_index: int) -> Figure:
+        """What a picture of a waveform shows.
+
+        Raises:
+            NotFound: see ``get``.
+        """
+        title = f"Waveform {point_index} of {stream_id}"
+        return await self._on_thread(waveform_figure, self.get(stream_id, point_index), title)
 
     async def _on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         loop = asyncio.get_running_loop()

@@ -29,6 +29,7 @@ from edged.work.sequences import SequenceBook
 from edged.work.stop import BenchStop
 from edged.work.sweeps import SweepBook
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_artist import FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 
 DIRECT = Caller(route=Route.DIRECT)
@@ -235,6 +236,7 @@ class SweepHouse:
         self.supply = self.supplies[0]
         self.journal, self.recorder = Notebook(), Recorder()
         self.ids = itertools.count()
+        self.artist = FakeArtist()
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
         self.sweeps = SweepBook(
@@ -273,7 +275,11 @@ class SweepHouse:
             lockout=lambda _instrument: None,
             clock=clock,
             on_safe=self.sweeps.note_safe,
-            more=SweepExecutors(sweeps=self.sweeps, bench_stop=self.bench_stop).table(),
+            more=SweepExecutors(
+                sweeps=self.sweeps,
+                bench_stop=self.bench_stop,
+                artist=self.artist,  # type: ignore[arg-type]
+            ).table(),
         )
         self.path = CommandPath(
             permissions=permissions or Permissions(),

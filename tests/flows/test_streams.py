@@ -309,6 +309,7 @@ def test_a_million_points_come_whole_in_one_conversation(engine: EngineProcess) 
     )["result"]
     assert summary["y_min"] == pytest.approx(min(samples), rel=1e-5)
     assert "y_data" not in summary
+    assert "frequency" in summary
     missing = engine.tool("fetch_waveform", stream_id=told["stream_id"], point_index=1)
     assert missing["error"]["code"] == "unknown_point"
 
@@ -390,6 +391,9 @@ def test_the_command_line_streams_lists_shows_and_exports(
     cli(engine, "runs", "export", run_id, "--format", "npz", "--output", out)
     with zipfile.ZipFile(out) as archive:
         assert archive.namelist() == ["timestamp_ms.npy", "value.npy", "flag.npy"]
+    picture = tmp_path / "run.png"
+    cli(engine, "runs", "show", run_id, "--png", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
     unknown = cli(engine, "runs", "show", "mcp-nothing")
     assert unknown.returncode == 1
     assert b"runs list" in unknown.stderr

@@ -9,12 +9,13 @@ Source: SPEC.md section 12; MCP-REVISIONS.md sections 3 and 4.
 
 from __future__ import annotations
 
+import base64
 import enum
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.actions.outcome import Outcome
+from edged.actions.outcome import Outcome, Picture
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode
 from edged.protocol.results import Server, Told, told_result, tool_result
@@ -52,6 +53,7 @@ def call_answer(
             data=data,
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
+            more_content=[_image(picture) for picture in outcome.pictures],
         )
     if not is_result(error.code, revision):
         return error_reply(error, request_id)
@@ -82,6 +84,11 @@ def is_result(code: ErrorCode, revision: Revision) -> bool:
     if place is Place.BY_REVISION:
         return revision.is_bad_argument_a_result
     return place is Place.RESULT
+
+
+def _image(picture: Picture) -> dict[str, str]:
+    data = base64.b64encode(picture.data).decode("ascii")
+    return {"type": "image", "data": data, "mimeType": picture.mime}
 
 
 def _tells_in_its_own_words(data: Any) -> bool:
@@ -151,6 +158,7 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.WRAPPER_FAILED: Place.RESULT,
         ErrorCode.SDK_MISSING: Place.RESULT,
         ErrorCode.RECORDING_FAILED: Place.RESULT,
+        ErrorCode.DRAWING_FAILED: Place.RESULT,
         ErrorCode.NO_ENGINE: Place.RESULT,
         # what is wrong here
         ErrorCode.BAD_PROFILE: Place.RESULT,

@@ -6,6 +6,7 @@ one command path, which leaves the row. The daemon's own methods leave theirs he
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from edged import __version__
 from edged.actions.caller import Caller
-from edged.actions.outcome import Outcome
+from edged.actions.outcome import Outcome, Picture
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.surfaces.rpc.reference import METHOD_TABLE
@@ -190,9 +191,17 @@ async def _call(context: RpcContext, name: str, arguments: Params) -> dict[str, 
 
 def _answer(outcome: Outcome) -> dict[str, Any]:
     answer: dict[str, Any] = {"is_error": outcome.error is not None, "result": outcome.data}
+    if outcome.pictures:
+        answer["pictures"] = [picture_told(picture) for picture in outcome.pictures]
     if outcome.error is not None:
         answer["error"] = told(outcome.error)
     return answer
+
+
+def picture_told(picture: Picture) -> dict[str, Any]:
+    """{mime, encoding, content}: a picture as the RPC interface hands it out."""
+    content = base64.b64encode(picture.data).decode("ascii")
+    return {"mime": picture.mime, "encoding": "base64", "content": content}
 
 
 def told(error: EdgedError) -> dict[str, Any]:

@@ -62,7 +62,10 @@ FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
     }
 )
 ANYTHING: Final[Schema] = {"type": "object", "additionalProperties": True}
-TOOL_ANSWER: Final = "{is_error, result, error?: {code, message, remedy, data}}"
+TOOL_ANSWER: Final = (
+    "{is_error, result, error?: {code, message, remedy, data}, "
+    "pictures?: [{mime, encoding, content}]}"
+)
 
 
 def _entry(
@@ -179,6 +182,13 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 run_id=_text("its id"),
                 format=_text("csv (the default), npz or another that it has"),
                 offset=_whole("where to go on", 0, 1 << 62),
+            ),
+            _entry(
+                "runs.draw",
+                "A recording as a picture: its rows, or the newest of its waveforms.",
+                "{run_id, mime, encoding, content}",
+                "run_id",
+                run_id=_text("its id"),
             ),
             _entry("runs.status", "How recording is: budget, what is open.", "the status"),
             _entry(

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from edged.actions.outcome import Picture
 from edged.errors import Invalid
-from edged.surfaces.rpc.methods import OwnMethod
+from edged.plot.artist import Artist
+from edged.surfaces.rpc.methods import OwnMethod, picture_told
+from edged.work.run_figure import run_figure
 from edged.work.run_head import RunKind
 from edged.work.run_reader import MAX_ROWS, export_run, list_runs, show_run
 from edged.work.runs import RunBook
@@ -18,8 +21,8 @@ Params = Mapping[str, Any]
 MAX_LISTED = 10_000
 
 
-def run_methods(runs: RunBook, streams: StreamBook) -> dict[str, OwnMethod]:
-    """``runs.list``, ``runs.show``, ``runs.export``, ``runs.status``, ``streams.show``."""
+def run_methods(runs: RunBook, streams: StreamBook, artist: Artist) -> dict[str, OwnMethod]:
+    """``runs.…`` and ``streams.show``."""
 
     async def list_(params: Params) -> Any:
         kind = _text(params, "kind", "")
@@ -40,6 +43,11 @@ def run_methods(runs: RunBook, streams: StreamBook) -> dict[str, OwnMethod]:
         form = _text(params, "format", "csv")
         return await runs.read(export_run, _text(params, "run_id"), form, offset)
 
+    async def draw(params: Params) -> Any:
+        run_id = _text(params, "run_id")
+        data = await artist.draw(await runs.read(run_figure, run_id))
+        return {"run_id": run_id, **picture_told(Picture(mime="image/png", data=data))}
+
     async def status(_params: Params) -> Any:
         return runs.status()
 
@@ -51,6 +59,7 @@ def run_methods(runs: RunBook, streams: StreamBook) -> dict[str, OwnMethod]:
         "runs.list": list_,
         "runs.show": show,
         "runs.export": export,
+        "runs.draw": draw,
         "runs.status": status,
         "streams.show": stream,
     }

@@ -28,6 +28,7 @@ from edged.work.sequences import SequenceBook
 from edged.work.streams import StreamBook
 from edged.work.waveforms import WaveformBook
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_artist import DRAWN, FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
 from tests.unit.work.test_streams import Sink
@@ -85,6 +86,7 @@ class House:
         self.sinks: list[Sink] = []
         self.ids = itertools.count()
         self.waveforms = WaveformBook(8)
+        self.artist = FakeArtist()
         self.streams = StreamBook(
             perform=lambda action: self.path.perform(action),
             new_id=self.new_id,
@@ -109,7 +111,11 @@ class House:
             experience=lambda _: {},
             lockout=lambda _: None,
             clock=clock,
-            more=StreamExecutors(streams=self.streams, waveforms=self.waveforms).table(),
+            more=StreamExecutors(
+                streams=self.streams,
+                waveforms=self.waveforms,
+                artist=self.artist,  # type: ignore[arg-type]
+            ).table(),
         )
         self.path = CommandPath(
             permissions=Permissions(),
@@ -158,12 +164,13 @@ class House:
             )
         )
 
-    async def fetch(self, stream_id: str, index: int) -> Outcome:
+    async def fetch(self, stream_id: str, index: int, **wishes: Any) -> Outcome:
         return await self.path.perform(
             FetchWaveform(
                 tool="fetch_waveform",
                 caller=DIRECT,
                 action_id=self.new_id(),
+                arguments=wishes,
                 stream_id=stream_id,
                 point_index=index,
             )
@@ -275,3 +282,25 @@ async def test_a_picture_comes_as_text_with_its_type(house: House) -> None:
         "encoding": "base64",
         "image": base64.b64encode(b"hello").decode(),
     }
+
+
+async def test_a_waveform_as_png_comes_beside_its_metadata(house: House) -> None:
+    told = (await house.command("capture", channel=2)).data["data"]
+    outcome = await house.fetch(told["stream_id"], 0, format="png")
+    assert [(picture.mime, picture.data) for picture in outcome.pictures] == [("image/png", DRAWN)]
+    assert (outcome.data["format"], outcome.data["y_length"]) == ("png", 15)
+    assert not {"y_data", "y_values"} & set(outcome.data)
+    (figure,) = house.artist.figures
+    assert len(figure.panels[0].lines[0].low) == 15
+
+
+async def test_an_outline_has_at_most_as_many_numbers_as_were_asked_for(house: House) -> None:
+    told = (await house.command("capture", channel=2)).data["data"]
+    data = (await house.fetch(told["stream_id"], 0, format="decimated", points=6)).data
+    assert len(data["y_values"]) == 6
+    assert (data["y_kind"], data["x_step"]) == ("min_max_pairs", 0.25 * 5 / 2)
+    whole = (await house.fetch(told["stream_id"], 0, format="decimated")).data
+    assert (whole["y_kind"], len(whole["y_values"])) == ("samples", 15)
+    outcome = await house.fetch(told["stream_id"], 7, format="png")
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.UNKNOWN_POINT

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import DrawSweep
 from edged.actions.caller import Caller, Claims, Route
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.pool import Left
 from edged.profiles.bench import UnitRules
 from tests.bench.driven_clock import DrivenClock, settle
-from tests.bench.sweep_bench import SweepHouse
+from tests.bench.fake_artist import DRAWN
+from tests.bench.sweep_bench import DIRECT, SweepHouse
 from tests.promises import promise
 
 TIMEOUT = Failed("It did not answer.", code=ErrorCode.TIMEOUT, sent=(":SOUR1:VOLT 0.5",))
@@ -551,3 +553,25 @@ async def test_a_measure_that_may_not_be_used_does_not_tell_whether_it_exists(
     allowed = relay("start_sweep", "execute_command")
     told = await house.ask_start(caller=allowed, measure=nowhere)
     assert code_of(told) is ErrorCode.UNKNOWN_INSTRUMENT
+
+
+async def test_the_rows_of_a_sweep_are_drawn_beside_its_status(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(1.0, 1.0)
+    await driven_clock.advance(2.0)
+    outcome = await house.perform(
+        DrawSweep(
+            tool="get_sweep_status",
+            caller=DIRECT,
+            action_id="a-png",
+            arguments={"format": "png"},
+            sweep_id=sweep_id,
+        )
+    )
+    assert [picture.data for picture in outcome.pictures] == [DRAWN]
+    assert outcome.data["status"] == "completed"
+    assert "points" not in outcome.data
+    (figure,) = house.artist.figures
+    assert figure.title.startswith(f"{sweep_id}: set_voltage of S::psu1")
+    assert len(figure.panels[0].lines[0].low) == (await house.status(sweep_id))["rows"]

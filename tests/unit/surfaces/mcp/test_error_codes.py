@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.outcome import Outcome, OutcomeStatus, Picture
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.protocol.jsonrpc import ErrorReply, RpcCode
 from edged.protocol.results import Server
@@ -90,3 +90,17 @@ async def test_a_failure_without_the_promised_members_has_no_structured_content(
     assert result["isError"] is True
     assert "structuredContent" not in result
     assert json.loads(result["content"][0]["text"])["error"]["message"] == "None."
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda r: r.version)
+def test_a_picture_is_an_image_item_behind_the_text(revision: Revision) -> None:
+    outcome = Outcome(
+        status=OutcomeStatus.OK,
+        data={"format": "png"},
+        pictures=(Picture(mime="image/png", data=b"\x89PNG"),),
+    )
+    made = call_answer(outcome, 3, tool=None, revision=revision, server=SERVER)
+    assert isinstance(made, bytes)
+    text, image = json.loads(made)["content"]
+    assert json.loads(text["text"]) == {"format": "png"}
+    assert image == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}

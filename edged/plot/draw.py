@@ -1,0 +1,118 @@
+"""The program that draws one picture: a figure on standard input, a PNG on standard output.
+
+A process of its own, because drawing takes long, takes memory, and is done by a library that is
+large: nothing of it is loaded into the daemon. The only module that knows that library.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import sys
+from typing import Final
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Sheet
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from edged.plot.figure import Figure, Line, Panel, read_figure
+
+__all__ = ["draw"]
+
+WIDTH_IN: Final = 9.0
+DPI: Final = 100
+PANEL_IN: Final = 2.6
+HEAD_IN: Final = 1.6
+MARKED_POINTS: Final = 60
+"""Up to so many points each gets a mark."""
+PLAIN_UNITS: Final = frozenset({"%", "dB", "dBm", "dBV", "deg", "°", "°C", "°F", "h"})
+"""Units that nobody puts a prefix to."""
+NICER: Final = 5
+COLOURS: Final = ("#1f5fa8", "#c8501e", "#2d8a4e", "#8a3a9a", "#a07d12", "#4b5563")
+
+
+def draw(figure: Figure) -> bytes:
+    """The picture as PNG."""
+    # What instruments and profiles call things is text, never a formula.
+    matplotlib.rcParams["text.parse_math"] = False
+    count = max(1, len(figure.panels))
+    sheet = Sheet(figsize=(WIDTH_IN, HEAD_IN + PANEL_IN * count), dpi=DPI, layout="constrained")
+    axes: list[Axes] = list(sheet.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
+    sheet.suptitle(figure.title, fontsize=11)
+    for area, panel in zip(axes, figure.panels, strict=False):
+        _draw_panel(area, panel)
+    axes[-1].set_xlabel(_label(figure.x_label, figure.x_unit))
+    axes[-1].xaxis.set_major_locator(MaxNLocator(8))
+    if _has_prefixes(figure.x_unit):
+        axes[-1].xaxis.set_major_formatter(EngFormatter(unit=figure.x_unit))
+    picture = io.BytesIO()
+    sheet.savefig(picture, format="png")
+    return picture.getvalue()
+
+
+def _draw_panel(area: Axes, panel: Panel) -> None:
+    area.grid(visible=True, color="#d7dbe0", linewidth=0.6)
+    area.set_axisbelow(True)
+    area.margins(x=0.01, y=0.08)
+    is_empty = True
+    for number, line in enumerate(panel.lines):
+        xs, ys = _points(line)
+        is_empty &= not any(math.isfinite(y) for y in ys)
+        is_marked = len(ys) <= MARKED_POINTS
+        area.plot(
+            xs,
+            ys,
+            color=COLOURS[number % len(COLOURS)],
+            linewidth=1.0,
+            marker="o" if is_marked else "",
+            markersize=3.5,
+            label=line.label,
+        )
+    if is_empty:
+        area.text(0.5, 0.5, "no numbers here", ha="center", va="center", transform=area.transAxes)
+    area.set_ylabel(_label(panel.label, panel.unit))
+    if _has_prefixes(panel.unit):
+        area.yaxis.set_major_formatter(EngFormatter(unit=panel.unit))
+    if len(panel.lines) > 1:
+        area.legend(loc="best", fontsize=8, framealpha=0.85)
+
+
+def _has_prefixes(unit: str) -> bool:
+    """Whether the ticks carry the unit (mV, kHz), so that the axis need not."""
+    return bool(unit) and unit not in PLAIN_UNITS
+
+
+def _label(label: str, unit: str) -> str:
+    if not unit or _has_prefixes(unit):
+        return label
+    return f"{label} ({unit})" if label else unit
+
+
+def _points(line: Line) -> tuple[list[float], list[float]]:
+    """The points to join; where each stands for many, up and down between their extremes."""
+    if line.high is None:
+        return [_number(x) for x in line.x], [_number(y) for y in line.low]
+    xs: list[float] = []
+    ys: list[float] = []
+    for x, low, high in zip(line.x, line.low, line.high, strict=True):
+        xs += [_number(x), _number(x)]
+        ys += [_number(low), _number(high)]
+    return xs, ys
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def main() -> int:
+    """Read, draw, write."""
+    if hasattr(os, "nice"):
+        os.nice(NICER)
+    sys.stdout.buffer.write(draw(read_figure(sys.stdin.buffer.read())))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import csv
+import json
+from array import array
+from pathlib import Path
+
+import pytest
+
+from edged.errors import Failed, NotFound
+from edged.work.npy import archive_bytes, member_bytes, npy_bytes, read_npy
+from edged.work.pictures import MOST_LINES, MOST_STRETCHES, table_figure
+from edged.work.run_figure import run_figure
+
+
+def test_a_sweep_that_measures_is_drawn_over_what_was_set() -> None:
+    columns = [("t", "s"), ("set", "V"), ("voltage", "V"), ("current", "A"), ("on", "")]
+    rows = [(n, n * 0.1, n * 0.1, None if n == 2 else n * 0.01, True) for n in range(5)]
+    figure = table_figure("sweep-1", columns, rows)
+    assert (figure.x_label, figure.x_unit) == ("set", "V")
+    assert [(panel.label, panel.unit) for panel in figure.panels] == [
+        ("voltage", "V"),
+        ("current", "A"),
+    ]
+    (current,) = figure.panels[1].lines
+    assert current.low == [0.0, 0.01, None, 0.03, 0.04]
+    assert current.high is None
+    assert figure.title == "sweep-1: 5 rows"
+
+
+def test_a_sweep_that_only_sets_is_drawn_over_time_and_a_day_in_hours() -> None:
+    figure = table_figure("s", [("t", "s"), ("set", "V")], [(0, 1.0), (1, 2.0)])
+    assert (figure.x_label, figure.x_unit) == ("time", "s")
+    stamps = [(1_790_000_000_000 + n * 3_600_000, 5.0) for n in range(5)]
+    figure = table_figure("s", [("timestamp_ms", "ms"), ("value", "V")], stamps)
+    assert figure.x_unit == "h"
+    assert figure.panels[0].lines[0].x == [0, 1, 2, 3, 4]
+
+
+def test_long_tables_keep_their_extremes_and_wide_ones_say_what_is_left_out() -> None:
+    rows = [(n, 9.0 if n == 7_777 else 0.0) for n in range(50_000)]
+    (line,) = table_figure("s", [("t", "s"), ("v", "V")], rows).panels[0].lines
+    assert len(line.low) <= MOST_STRETCHES
+    assert line.high is not None
+    assert max(value or 0.0 for value in line.high) == 9.0
+    assert len(line.x) == len(line.low) == len(line.high)
+    names = [("t", "s"), *((f"c{n}", "V") for n in range(MOST_LINES + 3))]
+    figure = table_figure("s", names, [range(len(names))])
+    assert "3 columns left out" in figure.title
+
+
+def recording(root: Path, columns: list[tuple[str, str]], rows: list[list[object]]) -> Path:
+    directory = root / "2026-11-21" / "mcp-1"
+    directory.mkdir(parents=True)
+    told = [{"name": name, "unit": unit} for name, unit in columns]
+    meta = {"run_id": "mcp-1", "command_name": "m", "instrument_id": "i", "columns": told}
+    (directory / "meta.json").write_text(json.dumps(meta))
+    with (directory / "data.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([[name for name, _ in columns], *rows])
+    return directory
+
+
+def test_a_recording_of_rows_is_drawn_with_the_units_of_its_meta(tmp_path: Path) -> None:
+    columns = [("timestamp_ms", "ms"), ("value", "V"), ("flag", "")]
+    recording(tmp_path, columns, [[0, 1.5, ""], [500, "", "overload"], [1000, 2.5, ""]])
+    figure = run_figure(tmp_path, "mcp-1")
+    (panel,) = figure.panels
+    assert panel.unit == "V"
+    assert (panel.lines[0].x, panel.lines[0].low) == ([0.0, 0.5, 1.0], [1.5, None, 2.5])
+    with pytest.raises(NotFound):
+        run_figure(tmp_path, "mcp-2")
+
+
+def test_a_recording_of_waveforms_is_drawn_by_its_newest_whole_one(tmp_path: Path) -> None:
+    names = ["timestamp_ms", "point_index", "x_unit", "y_unit", "x_increment", "array"]
+    rows: list[list[object]] = [[n, n, "s", "V", 0.5, f"y_{n:06d}"] for n in range(2)]
+    directory = recording(tmp_path, [(name, "") for name in names], rows)
+    (directory / "data-2.npz").write_bytes(b"PK\x03\x04 still being written")
+    with pytest.raises(Failed, match="still being written"):
+        run_figure(tmp_path, "mcp-1")
+    members = [
+        member_bytes(f"y_{n:06d}.npy", npy_bytes("f", array("f", [n, n + 1.0]).tobytes()))
+        for n in range(2)
+    ]
+    (directory / "data.npz").write_bytes(archive_bytes(members))
+    figure = run_figure(tmp_path, "mcp-1")
+    (line,) = figure.panels[0].lines
+    assert (line.x, line.low) == ([0.0, 0.5], [1.0, 2.0])
+    assert "y_000001" in figure.title
+
+
+@pytest.mark.parametrize("type_code", ["f", "d", "q"])
+def test_arrays_are_read_as_they_were_written(type_code: str) -> None:
+    numbers = array(type_code, [1, 2, 3]).tobytes()
+    assert read_npy(npy_bytes(type_code, numbers)) == (type_code, numbers)
+    with pytest.raises(ValueError, match="no array"):
+        read_npy(b"\x93NUMPY\x01\x00\x10\x00{'descr': '|O'}")
