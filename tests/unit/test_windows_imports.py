@@ -7,7 +7,8 @@ import sys
 
 SCRIPT = """
 import importlib, pkgutil, sys, types
-import aiohttp.web, asyncio, jsonschema, matplotlib.figure, psutil, pyvisa, rich.table, ruamel.yaml, structlog
+import aiohttp.web, asyncio, jsonschema, psutil, pyvisa, rich.table, ruamel.yaml, structlog
+import matplotlib.figure
 import http.server, multiprocessing, sqlite3, subprocess, tempfile
 
 UNIX = {"fcntl", "grp", "pwd", "pyudev", "resource", "termios"}
