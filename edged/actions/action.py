@@ -290,5 +290,5 @@ Action = (
     | ReadRun
 )
 
-AT_ONCE: Final[frozenset[type[Action]]] = frozenset({ReadState, ReadSweep})
+AT_ONCE: Final[frozenset[type[Action]]] = frozenset({ReadState})
 """What is read from memory: it waits for nothing, so nothing can come between, or cancel it."""

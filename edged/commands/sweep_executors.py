@@ -72,7 +72,7 @@ class SweepExecutors:
         request = SweepRequest.read(action.arguments)
         return Done(data=await self.sweeps.start(action, thing, request, measures))
 
-    def _read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
+    async def _read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
         return Done(data=self.sweeps.read(action.sweep_id, action.points))
 
     async def _draw(self, action: DrawSweep, _target: Target, _began: float) -> Done:
