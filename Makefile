@@ -72,6 +72,7 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
 	$(PY) -m edged.surfaces.rpc.reference > docs/rpc.md
 	$(PY) -m edged.work.state_tables > docs/states.md
+	$(PY) -m edged.profiles.format_schema > docs/profile.schema.json
 	$(PY) docs/generate.py
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)

@@ -7,6 +7,7 @@ may have different checks; a profile object that is swapped (hot reload) gets ne
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping
 
 from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
@@ -70,13 +71,30 @@ class Catalog:
 
     def __init__(self) -> None:
         self._checks: dict[str, ProfileChecks] = {}
+        # Run id → instrument id → what held when the run began; of runs that saw a profile change.
+        self._kept: dict[str, Mapping[str, ProfileChecks]] = {}
 
-    def of(self, instrument: Instrument) -> ProfileChecks:
-        """The checks of one instrument's profile as it is now.
+    def keep_for(self, run_ids: Iterable[str], instruments: Iterable[Instrument]) -> None:
+        """Profiles are about to change: these runs go on with what they began with.
+
+        Those of runs that are over by now are forgotten.
+        """
+        now = {i.id: self.of(i) for i in instruments if i.profile is not None}
+        self._kept = {run_id: self._kept.get(run_id, now) for run_id in run_ids}
+
+    def of(self, instrument: Instrument, run_id: str = "") -> ProfileChecks:
+        """The checks of one instrument's profile, as it is now or was when a run began.
+
+        Args:
+            instrument: whose.
+            run_id: of the sweep, stream or sequence that asks; empty where none does.
 
         Raises:
             NotFound: the instrument has no profile.
         """
+        kept = self._kept.get(run_id, {}).get(instrument.id) if run_id else None
+        if kept is not None:
+            return kept
         profile = instrument.profile
         if profile is None:
             raise NotFound(

@@ -7,7 +7,7 @@ result into the tool's own shape. Failures of each tool have a shape too: ``fail
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -51,6 +51,10 @@ def _nobody_minds(_instrument_id: str, _values: Mapping[str, object], _on_behalf
     return
 
 
+def _nobody_tried(_profile_key: str) -> Sequence[Mapping[str, Any]]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executors:
     """The rooms that executors work with.
@@ -58,6 +62,7 @@ class Executors:
     Attributes:
         captures: runs commands that answer with a block.
         profiles: gives the library as it is now.
+        verified_on: gives the units on which a profile was tried, by its key.
         status: gives get_status's result; the composition root knows all that it tells of.
         experience: gives what is known of an instrument's commands, by their names.
         lockout: gives the lockout of an instrument, or none.
@@ -76,6 +81,7 @@ class Executors:
     lockout: Callable[[Instrument], Lockout | None]
     clock: Clock
     on_safe: OnSafe = _nobody_minds
+    verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
     more: Mapping[type[Action], Executor] = field(default_factory=dict)
 
     def table(self) -> dict[type[Action], Executor]:
@@ -195,6 +201,7 @@ class Executors:
                 "version": profile.version,
                 "commands": len(profile.commands),
                 "sequences": len(profile.sequences),
+                "verified_on": list(self.verified_on(profile.key)),
             }
             for profile in self.profiles().values()
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.commands.catalog import Catalog
+from edged.commands.catalog import Catalog, ProfileChecks
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
@@ -22,13 +22,17 @@ MAX_LINE: Final = 4096
 """Characters of one raw line; real instruments take a few hundred."""
 
 
-_STRICTNESS: Final = (RawScpi.ALL, RawScpi.KNOWN, RawScpi.QUERIES, RawScpi.OFF)
-
-
 def check_raw_scpi(
-    instrument: Instrument, line: str, catalog: Catalog, configured: RawScpi
+    instrument: Instrument, line: str, catalog: Catalog, configured: RawScpi, run_id: str = ""
 ) -> tuple[RawPart, ...]:
     """Let a raw line pass, and say which profile commands it is.
+
+    Args:
+        instrument: where it is to go.
+        line: what somebody wants to send.
+        catalog: the compiled checks.
+        configured: RAW_SCPI.
+        run_id: the sequence that asks, if one does.
 
     Raises:
         Invalid: BAD_SCPI, a line that is empty, too long, or holds a line end or control character.
@@ -36,18 +40,20 @@ def check_raw_scpi(
         Invalid: a value outside of a limit.
     """
     _check_text(line)
-    mode = _strictest(configured, instrument)
-    if mode is RawScpi.OFF:
+    # All of them hold at once: "queries" of the owner's does not undo the "known" of his limits.
+    modes = instrument.rules.raw_scpi_rules(configured.value)
+    if RawScpi.OFF in modes:
         raise _restricted(line, "raw SCPI is switched off here")
     if instrument.profile is None:
-        if mode is not RawScpi.ALL and not (
-            mode is RawScpi.QUERIES and classify(line).is_only_queries
-        ):
-            raise _restricted(line, f"only {mode} raw SCPI may be sent, and it has no profile")
+        if RawScpi.KNOWN in modes:
+            raise _restricted(line, "only known raw SCPI may be sent, and it has no profile")
+        if RawScpi.QUERIES in modes and not classify(line).is_only_queries:
+            raise _restricted(line, "only queries may be sent raw")
         return ()
-    parts = identify(instrument.profile, line)
+    checks = catalog.of(instrument, run_id)
+    parts = identify(checks.profile, line)
     for part in parts:
-        _check_part(instrument, part, catalog, mode)
+        _check_part(instrument, part, checks, modes)
     return parts
 
 
@@ -69,18 +75,24 @@ def _check_text(line: str) -> None:
         )
 
 
-def _check_part(instrument: Instrument, part: RawPart, catalog: Catalog, mode: RawScpi) -> None:
+def _check_part(
+    instrument: Instrument, part: RawPart, checks: ProfileChecks, modes: frozenset[str]
+) -> None:
     """Every command that the message may be, with every value it may carry, must be allowed."""
-    if mode is RawScpi.QUERIES and not part.is_query:
+    if RawScpi.QUERIES in modes and not part.is_query:
         raise _restricted(part.text, "only queries may be sent raw")
-    if not part.matches and mode is RawScpi.KNOWN and not _is_harmless(part):
+    if not part.matches and RawScpi.KNOWN in modes and not _is_harmless(part):
         raise _restricted(part.text, "only what the profile knows may be sent raw")
     for match in part.matches:
-        _check_match(instrument, part, match, catalog, mode)
+        _check_match(instrument, part, match, checks, modes)
 
 
 def _check_match(
-    instrument: Instrument, part: RawPart, match: RawMatch, catalog: Catalog, mode: RawScpi
+    instrument: Instrument,
+    part: RawPart,
+    match: RawMatch,
+    checks: ProfileChecks,
+    modes: frozenset[str],
 ) -> None:
     command = match.command
     if command.name in instrument.rules.deny:
@@ -95,11 +107,11 @@ def _check_match(
             data={"command": command.name},
             remedy=f"Use start_sweep with command_name {command.name!r}.",
         )
-    if mode is not RawScpi.KNOWN and command.name not in instrument.rules.limits:
+    if RawScpi.KNOWN not in modes and command.name not in instrument.rules.limits:
         return
     if not match.is_certain:
         raise _restricted(part.text, f"its value cannot be judged against {command.name}'s limits")
-    _, check = catalog.of(instrument).command(command.name)
+    _, check = checks.command(command.name)
     for values in match.readings:
         check.validate(values)
 
@@ -107,16 +119,6 @@ def _check_match(
 def _is_harmless(part: RawPart) -> bool:
     """IEEE 488.2's own queries, which no profile needs to list."""
     return part.is_query and part.text.lstrip().startswith("*")
-
-
-def _strictest(configured: RawScpi, instrument: Instrument) -> RawScpi:
-    """The configuration, the bench file, and `known` wherever the owner set limits."""
-    modes = [configured]
-    if instrument.rules.raw_scpi:
-        modes.append(RawScpi(instrument.rules.raw_scpi))
-    if instrument.rules.limits:
-        modes.append(RawScpi.KNOWN)
-    return max(modes, key=_STRICTNESS.index)
 
 
 def _restricted(what: str, why: str) -> Refused:

@@ -100,8 +100,8 @@ class Resolver:
                 assert_never(action)
 
     def _command(self, action: RunCommand) -> Target:
-        instrument = self._pool.get(action.instrument_id)
-        command, check = self._catalog.of(instrument).command(action.command_name)
+        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
+        command, check = self._catalog.of(instrument, run_id).command(action.command_name)
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
             raise Invalid(
@@ -119,8 +119,8 @@ class Resolver:
         )
 
     def _stream(self, action: StartStream) -> Target:
-        instrument = self._pool.get(action.instrument_id)
-        command, check = self._catalog.of(instrument).command(action.command_name)
+        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
+        command, check = self._catalog.of(instrument, run_id).command(action.command_name)
         check_measurable(command)
         if isinstance(command.returns, ImageAnswer):
             raise Invalid(
@@ -138,8 +138,8 @@ class Resolver:
 
     def _sweep(self, action: StartSweep) -> Target:
         """The command that is swept, and the measures; danger is that of all of them."""
-        instrument = self._pool.get(action.instrument_id)
-        command, check = self._catalog.of(instrument).command(action.command_name)
+        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
+        command, check = self._catalog.of(instrument, run_id).command(action.command_name)
         if command.sweep is None:
             able = [
                 c.name for c in self._catalog.of(instrument).profile.commands.values() if c.sweep
@@ -182,8 +182,8 @@ class Resolver:
         )
 
     def _sequence(self, action: RunSequence) -> Target:
-        instrument = self._pool.get(action.instrument_id)
-        sequence, check = self._catalog.of(instrument).sequence(action.sequence_name)
+        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
+        sequence, check = self._catalog.of(instrument, run_id).sequence(action.sequence_name)
         return Target(
             instrument=instrument,
             sequence=sequence,
@@ -195,7 +195,9 @@ class Resolver:
     def _raw(self, action: SendScpi) -> Target:
         """Raw SCPI is dangerous, but for a query inside a sequence that the profile knows."""
         instrument = self._pool.get(action.instrument_id)
-        parts = check_raw_scpi(instrument, action.scpi, self._catalog, self._raw_scpi)
+        parts = check_raw_scpi(
+            instrument, action.scpi, self._catalog, self._raw_scpi, action.caller.on_behalf_of
+        )
         is_known_read = (
             bool(action.caller.outer_tool)
             and bool(parts)

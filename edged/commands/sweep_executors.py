@@ -66,7 +66,11 @@ class SweepExecutors:
         if command.sweep is None:
             raise Fault("A command that cannot be swept reached the sweeps.")
         thing = SweptThing(
-            instrument=instrument, command=command, plan=command.sweep, values=target.values
+            instrument=instrument,
+            command=command,
+            plan=command.sweep,
+            values=target.values,
+            profile=instrument.profile,
         )
         measures = tuple(map(_measure, target.inner))
         request = SweepRequest.read(action.arguments)

@@ -9,12 +9,16 @@ from typing import Final
 from edged.clock import SystemClock
 from edged.doctor.facts import Facts
 from edged.doctor.report import Line, fail, passed, skip, warn
+from edged.errors import Invalid
+from edged.profiles.bench import load_bench
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.lint import lint_profile
 from edged.profiles.loader import load_library
 from edged.work.run_meta import clock_state
 
 __all__ = [
     "check_attention",
+    "check_bench_file",
     "check_budget",
     "check_clock",
     "check_discovery",
@@ -36,13 +40,14 @@ RELEASED: Final = datetime(2026, 1, 1, tzinfo=UTC)
 def check_profiles(facts: Facts) -> Line:
     """Whether every profile could be loaded, and what lint has to say."""
     directories = facts.config.profile_dirs
-    library = load_library(directories)
+    library = _library(facts)
     count = len(library.profiles)
     if library.complaints:
         complaint = library.complaints[0]
         return warn(
-            f"{count} profiles; {len(library.complaints)} could not be loaded, first: {complaint}.",
-            "Correct them: what they describe has no tools.",
+            f"{count} profiles; {len(library.complaints)} could not be loaded, first: "
+            f"{complaint.sentence}",
+            _remedy_for_broken(facts),
         )
     if not count:
         told = ", ".join(map(str, directories)) or "nowhere"
@@ -60,6 +65,37 @@ def check_profiles(facts: Facts) -> Line:
             first.suggestion or "See docs/profiles.md.",
         )
     return passed(f"{count} profiles, all clean.")
+
+
+def _library(facts: Facts) -> ProfileLibrary:
+    return facts.library or load_library(facts.config.profile_dirs)
+
+
+def _remedy_for_broken(facts: Facts) -> str:
+    kept = facts.status.get("profiles", {}).get("kept", [])
+    if kept:
+        return (
+            f"Correct them: the engine goes on with what it had read before of {', '.join(kept)}."
+        )
+    return "Correct them: what they describe has no tools."
+
+
+def check_bench_file(facts: Facts) -> Line:
+    """What the owner wrote, and whether the engine goes by it."""
+    path = facts.config.bench_file
+    refused = facts.status.get("profiles", {}).get("bench_error", "")
+    if refused:
+        return fail(
+            f"The engine goes by an older state of it, because: {refused}",
+            "Correct it; the engine reads it again by itself.",
+        )
+    try:
+        bench = load_bench(path, _library(facts))
+    except Invalid as error:
+        return fail(f"{error}", "Correct it; an engine does not start with it.")
+    if not bench.units:
+        return passed(f"There is no {path}; the profiles' own limits hold.")
+    return passed(f"{path} says something about {len(bench.units)} units.")
 
 
 def check_tool_list(facts: Facts) -> Line:

@@ -13,6 +13,7 @@ import structlog
 
 from edged.doctor.bench_checks import (
     check_attention,
+    check_bench_file,
     check_budget,
     check_clock,
     check_discovery,
@@ -43,6 +44,7 @@ CHECKS: Final[Mapping[str, Callable[[Facts], Line]]] = MappingProxyType(
         "USB permissions": check_usb,
         "VISA backends": check_visa,
         "profiles": check_profiles,
+        "bench file": check_bench_file,
         "tool list": check_tool_list,
         "discovery": check_discovery,
         "lines": check_lines,

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from edged.config import Config
 from edged.errors import EdgedError
+from edged.profiles.library import ProfileLibrary
+from edged.profiles.loader import load_library
 from edged.surfaces.rpc.client import EngineFile, RpcClient
 
 __all__ = ["Facts", "gather"]
@@ -27,6 +29,7 @@ class Facts:
         unreachable: why the engine could not be asked.
         status: get_status of the engine, empty when it could not be asked.
         tools: its tools/list over RPC.
+        library: the profiles of PROFILE_DIRS, read once for all checks.
         devices: where the kernel lists USB devices; a test has its own.
     """
 
@@ -38,6 +41,7 @@ class Facts:
     version: str = ""
     status: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] = ()
+    library: ProfileLibrary | None = None
     devices: Path = Path("/sys/bus/usb/devices")
 
     @property
@@ -59,6 +63,7 @@ def gather(
         "origins": origins,
         "complaint": complaint,
         "engine": engine,
+        "library": load_library(config.profile_dirs),
     }
     if engine is None:
         return Facts(**known)

@@ -29,6 +29,7 @@ from edged.instruments.places import Place, place_key
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.recovery import LineState, retry_delay_s
 from edged.instruments.scan import Knowledge, examine
+from edged.instruments.second_look import SecondLook
 from edged.instruments.sources import Candidate, Listing, Source
 
 __all__ = ["Discovery", "PickMonitor"]
@@ -84,6 +85,7 @@ class Discovery:
         self._picked: Picked | None = None
         # By canonical address, in the order in which they became known.
         self._places: dict[str, Place] = {}
+        self._second_look = SecondLook(pool, entry_of=self._entry_of)
         self._looked_at = float("-inf")
         self._loop_task: asyncio.Task[None] | None = None
 
@@ -142,6 +144,25 @@ class Discovery:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def learn(self, knowledge: Knowledge, before: Callable[[], None]) -> list[str]:
+        """Profiles or the owner's file were changed: judge every unit anew, and all later ones so.
+
+        Args:
+            knowledge: what is known from now on.
+            before: called at the moment in which the units change, while they are as they were.
+
+        Returns:
+            The ids of the units that are known otherwise now.
+        """
+        self._knowledge = knowledge
+        return await self._second_look.take(knowledge, before)
+
+    def _entry_of(self, instrument: Instrument) -> tuple[InstrumentEntry, tuple[int, int] | None]:
+        place = self._places.get(place_key(instrument.address))
+        if place is None:
+            return InstrumentEntry(address=instrument.address), None
+        return place.entry, place.usb_id
 
     def set_aside(self) -> list[dict[str, Any]]:
         """Addresses at which nobody is known, with the reason; for doctor and get_status."""

@@ -115,6 +115,12 @@ class Instrument:
         self.connection = found.connection
         self.profile = replace(self.profile, connection=found.connection)
 
+    def relearn(self, found: Found) -> None:
+        """What is known of its model was changed while it was here: profile, rules, connection."""
+        is_plugged, idn = self.is_plugged, self.idn
+        self._learn(found)
+        self.is_plugged, self.idn = is_plugged, idn
+
     def meet(self, event: RegistrationEvent) -> None:
         """Move to the next registration state.
 

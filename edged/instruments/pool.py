@@ -11,8 +11,8 @@ used address gets another id. So an id, or a tool made from it, never comes to m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -125,6 +125,10 @@ class InstrumentPool:
             )
         return self._listed
 
+    def known(self) -> tuple[Instrument, ...]:
+        """Every unit met in this life of the daemon, also those that are not listed any more."""
+        return tuple(self._instruments.values())
+
     def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Call ``callback`` on the loop for each event; returns how to end that."""
         self._listeners.append(callback)
@@ -164,6 +168,26 @@ class InstrumentPool:
             return known
         self._move_in(known, actor, found)
         return known
+
+    def relearn(self, judged: Sequence[tuple[Instrument, Found]]) -> None:
+        """Profiles or the owner's file were changed: all of these are known otherwise from now on.
+
+        All at once, and told afterwards, so that whoever recomputes sees one change.
+        """
+        for instrument, found in judged:
+            instrument.relearn(found)
+            if instrument.is_connected:
+                instrument.meet(_answered(instrument))
+            actor = instrument.actor
+            if actor is not None and actor.tenant.number == instrument.number:
+                actor.settle(replace(actor.tenant, connection=found.connection))
+        for instrument, _ in judged:
+            log.info(
+                "instrument_relearnt",
+                id=instrument.id,
+                profile=instrument.profile.key if instrument.profile else "",
+            )
+            self._publish(Changed(instrument=instrument))
 
     def depart(self, actor: Actor, *, is_kept: bool) -> None:
         """The bus tells that what was at the end of this line has been taken away.

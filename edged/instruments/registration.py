@@ -96,16 +96,15 @@ TRANSITIONS: Final[Mapping[RegistrationState, Mapping[RegistrationEvent, Registr
             },
             _S.LISTED: {
                 _E.SEEN: _S.LISTED,
-                _E.ANSWERED_WITH_PROFILE: _S.LISTED,
-                _E.ANSWERED_WITHOUT_PROFILE: _S.LISTED,
+                # A profile was written for it, or taken from it, while it was here.
+                **_ANSWERS,
                 _E.NO_ANSWER: _S.RECONNECTING,
                 _E.GONE_PLUGGED: _S.ABSENT,
                 _E.GONE_PLACED: _S.AWAY,
             },
             _S.REGISTERED: {
                 _E.SEEN: _S.REGISTERED,
-                _E.ANSWERED_WITH_PROFILE: _S.REGISTERED,
-                _E.ANSWERED_WITHOUT_PROFILE: _S.REGISTERED,
+                **_ANSWERS,
                 _E.NO_ANSWER: _S.RECONNECTING,
                 _E.GONE_PLUGGED: _S.ABSENT,
                 _E.GONE_PLACED: _S.AWAY,

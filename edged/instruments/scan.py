@@ -15,7 +15,7 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import identify, raw_conversation
 from edged.instruments.greeting import greeted, patience_s, unchecked
-from edged.instruments.instrument import Found
+from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
 from edged.instruments.owner_settings import connection_for
@@ -24,9 +24,9 @@ from edged.profiles.answers import clean_text
 from edged.profiles.bench import BenchFile, UnitRules, tighten
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile, parse_idn
-from edged.profiles.model import Connection, Profile
+from edged.profiles.model import Connection, ErrorCheck, Profile
 
-__all__ = ["Knowledge", "NoInstrument", "examine"]
+__all__ = ["Knowledge", "NoInstrument", "examine", "judge_again"]
 
 NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.IGNORECASE)
 """How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
@@ -91,6 +91,41 @@ async def examine(
         greeted_at=actor.openings,
     )
     return _judged(found, entry, knowledge.bench)
+
+
+def judge_again(
+    instrument: Instrument,
+    entry: InstrumentEntry,
+    knowledge: Knowledge,
+    usb_id: tuple[int, int] | None,
+) -> Found | None:
+    """What a unit that has answered is by this knowledge; ``None`` where that is no other thing.
+
+    Nothing is asked: its name does not change with what is known of names.
+    """
+    chosen, remark, tied = _choose(instrument.idn, entry, usb_id, knowledge.library)
+    connection = connection_for(chosen.connection if chosen else Connection(), entry)
+    profile = replace(chosen, connection=connection) if chosen else None
+    if profile is not None and instrument.warning and connection.errors.query:
+        # It was found not to answer its error query, and nobody asks again before a restart.
+        dead, connection = connection.errors.query, replace(connection, errors=ErrorCheck())
+        profile = unchecked(replace(profile, connection=connection), dead)
+    found = _judged(
+        Found(
+            idn=instrument.idn,
+            identity=instrument.identity,
+            profile=profile,
+            rules=UnitRules(),
+            connection=connection,
+            remark=clean_text(remark),
+            warning=instrument.warning,
+            tied=tied,
+        ),
+        entry,
+        knowledge.bench,
+    )
+    is_same = found.profile == instrument.profile and found.rules == instrument.rules
+    return None if is_same and found.tied == instrument.tied else found
 
 
 def _guesses(

@@ -49,15 +49,15 @@ from edged.processes.long_work import LongWork
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.notify import Notifier, say_alive
 from edged.processes.peer_header import keep_peer_secret, peer_reader
+from edged.processes.profile_watch import ProfileWatch
 from edged.processes.relay_route import RelayRoute
 from edged.processes.rpc_parts import RpcParts
 from edged.processes.sim_child import SimChild
 from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
-from edged.profiles.bench import load_bench
-from edged.profiles.library_cache import load_cached_library
 from edged.profiles.schema import load_authority
+from edged.profiles.verification import FOLDER
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.rpc.listener import RpcListener
@@ -124,7 +124,13 @@ class Engine:
         self._sim = sim
         self._log = structlog.get_logger("edged.engine")
         self._edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
-        self._library = load_cached_library(config.profile_dirs, config.state_dir / PROFILE_CACHE)
+        self._profiles = ProfileWatch(
+            directories=config.profile_dirs,
+            bench_file=config.bench_file,
+            reports=config.state_dir / FOLDER,
+            cache=config.state_dir / PROFILE_CACHE,
+            clock=clock,
+        )
         self._watch = LoopWatch(clock)
         self._visa = VisaLibrary(library=config.visa_library, clock=clock)
         self._stores = Stores(
@@ -141,7 +147,7 @@ class Engine:
             config,
             pool=self._pool,
             stores=self._stores,
-            library=self._library,
+            library=self._profiles.knowledge.library,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -192,6 +198,7 @@ class Engine:
             clock=clock,
             more={
                 "relay": self._relay.status,
+                "profiles": self._profiles.status,
                 **self._work.status(),
                 "set_aside": self._discovery.set_aside,
                 "discovery": self._discovery.summary,
@@ -223,6 +230,8 @@ class Engine:
         self._work.start(parts)
         self._resource_news.start()
         parts.push_async_callback(self._resource_news.stop)
+        self._profiles.start(self._learn)
+        parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
         await self._discovery.start()
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
@@ -247,6 +256,13 @@ class Engine:
         self._mcp.close_door()
         await self._work.end()
 
+    async def _learn(self, knowledge: Knowledge) -> list[str]:
+        """Profiles or the bench file were changed; what runs goes on with what it began with."""
+        return await self._discovery.learn(
+            knowledge,
+            before=lambda: self._catalog.keep_for(self._work.run_ids(), self._pool.known()),
+        )
+
     async def _perform(self, action: Action) -> Outcome:
         """The command path, for parts that are made before it."""
         return await self._path.perform(action)
@@ -270,7 +286,7 @@ class Engine:
         return Resources(
             shelves=Shelves(
                 pool=self._pool,
-                profiles=lambda: self._library.profiles,
+                profiles=lambda: self._profiles.knowledge.library.profiles,
                 sweeps=work.sweeps,
                 streams=work.streams,
                 runs=work.runs,
@@ -347,6 +363,7 @@ class Engine:
         return (
             self._path.performed,
             self._registry.generation,
+            self._profiles.changes,
             self._pool.all(),
             self._mcp.session_count,
             self._stores.lockouts.changes,
@@ -355,17 +372,17 @@ class Engine:
 
     def _make_discovery(self) -> Discovery:
         """Discovery over INSTRUMENTS and the buses, with the owner's bench file in force."""
-        bench = load_bench(self._config.bench_file, self._library)
+        knowledge = self._profiles.knowledge
         return Discovery(
             self._pool,
-            knowledge=Knowledge(library=self._library, bench=bench),
+            knowledge=knowledge,
             entries=self._config.instruments,
             open_link=self._visa.open_link,
             clock=self._clock,
             rescan_interval_s=self._config.rescan_interval_sec,
             gone_after_s=self._config.gone_after_sec,
             sources=make_sources(
-                self._config, self._library.profiles.values(), self._sim, self._clock
+                self._config, knowledge.library.profiles.values(), self._sim, self._clock
             ),
             pick_monitor=monitor_for(self._config),
         )
@@ -377,7 +394,8 @@ class Engine:
             catalog=self._catalog,
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms),
-            profiles=lambda: self._library.profiles,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
@@ -430,8 +448,8 @@ class Engine:
         )
 
     def _report_complaints(self) -> None:
-        for complaint in self._library.complaints:
-            self._log.warning("profile_refused", complaint=str(complaint))
+        for complaint in self._profiles.knowledge.library.complaints:
+            self._log.warning("profile_refused", complaint=complaint.sentence)
 
     def _write_engine_file(self) -> None:
         """Where the CLI and the supervisor look for this engine."""

@@ -157,6 +157,14 @@ class LongWork:
             ).table(),
         }
 
+    def run_ids(self) -> tuple[str, ...]:
+        """Ids of the sweeps, streams and sequences that run."""
+        return (
+            *(str(sweep["sweep_id"]) for sweep in self.sweeps.active()),
+            *(str(stream["stream_id"]) for stream in self.streams.running()),
+            *(str(run["run_id"]) for run in self.sequences.running()),
+        )
+
     def status(self) -> Mapping[str, Callable[[], Any]]:
         """Entries of get_status."""
         return {

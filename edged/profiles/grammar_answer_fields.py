@@ -24,7 +24,7 @@ __all__ = [
 
 MOST_FIELDS: Final = 200
 NUMBERS: Final = frozenset({AnswerType.FLOAT, AnswerType.INT, AnswerType.SI})
-_FIELD_KEYS: Final = frozenset({"name", "type", "unit", "map", "scale", "index", "key", "pattern"})
+FIELD_KEYS: Final = frozenset({"name", "type", "unit", "map", "scale", "index", "key", "pattern"})
 
 
 def answer_type(fields: Fields) -> AnswerType:
@@ -81,7 +81,7 @@ def answer_fields(
         raise complaint(node.mark, f"{owner} is empty.")
     found: dict[str, AnswerField] = {}
     for entry in nodes:
-        field = _answer_field(Fields.of(entry, owner, _FIELD_KEYS), parameters)
+        field = _answer_field(Fields.of(entry, owner, FIELD_KEYS), parameters)
         if field.name in found:
             raise complaint(entry.mark, f'{owner} has two fields called "{field.name}".')
         found[field.name] = field

@@ -25,7 +25,8 @@ WAVEFORM_KEYS: Final = frozenset(
         "x_increment", "x_unit", "y_unit", "scale",
     }
 )  # fmt: skip
-_DTYPES: Final = ("i1", "u1", "i2", "u2", "f4", "f8")
+PREAMBLE_KEYS: Final = ("query", "fields", "separator")
+DTYPES: Final = ("i1", "u1", "i2", "u2", "f4", "f8")
 
 
 def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> WaveformAnswer:
@@ -38,7 +39,7 @@ def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> Wavefo
     names = {field.name for field in preamble} | set(parameters)
     for key in ("dtype", "data"):
         fields.need(key)
-    dtype = fields.choice("dtype", _DTYPES) or ""
+    dtype = fields.choice("dtype", DTYPES) or ""
     order = fields.choice("byte_order", ("little", "big"))
     if order is None and dtype not in ("i1", "u1"):
         raise complaint(fields.mark, f'{fields.owner} has no "byte_order" for {dtype}.')
@@ -80,7 +81,7 @@ def _read_preamble(
     node = fields.get("preamble")
     if node is None:
         return (), (), ","
-    inner = Fields.of(node, f"{fields.owner}.preamble", ("query", "fields", "separator"))
+    inner = Fields.of(node, f"{fields.owner}.preamble", PREAMBLE_KEYS)
     query = inner.need("query")
     if isinstance(query, ListNode):
         queries = inner.templates("query", parameters)

@@ -38,16 +38,17 @@ from edged.profiles.yaml_tree import ListNode, Node
 
 __all__ = ["is_question", "read_command", "templates_of"]
 
-_KEYS: Final = frozenset(
+COMMAND_KEYS: Final = frozenset(
     {
         "scpi", "description", "parameters", "checks", "is_query", "returns", "precondition",
         "verify", "complete", "errors", "timeout_ms", "after_write_ms", "is_dangerous", "is_safe",
         "requires_sweep", "essential", "sweep",
     }
 )  # fmt: skip
-_SWEEP_KEYS: Final = frozenset(
+SWEEP_KEYS: Final = frozenset(
     {"parameter", "setpoint", "pattern", "readback", "interval_ms", "step", "abort"}
 )
+VERIFY_KEYS: Final = ("query", "parameter", "tolerance", "pattern")
 _RESERVED: Final[Mapping[str, str]] = {
     "sequence": "it stands between a profile's key and a sequence's name in tool names",
     ABORT_COMMAND: "it is what the profile's own abort list is called",
@@ -77,7 +78,7 @@ def read_command(name: str, key: Node, node: Node) -> Command:
     check_name(key.mark, name, "The command")
     if name in _RESERVED:
         raise complaint(key.mark, f'No command may be called "{name}": {_RESERVED[name]}.')
-    fields = Fields.of(node, name, _KEYS)
+    fields = Fields.of(node, name, COMMAND_KEYS)
     parameters = read_parameters(fields)
     returns_node = fields.get("returns")
     returns = (
@@ -165,9 +166,7 @@ def _read_verify(
     node = fields.get("verify")
     if node is None:
         return None
-    inner = Fields.of(
-        node, f"{fields.owner}.verify", ("query", "parameter", "tolerance", "pattern")
-    )
+    inner = Fields.of(node, f"{fields.owner}.verify", VERIFY_KEYS)
     query = inner.need("query")
     template = check_query(query, template_of(query, inner.name_of("query"), parameters), inner)
     parameter = _verified_parameter(inner, parameters, sweep)
@@ -219,7 +218,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
     node = fields.get("sweep")
     if node is None:
         return None
-    inner = Fields.of(node, f"{fields.owner}.sweep", _SWEEP_KEYS)
+    inner = Fields.of(node, f"{fields.owner}.sweep", SWEEP_KEYS)
     name = _named_parameter(inner, parameters)
     if parameters[name].type not in _NUMBERS:
         message = f"{inner.owner}: {name} is a {parameters[name].type}; only a number is swept."

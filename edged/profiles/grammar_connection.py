@@ -32,7 +32,7 @@ __all__ = [
 MAX_TIMEOUT_MS: Final = 3_600_000
 """An hour: some calibrations take that long, nothing takes longer."""
 MAX_PAUSE_MS: Final = 60_000
-_CONNECTION_KEYS: Final = frozenset(
+CONNECTION_KEYS: Final = frozenset(
     {
         "read_termination", "write_termination", "encoding", "timeout_ms", "open_timeout_ms",
         "after_write_ms", "min_gap_ms", "chunk_bytes", "baud_rate", "data_bits", "parity",
@@ -40,17 +40,22 @@ _CONNECTION_KEYS: Final = frozenset(
         "probe",
     }
 )  # fmt: skip
-_ENCODINGS: Final = ("ascii", "latin-1", "utf-8")
-_PARITIES: Final = ("none", "even", "odd", "mark", "space")
-_FLOWS: Final = ("none", "xon_xoff", "rts_cts", "dtr_dsr")
-_STOP_BITS: Final = (1, 1.5, 2)
+MATCH_KEYS: Final = ("idn", "usb", "examples")
+PROBE_KEYS: Final = ("query", "expect")
+PRECONDITION_KEYS: Final = ("query", "expect", "hint")
+ERROR_KEYS: Final = ("query", "kind", "detail")
+COMPLETION_KEYS: Final = ("poll", "until", "every_ms", "timeout_ms")
+ENCODINGS: Final = ("ascii", "latin-1", "utf-8")
+PARITIES: Final = ("none", "even", "odd", "mark", "space")
+FLOWS: Final = ("none", "xon_xoff", "rts_cts", "dtr_dsr")
+STOP_BITS: Final = (1, 1.5, 2)
 _USB_ID: Final = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})", re.IGNORECASE)
 _NOTHING: Final = frozenset[str]()
 
 
 def read_match(node: Node) -> Match:
     """``match: {idn, usb?, examples?}``; ``usb`` lists ids as ``"1ab1:0e11"``, hexadecimal."""
-    fields = Fields.of(node, "match", ("idn", "usb", "examples"))
+    fields = Fields.of(node, "match", MATCH_KEYS)
     name = fields.name_of("examples")
     return Match(
         idn=pattern_of(fields.need("idn"), fields.name_of("idn")),
@@ -76,12 +81,12 @@ def read_connection(node: Node | None) -> Connection:
     """
     if node is None:
         return Connection()
-    fields = Fields.of(node, "connection", _CONNECTION_KEYS)
+    fields = Fields.of(node, "connection", CONNECTION_KEYS)
     timeout_ms = fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS)
     return Connection(
         read_termination=_termination(fields, "read_termination"),
         write_termination=_termination(fields, "write_termination"),
-        encoding=fields.choice("encoding", _ENCODINGS) or "ascii",
+        encoding=fields.choice("encoding", ENCODINGS) or "ascii",
         timeout_ms=2_000 if timeout_ms is None else timeout_ms,
         open_timeout_ms=fields.whole("open_timeout_ms", 1, MAX_PAUSE_MS) or 5_000,
         after_write_ms=fields.whole("after_write_ms", 0, MAX_PAUSE_MS) or 0,
@@ -89,9 +94,9 @@ def read_connection(node: Node | None) -> Connection:
         chunk_bytes=fields.whole("chunk_bytes", 16, 64 * 1024 * 1024),
         baud_rate=fields.whole("baud_rate", 50, 10_000_000),
         data_bits=fields.whole("data_bits", 5, 8),
-        parity=fields.choice("parity", _PARITIES),
+        parity=fields.choice("parity", PARITIES),
         stop_bits=_stop_bits(fields),
-        flow=fields.choice("flow", _FLOWS),
+        flow=fields.choice("flow", FLOWS),
         errors=read_errors(fields.get("errors"), "connection.errors") or ErrorCheck(),
         on_connect=fields.templates("on_connect", _NOTHING),
         on_connect_serial=fields.templates("on_connect_serial", _NOTHING)
@@ -119,7 +124,7 @@ def _termination(fields: Fields, key: str) -> str:
 
 def _stop_bits(fields: Fields) -> float | None:
     value = fields.number("stop_bits")
-    if value is not None and value not in _STOP_BITS:
+    if value is not None and value not in STOP_BITS:
         raise complaint(fields.mark_of("stop_bits"), "connection: stop_bits must be 1, 1.5 or 2.")
     return value
 
@@ -127,7 +132,7 @@ def _stop_bits(fields: Fields) -> float | None:
 def _read_probe(node: Node | None) -> Probe | None:
     if node is None:
         return None
-    fields = Fields.of(node, "connection.probe", ("query", "expect"))
+    fields = Fields.of(node, "connection.probe", PROBE_KEYS)
     query = fields.need("query")
     return Probe(
         query=check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields),
@@ -139,7 +144,7 @@ def read_precondition(node: Node | None, owner: str) -> Precondition | None:
     """``precondition: {query, expect, hint?}`` of a command; the query has no placeholders."""
     if node is None:
         return None
-    fields = Fields.of(node, owner, ("query", "expect", "hint"))
+    fields = Fields.of(node, owner, PRECONDITION_KEYS)
     query = fields.need("query")
     return Precondition(
         query=check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields),
@@ -161,7 +166,7 @@ def read_errors(node: Node | None, owner: str) -> ErrorCheck | None:
         return None
     if isinstance(node, ScalarNode) and node.text == "none":
         return ErrorCheck()
-    fields = Fields.of(node, owner, ("query", "kind", "detail"))
+    fields = Fields.of(node, owner, ERROR_KEYS)
     fields.need("kind")
     kind = ErrorKind(fields.choice("kind", list(ErrorKind)) or "none")
     if kind is ErrorKind.NONE:
@@ -184,7 +189,7 @@ def read_completion(node: Node | None, owner: str, names: frozenset[str]) -> Com
         if text not in (CompletionKind.NONE, CompletionKind.OPC):
             raise complaint(node.mark, f'{owner} must be none, opc or a poll, not "{text}".')
         return Completion(kind=CompletionKind(text))
-    fields = Fields.of(node, owner, ("poll", "until", "every_ms", "timeout_ms"))
+    fields = Fields.of(node, owner, COMPLETION_KEYS)
     poll = fields.need("poll")
     template = template_of(poll, fields.name_of("poll"), names)
     return Completion(

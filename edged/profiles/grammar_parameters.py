@@ -21,10 +21,10 @@ from edged.profiles.yaml_tree import MapNode, Node, ScalarNode
 __all__ = ["read_checks", "read_parameters", "read_value"]
 
 MOST_PARAMETERS: Final = 50
-_KEYS: Final = frozenset(
+PARAMETER_KEYS: Final = frozenset(
     {"type", "options", "min", "max", "default", "unit", "map", "description", "step", "by"}
 )
-_BOUND_KEYS: Final = frozenset({"min", "max", "options"})
+BOUND_KEYS: Final = frozenset({"min", "max", "options"})
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 _BOOL_LABELS: Final = ("true", "false")
 
@@ -73,7 +73,7 @@ def _with_by(parameter: Parameter, by: Mapping[str, Mapping[Scalar, Bound]]) -> 
 
 
 def _read_parameter(name: str, node: Node, owner: str) -> Parameter:
-    fields = Fields.of(node, owner, _KEYS)
+    fields = Fields.of(node, owner, PARAMETER_KEYS)
     fields.need("type")
     type_ = ParameterType(fields.choice("type", list(ParameterType)) or "")
     wire = _read_map(fields, type_)
@@ -268,7 +268,7 @@ def _read_cases(
     found: dict[Scalar, Bound] = {}
     for text, case in cases.entries.items():
         value = read_value(cases.keys[text], other, f"{owner}: {other.name}")
-        found[value] = _read_case(parameter, Fields.of(case, f"{owner}: {text}", _BOUND_KEYS))
+        found[value] = _read_case(parameter, Fields.of(case, f"{owner}: {text}", BOUND_KEYS))
     return found
 
 

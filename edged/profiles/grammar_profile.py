@@ -24,16 +24,17 @@ from edged.profiles.model import (
 from edged.profiles.template import optional_names
 from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = ["FORMAT", "read_profile"]
+__all__ = ["FORMAT", "PROFILE_KEYS", "SETTING_KEYS", "read_profile"]
 
 FORMAT: Final = 1
-_KEYS: Final = frozenset(
+PROFILE_KEYS: Final = frozenset(
     {
         "format", "profile_key", "version", "manufacturer", "model", "instrument_class", "source",
         "match", "connection", "abort", "sim", "commands", "settings", "sequences", "extends",
         "unverified",
     }
 )  # fmt: skip
+SETTING_KEYS: Final = ("get", "set", "for", "unit", "type")
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
 _NOTHING: Final = frozenset[str]()
@@ -49,7 +50,7 @@ def read_profile(root: Node, path: str) -> Profile:
     Raises:
         Invalid: with the place of whatever breaks a rule of the grammar.
     """
-    fields = Fields.of(root, "The profile", _KEYS)
+    fields = Fields.of(root, "The profile", PROFILE_KEYS)
     check_format(fields)
     key = _read_key(fields)
     match = read_match(fields.need("match"))
@@ -204,7 +205,7 @@ def _read_settings(fields: Fields, commands: Mapping[str, Command]) -> dict[str,
 
 def _read_setting(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Setting:
     check_name(key.mark, name, "The setting")
-    fields = Fields.of(node, f"settings.{name}", ("get", "set", "for", "unit", "type"))
+    fields = Fields.of(node, f"settings.{name}", SETTING_KEYS)
     set_command = _read_set_command(fields, commands)
     for_values = _read_for(fields, set_command)
     get = fields.need("get")

@@ -38,7 +38,10 @@ from edged.profiles.yaml_tree import MapNode, Node
 __all__ = ["is_number", "read_returns"]
 
 _KINDS: Final = ("type", "fields", "bits", "waveform", "image")
-_KEYS_BY_KIND: Final[Mapping[str, frozenset[str]]] = {
+BITS_KEYS: Final = ("base", "fields")
+BIT_KEYS: Final = ("name", "mask", "map")
+IMAGE_KEYS: Final = ("mime", "data")
+RETURN_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "type": frozenset({"type", "unit", "map", "scale", "sentinels"}),
     "fields": frozenset({"fields", "separator", "primary", "sentinels"}),
     "bits": frozenset({"bits"}),
@@ -53,26 +56,26 @@ def read_returns(node: Node, owner: str, parameters: Mapping[str, Parameter]) ->
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
-    everything = frozenset().union(*_KEYS_BY_KIND.values())
+    everything = frozenset().union(*RETURN_KEYS.values())
     fields = Fields.of(node, owner, everything)
     kinds = [kind for kind in _KINDS if fields.has(kind)]
     if len(kinds) != 1:
         count = "none" if not kinds else " and ".join(kinds)
         message = f"{owner} must have exactly one of {', '.join(_KINDS)}; it has {count}."
         raise complaint(fields.mark, message)
-    fields = Fields.of(node, owner, _KEYS_BY_KIND[kinds[0]])
+    fields = Fields.of(node, owner, RETURN_KEYS[kinds[0]])
     match kinds[0]:
         case "type":
             return _read_scalar(fields, parameters)
         case "fields":
             return _read_fields(fields, parameters)
         case "bits":
-            return _read_bits(Fields.of(fields.need("bits"), f"{owner}.bits", ("base", "fields")))
+            return _read_bits(Fields.of(fields.need("bits"), f"{owner}.bits", BITS_KEYS))
         case "waveform":
             inner = Fields.of(fields.need("waveform"), f"{owner}.waveform", WAVEFORM_KEYS)
             return read_waveform(inner, parameters)
         case _:
-            inner = Fields.of(fields.need("image"), f"{owner}.image", ("mime", "data"))
+            inner = Fields.of(fields.need("image"), f"{owner}.image", IMAGE_KEYS)
             return read_image(inner, parameters)
 
 
@@ -126,7 +129,7 @@ def _read_bits(fields: Fields) -> BitsAnswer:
     found: dict[str, BitField] = {}
     node = fields.need("fields")
     for entry in list_of(node, fields.name_of("fields"), most=MOST_FIELDS):
-        inner = Fields.of(entry, fields.owner, ("name", "mask", "map"))
+        inner = Fields.of(entry, fields.owner, BIT_KEYS)
         name = text_of(inner.need("name"), inner.name_of("name"), most=64)
         check_name(inner.mark_of("name"), name, f"{fields.owner}: the field")
         if name in found:

@@ -42,13 +42,13 @@ from edged.profiles.yaml_tree import Node
 
 __all__ = ["is_sequence_dangerous", "read_sequence"]
 
-_KEYS: Final = frozenset(
+SEQUENCE_KEYS: Final = frozenset(
     {
         "description", "parameters", "checks", "steps", "finally", "finally_timeout_ms", "result",
         "essential", "is_dangerous",
     }
 )  # fmt: skip
-_STEP_KEYS: Final[Mapping[str, frozenset[str]]] = {
+STEP_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "command": frozenset({"command", "parameters", "as"}),
     "query": frozenset({"query", "as", "type"}),
     "wait_ms": frozenset({"wait_ms"}),
@@ -73,7 +73,7 @@ def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Comma
         Invalid: with the place of whatever breaks a rule.
     """
     check_name(key.mark, name, "The sequence")
-    fields = Fields.of(node, name, _KEYS)
+    fields = Fields.of(node, name, SEQUENCE_KEYS)
     parameters = read_parameters(fields)
     reader = _StepReader(name, commands, set(parameters))
     steps = reader.steps(fields.need("steps"), fields.name_of("steps"), 0)
@@ -150,13 +150,13 @@ class _StepReader:
         if self._count > _MOST_STEPS:
             raise complaint(node.mark, f"{self._owner} has more than {_MOST_STEPS} steps.")
         entries = map_of(node, f"{self._owner}: a step").entries
-        kinds = [kind for kind in _STEP_KEYS if kind in entries]
+        kinds = [kind for kind in STEP_KEYS if kind in entries]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "none"
-            message = f"{self._owner}: a step is exactly one of {', '.join(_STEP_KEYS)}; "
-            unknown = next((nearest(k, _STEP_KEYS) for k in entries if k not in _STEP_KEYS), "")
+            message = f"{self._owner}: a step is exactly one of {', '.join(STEP_KEYS)}; "
+            unknown = next((nearest(k, STEP_KEYS) for k in entries if k not in STEP_KEYS), "")
             raise complaint(node.mark, f"{message}this has {found}.", unknown)
-        fields = Fields.of(node, f"{self._owner}: {kinds[0]}", _STEP_KEYS[kinds[0]])
+        fields = Fields.of(node, f"{self._owner}: {kinds[0]}", STEP_KEYS[kinds[0]])
         match kinds[0]:
             case "command":
                 return self._command_step(fields)

@@ -23,9 +23,10 @@ from edged.profiles.library import Complaint, ProfileLibrary
 from edged.profiles.model import Profile
 from edged.profiles.source_file import read_file
 from edged.profiles.yaml_source import parse_yaml
+from edged.profiles.yaml_text import yaml_text
 from edged.profiles.yaml_tree import MapNode, ScalarNode
 
-__all__ = ["load_library", "load_profile", "parse_profile"]
+__all__ = ["complaint_of", "load_library", "load_profile", "parse_profile", "resolved_text"]
 
 MOST_FILES: Final = 1_000
 _SUFFIXES: Final = (".yaml", ".yml")
@@ -49,6 +50,16 @@ def parse_profile(text: str, path: str = "profile.yaml") -> Profile:
     return _resolved(_parse(text, Path(path)), Path(path), {})
 
 
+def resolved_text(path: Path) -> str:
+    """A profile with what it inherits, as YAML; inherited lines say where they stand.
+
+    Raises:
+        Invalid: as ``load_profile``.
+    """
+    root = _parse(read_file(path), path)
+    return yaml_text(_merged(root, _Beside(path.parent)), str(path))
+
+
 def load_library(directories: Sequence[Path]) -> ProfileLibrary:
     """Every ``*.yaml`` of these directories; a missing one is passed over. Never raises."""
     complaints: list[Complaint] = []
@@ -61,7 +72,7 @@ def load_library(directories: Sequence[Path]) -> ProfileLibrary:
         try:
             profiles[key] = _resolved(source.root, source.path, roots)
         except Invalid as error:
-            complaints.append(_complaint_of(error, source.path))
+            complaints.append(complaint_of(error, source.path))
     return ProfileLibrary(profiles=profiles, complaints=tuple(complaints))
 
 
@@ -88,7 +99,7 @@ def _read_directory(
                 mark = root.keys["profile_key"].mark
                 raise complaint(mark, f'{seen[key].name} has the profile_key "{key}" already.')
         except Invalid as error:
-            complaints.append(_complaint_of(error, path))
+            complaints.append(complaint_of(error, path))
             if path.stem not in seen:
                 sources.pop(path.stem, None)
             continue
@@ -140,9 +151,13 @@ class _Beside(dict[str, MapNode]):
 
 def _resolved(root: MapNode, path: Path, families: Mapping[str, MapNode]) -> Profile:
     """The profile of a root node, with what it inherits."""
+    return read_profile(_merged(root, families), str(path))
+
+
+def _merged(root: MapNode, families: Mapping[str, MapNode]) -> MapNode:
     node = root.entries.get("extends")
     if node is None:
-        return read_profile(root, str(path))
+        return root
     mark = root.keys["extends"].mark
     name = node.text if isinstance(node, ScalarNode) else ""
     try:
@@ -154,10 +169,11 @@ def _resolved(root: MapNode, path: Path, families: Mapping[str, MapNode]) -> Pro
         raise complaint(mark, f'The family "{name}" cannot be read: {error.message}') from None
     if family is root:
         raise complaint(mark, f'"{name}" cannot extend itself.')
-    return read_profile(merge(family, root), str(path))
+    return merge(family, root)
 
 
-def _complaint_of(error: Invalid, path: Path) -> Complaint:
+def complaint_of(error: Invalid, path: Path) -> Complaint:
+    """What an error of this room says, as a value."""
     data = error.data
     return Complaint(
         path=str(data.get("path", path)),

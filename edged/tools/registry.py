@@ -58,7 +58,8 @@ class ToolRegistry:
         self._catalog = catalog
         self._is_strict = is_strict
         self._namer = Namer()
-        self._known: set[str] = set()
+        # Instrument id → the profile under which it was named last.
+        self._known: dict[str, str] = {}
         self._made: dict[str, _Made] = {}
         self._by_name: dict[str, Tool] = {}
         # Made when it is first needed: few clients spell names so.
@@ -131,6 +132,13 @@ class ToolRegistry:
             ),
             None,
         )
+        if now is None and any(tool.instrument_id == instrument_id for tool in self._tools):
+            return NotFound(
+                f"The tool {name!r} is gone: the profile of {instrument_id} was changed.",
+                code=ErrorCode.UNKNOWN_TOOL,
+                data={"tool": name, "instrument_id": instrument_id},
+                remedy="tools/list has its present tools.",
+            )
         if now is None:
             return NotFound(
                 f"The tool {name!r} drove {instrument_id}, which is not connected now.",
@@ -177,11 +185,10 @@ class ToolRegistry:
 
     def _note(self, instrument: Instrument) -> None:
         """Remember that this unit has been seen in this life of the daemon."""
-        if instrument.profile is not None and instrument.id not in self._known:
-            self._known.add(instrument.id)
-            self._namer.arrive(
-                KnownInstrument(instrument_id=instrument.id, profile_key=instrument.profile.key)
-            )
+        key = instrument.profile.key if instrument.profile is not None else ""
+        if key and self._known.get(instrument.id) != key:
+            self._known[instrument.id] = key
+            self._namer.arrive(KnownInstrument(instrument_id=instrument.id, profile_key=key))
 
     def _tools_of(self, instrument: Instrument, suffix: str) -> tuple[Tool, ...]:
         profile = instrument.profile

@@ -13,7 +13,7 @@ from typing import Any
 from edged.actions.action import StartSweep
 from edged.actions.caller import Caller
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import Command, Parameter, Scalar, SweepPlan
+from edged.profiles.model import Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.render import placeholders, render
 from edged.work.plan import RampPlan, behind_s, steps_left
 from edged.work.ports import RowSink
@@ -64,12 +64,14 @@ class SweptThing:
 
     Attributes:
         values: the command's parameters, validated; the swept one stands at the target.
+        profile: the instrument's when the sweep was started; it holds to its end.
     """
 
     instrument: Instrument
     command: Command
     plan: SweepPlan
     values: Mapping[str, Scalar]
+    profile: Profile | None
 
     @property
     def parameter(self) -> Parameter:
@@ -108,7 +110,7 @@ class SweptThing:
             return tuple(
                 render(line, self.command.parameters, self.values) for line in self.plan.abort
             )
-        return self.instrument.profile.abort if self.instrument.profile else ()
+        return self.profile.abort if self.profile else ()
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

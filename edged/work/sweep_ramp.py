@@ -181,7 +181,7 @@ class Ramp:
         if command is None or not (is_last or now - sweep.readback_at >= READBACK_EVERY_S):
             return
         sweep.readback_at = now
-        known = sweep.thing.instrument.profile
+        known = sweep.thing.profile
         wanted = known.commands[command].parameters if known is not None else {}
         given = {name: value for name, value in sweep.thing.values.items() if name in wanted}
         outcome = await self.perform(self._action(sweep, sweep.thing.instrument.id, command, given))

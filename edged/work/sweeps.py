@@ -375,7 +375,7 @@ def _writes(thing: SweptThing, line: str) -> bool:
     """Whether a line may change what is swept."""
     if line.strip().upper().startswith(RESETTING):
         return True
-    profile = thing.instrument.profile
+    profile = thing.profile
     for part in identify(profile, line) if profile is not None else ():
         for match in part.matches:
             if part.is_query or match.command.name != thing.command.name:

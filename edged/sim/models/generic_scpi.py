@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from edged.sim.call import Call
 from edged.sim.headers import Vocabulary
-from edged.sim.scpi import Dialect, ModelSpec, Unit
+from edged.sim.scpi import Dialect, ModelSpec, Unit, block
 
 HIGHEST_LEVEL: Final = 10.0
 
@@ -45,6 +45,21 @@ def read(unit: Generic, call: Call) -> str:
     return f"{(unit.level if unit.is_on else 0.0) + noise:+.6E}"
 
 
+def list_headers(_unit: Generic, _call: Call) -> bytes:
+    """Its own list of commands, as SCPI-99 has it in volume 2, 21.11."""
+    return block(HEADERS.encode("ascii"))
+
+
+HEADERS: Final = """\
+*IDN?/qonly/
+*RST/nquery/
+:SOURce:LEVel
+:OUTPut:STATe
+:MEASure?/qonly/
+:SYSTem:ERRor[:NEXT]?/qonly/
+:SYSTem:HELP:HEADers?/qonly/
+"""
+
 VOCABULARY: Final = Vocabulary(
     {
         "[:SOURce]:LEVel": set_level,
@@ -52,6 +67,7 @@ VOCABULARY: Final = Vocabulary(
         ":OUTPut[:STATe]": switch,
         ":OUTPut[:STATe]?": lambda u, _c: str(int(u.is_on)),
         ":MEASure?": read,
+        ":SYSTem:HELP:HEADers?": list_headers,
     }
 )
 

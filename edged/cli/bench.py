@@ -1,0 +1,130 @@
+"""``edged bench show [UNIT]``: what the owner's bench file says, and what it comes to.
+
+Reads the file and the profiles, as an engine would; with a running engine it also says which units
+Reads the file and the profiles as an engine would; with a running engine it also says which units
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from edged.cli.options import add_config_options, load, locate
+from edged.cli.tables import print_fields, print_json, print_table
+from edged.config import LoadedConfig
+from edged.errors import EdgedError, ErrorCode, NotFound
+from edged.host import ExitStatus
+from edged.profiles.bench import load_bench
+from edged.profiles.complaints import nearest
+from edged.profiles.library import ProfileLibrary
+from edged.profiles.loader import load_library
+from edged.profiles.model import Profile
+from edged.profiles.tighten import misfits
+from edged.profiles.unit_rules import UnitRules
+from edged.profiles.unit_summary import unit_summary
+from edged.surfaces.rpc.client import RpcClient
+
+__all__ = ["run"]
+
+COLUMNS: Final = {
+    "command": "command",
+    "parameter": "parameter",
+    "allowed": "allowed",
+    "profile_allows": "profile allows",
+    "unit": "unit",
+}
+FIELDS: Final = (
+    "alias", "location", "profile", "connected", "max_rate", "deny", "is_dangerous",
+    "requires_sweep", "expose", "raw_scpi",
+)  # fmt: skip
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged bench", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    show = verbs.add_parser("show", help="what the owner's bench file says of each unit")
+    show.add_argument("unit", nargs="?", default="", help="serial number or alias; all")
+    add_config_options(show, ["--state-dir"])
+    show.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(arguments)
+    loaded = load(options)
+    here = _here(loaded)
+    library = load_library(loaded.config.profile_dirs)
+    bench = load_bench(loaded.config.bench_file, library)
+    units = [
+        _told(rules, here["instruments"], library, loaded.config.raw_scpi.value)
+        for rules in bench.units.values()
+        if options.unit in ("", rules.key, rules.alias)
+    ]
+    if options.unit and not units:
+        raise NotFound(
+            f"{loaded.config.bench_file} has no entry for {options.unit!r}.",
+            code=ErrorCode.UNKNOWN_INSTRUMENT,
+            remedy=nearest(options.unit, bench.units),
+        )
+    if options.json:
+        print_json({"file": str(loaded.config.bench_file), "error": here["error"], "units": units})
+    else:
+        _print(str(loaded.config.bench_file), units)
+    if here["error"]:
+        print(f"edged: the engine goes by an older state of it: {here['error']}", file=sys.stderr)
+    return ExitStatus.FAILED if here["error"] else ExitStatus.OK
+
+
+def _here(loaded: LoadedConfig) -> dict[str, Any]:
+    """What a running engine knows: its instruments, and what it refused of the file."""
+    try:
+        client = RpcClient(locate(loaded), token=loaded.config.inbound_auth_token)
+        status = client.call_tool("get_status").result
+        return {
+            "instruments": client.call_tool("list_instruments").result,
+            "error": status["profiles"]["bench_error"],
+        }
+    except EdgedError as error:
+        if error.code is not ErrorCode.NO_ENGINE:
+            raise
+        return {"instruments": [], "error": ""}
+
+
+def _told(
+    rules: UnitRules,
+    instruments: Sequence[Mapping[str, Any]],
+    library: ProfileLibrary,
+    raw_scpi: str,
+) -> dict[str, Any]:
+    names = {rules.key.casefold(), rules.alias.casefold()} - {""}
+    known = next(
+        (i for i in instruments if {i["serial"].casefold(), i["alias"].casefold()} & names), None
+    )
+    profile = library.profiles.get(known["profile_name"]) if known else _only_fit(rules, library)
+    return {
+        **unit_summary(rules, profile, raw_scpi),
+        "connected": known["id"] if known and known["is_connected"] else "",
+    }
+
+
+def _only_fit(rules: UnitRules, library: ProfileLibrary) -> Profile | None:
+    """The one profile that the entry fits, where it names anything and only one fits."""
+    if not rules.names:
+        return None
+    fits = [profile for profile in library.profiles.values() if not misfits(profile, rules)]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _print(path: str, units: Sequence[Mapping[str, Any]]) -> None:
+    if not units:
+        print(f"{path} says nothing; the profiles' own limits hold")
+        return
+    print(path)
+    for unit in units:
+        print(f"\n{unit['key']}")
+        print_fields({f"  {name}": unit[name] for name in FIELDS if unit[name]})
+        if unit["limits"]:
+            print()
+            print_table(unit["limits"], COLUMNS)
+        if unit["unlimited"]:
+            told = ", ".join(unit["unlimited"])
+            print(f"\nedged: not limited, and seems to set the same: {told}", file=sys.stderr)

@@ -1,0 +1,268 @@
+"""The profile format as a JSON Schema, for editors that complete and check while one types.
+
+Made from the same tables as the grammar: a key that the grammar learns and that has no entry here
+stops the making. What a schema cannot say (names that must exist, queries that must ask) stays the
+grammar's to judge; whatever the grammar takes, the schema takes.
+
+``python -m edged.profiles.format_schema`` prints it; ``make docs`` keeps it in
+docs/profile.schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Final
+
+from edged.profiles.format_schema_answers import answer_field, returns
+from edged.profiles.format_schema_parts import (
+    EXPRESSION,
+    NAME,
+    NUMBER,
+    SCALAR,
+    TEMPLATE,
+    TEXT,
+    TIMEOUT,
+    TRUTH,
+    bounded,
+    closed,
+    described,
+    list_of,
+    map_of,
+    named,
+    one_of,
+    ref,
+)
+from edged.profiles.format_schema_steps import sequence, steps
+from edged.profiles.grammar_answer_fields import FIELD_KEYS
+from edged.profiles.grammar_commands import COMMAND_KEYS, SWEEP_KEYS, VERIFY_KEYS
+from edged.profiles.grammar_connection import (
+    COMPLETION_KEYS,
+    CONNECTION_KEYS,
+    ENCODINGS,
+    ERROR_KEYS,
+    FLOWS,
+    MATCH_KEYS,
+    MAX_PAUSE_MS,
+    MAX_TIMEOUT_MS,
+    PARITIES,
+    PRECONDITION_KEYS,
+    PROBE_KEYS,
+    STOP_BITS,
+)
+from edged.profiles.grammar_parameters import BOUND_KEYS, PARAMETER_KEYS
+from edged.profiles.grammar_profile import FORMAT, PROFILE_KEYS, SETTING_KEYS
+from edged.profiles.grammar_sequences import SEQUENCE_KEYS
+from edged.profiles.model import AnswerType, ErrorKind, ParameterType
+
+__all__ = ["profile_schema"]
+
+Schema = dict[str, Any]
+REQUIRED: Final = ("format", "profile_key", "model", "match")
+REQUIRED_ALONE: Final = ("manufacturer", "instrument_class", "source", "commands")
+"""What only a profile may leave out that extends another one."""
+_PAUSE: Final = bounded("integer", 0, MAX_PAUSE_MS)
+
+
+def profile_schema() -> Schema:
+    """The schema, Draft 2020-12.
+
+    Raises:
+        Fault: the grammar knows a key that is not described here, or the other way round.
+    """
+    schema = closed("profile", PROFILE_KEYS, _head(), required=REQUIRED)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "edged instrument profile, format 1",
+        "description": "See docs/profiles.md.",
+        **schema,
+        "anyOf": [{"required": ["extends"]}, _alone()],
+        "$defs": {
+            "bound": closed("bound", BOUND_KEYS, _bound()),
+            "parameter": closed("parameter", PARAMETER_KEYS, _parameter(), is_nullable=True),
+            "parameters": named(ref("parameter")),
+            "errors": _errors(),
+            "complete": _complete(),
+            "connection": closed("connection", CONNECTION_KEYS, _connection()),
+            "answer_field": closed(
+                "answer field", FIELD_KEYS, answer_field(), required=("name", "type")
+            ),
+            "returns": returns(),
+            "sweep": closed("sweep", SWEEP_KEYS, _sweep(), required=("parameter", "setpoint")),
+            "verify": closed("verify", VERIFY_KEYS, _verify(), required=("query",)),
+            "command": closed("command", COMMAND_KEYS, _command(), is_nullable=True),
+            "step": {"oneOf": [*steps()]},
+            "sequence": closed("sequence", SEQUENCE_KEYS, sequence(), is_nullable=True),
+            "setting": closed("setting", SETTING_KEYS, _setting(), is_nullable=True),
+        },
+    }
+
+
+def _alone() -> Schema:
+    """What must be said where nothing is inherited."""
+    typed = map_of({"properties": {"parameters": map_of({"required": ["type"]})}})
+    return {
+        "required": list(REQUIRED_ALONE),
+        "properties": {"commands": typed, "sequences": typed},
+    }
+
+
+def _head() -> Schema:
+    commands = named(ref("command"))
+    return {
+        "format": {"const": FORMAT},
+        "profile_key": described("Begins every tool name.", NAME),
+        "version": bounded("integer", 0, 1_000_000),
+        "manufacturer": TEXT,
+        "model": TEXT,
+        "instrument_class": described("power_supply, multimeter, oscilloscope, …",
+                                      NAME),
+        "source": described("Where the commands come from: manual, driver, capture.", TEXT),
+        "match": closed("match", MATCH_KEYS, _match(), required=("idn",)),
+        "connection": ref("connection"),
+        "abort": described("Lines that make the whole instrument safe.", list_of(TEMPLATE)),
+        "sim": described("The pretended instrument that stands for it.", TEXT),
+        "commands": {**commands, "minProperties": 1},
+        "settings": named(ref("setting")),
+        "sequences": named(ref("sequence")),
+        "extends": described("The profile_key of the family that this one differs from.", TEXT),
+        "unverified": described(
+            "What nobody has tried on the real instrument.",
+            {"anyOf": [{"const": "all"}, list_of(TEXT)]},
+        ),
+    }  # fmt: skip
+
+
+def _match() -> Schema:
+    return {
+        "idn": described("Regular expression, searched in the whole *IDN? answer.", TEXT),
+        "usb": list_of({"type": "string", "pattern": "^(0x)?[0-9a-fA-F]{4}:(0x)?[0-9a-fA-F]{4}$"}),
+        "examples": described("Real answers to *IDN?.", list_of(TEXT)),
+    }
+
+
+def _connection() -> Schema:
+    termination = {"type": "string", "maxLength": 4}
+    return {
+        "read_termination": termination,
+        "write_termination": termination,
+        "encoding": one_of(ENCODINGS),
+        "timeout_ms": TIMEOUT,
+        "open_timeout_ms": bounded("integer", 1, MAX_PAUSE_MS),
+        "after_write_ms": _PAUSE,
+        "min_gap_ms": _PAUSE,
+        "chunk_bytes": bounded("integer", 16, 64 * 1024 * 1024),
+        "baud_rate": bounded("integer", 50, 10_000_000),
+        "data_bits": bounded("integer", 5, 8),
+        "parity": one_of(PARITIES),
+        "stop_bits": {"enum": list(STOP_BITS)},
+        "flow": one_of(FLOWS),
+        "errors": ref("errors"),
+        "on_connect": described("Sent on connecting; never touches an output.", list_of(TEMPLATE)),
+        "on_connect_serial": list_of(TEMPLATE),
+        "on_release": list_of(TEMPLATE),
+        "probe": closed(
+            "probe", PROBE_KEYS, {"query": TEMPLATE, "expect": TEXT}, required=PROBE_KEYS
+        ),
+    }
+
+
+def _errors() -> Schema:
+    inner = {"query": TEMPLATE, "kind": one_of(ErrorKind), "detail": TEMPLATE}
+    return {"anyOf": [{"const": "none"}, closed("errors", ERROR_KEYS, inner, required=("kind",))]}
+
+
+def _complete() -> Schema:
+    inner = {
+        "poll": TEMPLATE,
+        "until": EXPRESSION,
+        "every_ms": bounded("integer", 10, MAX_PAUSE_MS),
+        "timeout_ms": TIMEOUT,
+    }
+    polled = closed("complete", COMPLETION_KEYS, inner, required=("poll", "until"))
+    return {"anyOf": [one_of(("none", "opc")), polled]}
+
+
+def _bound() -> Schema:
+    return {"min": NUMBER, "max": NUMBER, "options": list_of(TEXT)}
+
+
+def _parameter() -> Schema:
+    return {
+        **_bound(),
+        "type": one_of(ParameterType),
+        "default": SCALAR,
+        "unit": TEXT,
+        "map": described("Label → what goes onto the wire.", map_of(SCALAR)),
+        "description": TEXT,
+        "step": described("Resolution, in the parameter's unit.", {"type": "number",
+                                                                  "exclusiveMinimum": 0}),
+        "by": described("Other parameter → its value → the bound that then holds too.",
+                        map_of(map_of(ref("bound")))),
+    }  # fmt: skip
+
+
+def _sweep() -> Schema:
+    return {
+        "parameter": TEXT,
+        "setpoint": TEMPLATE,
+        "pattern": TEXT,
+        "readback": described("The query command that measures it.", TEXT),
+        "interval_ms": bounded("integer", 10, MAX_TIMEOUT_MS),
+        "step": {"type": "number", "exclusiveMinimum": 0},
+        "abort": list_of(TEMPLATE),
+    }
+
+
+def _verify() -> Schema:
+    return {
+        "query": TEMPLATE,
+        "parameter": TEXT,
+        "tolerance": {"type": "number", "minimum": 0},
+        "pattern": TEXT,
+    }
+
+
+def _command() -> Schema:
+    precondition = {"query": TEMPLATE, "expect": TEXT, "hint": TEXT}
+    return {
+        "scpi": described("One line, or a list that nothing interrupts.",
+                          {"anyOf": [TEMPLATE, list_of(TEMPLATE, least=1)]}),
+        "description": TEXT,
+        "parameters": ref("parameters"),
+        "checks": list_of(EXPRESSION),
+        "is_query": TRUTH,
+        "returns": ref("returns"),
+        "precondition": closed("precondition", PRECONDITION_KEYS, precondition,
+                                required=("query", "expect")),
+        "verify": ref("verify"),
+        "complete": ref("complete"),
+        "errors": ref("errors"),
+        "timeout_ms": TIMEOUT,
+        "after_write_ms": _PAUSE,
+        "is_dangerous": described("It gives energy, or may.", TRUTH),
+        "is_safe": described("It makes things safe, and is never refused.", TRUTH),
+        "requires_sweep": described("Only start_sweep may run it.", TRUTH),
+        "essential": described("One of the few for short tool lists.", TRUTH),
+        "sweep": ref("sweep"),
+    }  # fmt: skip
+
+
+def _setting() -> Schema:
+    return {
+        "get": TEMPLATE,
+        "set": TEXT,
+        "for": map_of({"type": "array", "minItems": 1}),
+        "unit": TEXT,
+        "type": one_of(AnswerType),
+    }
+
+
+def main() -> int:
+    """Print it."""
+    sys.stdout.write(json.dumps(profile_schema(), indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""YAML nodes → plain lists and dicts, for whoever judges or prints them without their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+
+__all__ = ["plain_tree"]
+
+
+def plain_tree(node: Node) -> Any:
+    """What the node means; mappings keep the file's order, and their keys are text."""
+    match node:
+        case ScalarNode(value=value):
+            return value
+        case ListNode(items=items):
+            return [plain_tree(item) for item in items]
+        case MapNode(entries=entries):
+            return {name: plain_tree(entry) for name, entry in entries.items()}

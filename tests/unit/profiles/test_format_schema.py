@@ -1,0 +1,110 @@
+"""The JSON Schema of the profile format: what the grammar takes, it takes; broken structure not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from edged.errors import Invalid
+from edged.profiles.format_schema import profile_schema
+from edged.profiles.loader import parse_profile
+from edged.profiles.plain_tree import plain_tree
+from edged.profiles.yaml_source import parse_yaml
+
+ROOT = Path(__file__).parents[3]
+SCHEMA = profile_schema()
+VALIDATOR = Draft202012Validator(SCHEMA)
+HEAD = """\
+format: 1
+profile_key: acme_one
+manufacturer: Acme
+model: One
+instrument_class: power_supply
+source: "guide"
+match: {idn: 'acme,one\\b'}
+"""
+COMMANDS = "commands: {a: {scpi: A}}\n"
+
+
+def complaints(text: str) -> list[str]:
+    tree: Any = plain_tree(parse_yaml(text, "profile.yaml"))
+    return [error.message for error in VALIDATOR.iter_errors(tree)]
+
+
+def test_it_is_a_schema_that_editors_understand() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_file_in_the_documentation_is_the_schema_of_the_grammar() -> None:
+    kept = (ROOT / "docs" / "profile.schema.json").read_text(encoding="utf-8")
+    assert json.loads(kept) == SCHEMA, "run `make docs`"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "profiles").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_profile_validates(path: Path) -> None:
+    assert complaints(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_small_profile_validates() -> None:
+    assert complaints(HEAD + COMMANDS) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COMMANDS,
+        HEAD,
+        HEAD + COMMANDS + "colour: red\n",
+        HEAD.replace("format: 1", "format: 2") + COMMANDS,
+        HEAD.replace("acme_one", "Acme-One") + COMMANDS,
+        HEAD.replace("acme_one", "acme__one") + COMMANDS,
+        HEAD.replace("model: One", "model: [One]") + COMMANDS,
+        HEAD.replace("{idn: 'acme,one\\b'}", "{ids: []}") + COMMANDS,
+        HEAD + "commands: {}\n",
+        HEAD + "commands: [a]\n",
+        HEAD + "commands: {Set: {scpi: A}}\n",
+        HEAD + "commands: {a: A}\n",
+        HEAD + "commands: {a: {scpi: A, dangerous: true}}\n",
+        HEAD + "commands: {a: {scpi: []}}\n",
+        HEAD + "commands: {a: {scpi: A, is_dangerous: very}}\n",
+        HEAD + "commands: {a: {scpi: A, timeout_ms: 0}}\n",
+        HEAD + "commands: {a: {scpi: 'A {x}', parameters: {x: {min: 1}}}}\n",
+        HEAD + "commands: {a: {scpi: 'A {x}', parameters: {x: {type: number}}}}\n",
+        HEAD + "commands: {a: {scpi: 'A {x}', parameters: {x: {type: float, mim: 1}}}}\n",
+        HEAD + "commands: {a: {scpi: 'A {x}', parameters: {x: {type: float, step: 0}}}}\n",
+        HEAD + "commands: {a: {scpi: 'A?', returns: {}}}\n",
+        HEAD + "commands: {a: {scpi: 'A?', returns: {type: float, bits: {fields: []}}}}\n",
+        HEAD + "commands: {a: {scpi: 'A?', returns: {fields: []}}}\n",
+        HEAD + "commands: {a: {scpi: 'A?', returns: {bits: {base: 8, fields: []}}}}\n",
+        HEAD + "commands: {a: {returns: {waveform: {data: 'D?', dtype: i3}}}}\n",
+        HEAD + "commands: {a: {returns: {image: {mime: text/plain, data: 'D?'}}}}\n",
+        HEAD + "commands: {a: {scpi: A, verify: {tolerance: 1}}}\n",
+        HEAD + "commands: {a: {scpi: A, sweep: {parameter: v}}}\n",
+        HEAD + "commands: {a: {scpi: A, complete: {poll: 'B?'}}}\n",
+        HEAD + "commands: {a: {scpi: A, complete: soon}}\n",
+        HEAD + COMMANDS + "sequences: {s: {steps: []}}\n",
+        HEAD + COMMANDS + "sequences: {s: {steps: [{pause: 1}]}}\n",
+        HEAD + COMMANDS + "sequences: {s: {steps: [{wait_ms: 1, command: a}]}}\n",
+        HEAD + COMMANDS + "sequences: {s: {steps: [{query: 'Q?'}]}}\n",
+        HEAD + COMMANDS + "sequences: {s: {steps: [{for: i, in: {exp: [1, 2, 3]}, steps: []}]}}\n",
+        HEAD + COMMANDS + "connection: {baud_rate: 1}\n",
+        HEAD + COMMANDS + "connection: {parity: maybe}\n",
+        HEAD + COMMANDS + "connection: {errors: {query: 'E?'}}\n",
+        HEAD + COMMANDS + "settings: {v: {put: 'V'}}\n",
+    ],
+)
+def test_broken_structure_fails_the_schema_and_the_loader(text: str) -> None:
+    assert complaints(text) != []
+    with pytest.raises(Invalid):
+        parse_profile(text)
+
+
+def test_a_member_of_a_family_may_leave_out_what_it_inherits() -> None:
+    member = "format: 1\nprofile_key: b\nmodel: B\nmatch: {idn: b}\nextends: a\n"
+    changes = "commands: {x: null, y: {parameters: {v: {max: 5}}}}\n"
+    assert complaints(member + changes) == []
+    assert complaints(member.replace("extends: a\n", "") + changes) != []

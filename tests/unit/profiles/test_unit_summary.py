@@ -1,0 +1,54 @@
+"""What the owner's bench file comes to for one unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edged.profiles.bench import parse_bench
+from edged.profiles.loader import load_library
+from edged.profiles.unit_summary import unit_summary
+
+LIBRARY = load_library([Path(__file__).parents[3] / "profiles"])
+FILE = """\
+format: 1
+PSU:
+  limits:
+    set_voltage: {voltage: {max: 12}}
+    output_on: {channel: {max: 2}}
+  max_rate: 0.5
+  raw_scpi: queries
+"""
+
+
+def test_limits_stand_beside_what_the_profile_allows() -> None:
+    rules = parse_bench(FILE, "bench.yaml", LIBRARY).units["PSU"]
+    told = unit_summary(rules, LIBRARY.profiles["rigol_dp832"], "all")
+    assert told["profile"] == "rigol_dp832"
+    assert told["limits"][0] == {
+        "command": "set_voltage",
+        "parameter": "voltage",
+        "allowed": "… 12",
+        "profile_allows": "0 … 32",
+        "unit": "V",
+    }
+    assert told["max_rate"] == {"every sweep": 0.5}
+    # The limits bring "known" along; the owner's "queries" holds besides.
+    assert told["raw_scpi"] == ["known", "queries"]
+
+
+def test_what_sets_the_same_and_is_not_limited_is_told() -> None:
+    rules = parse_bench(FILE, "bench.yaml", LIBRARY).units["PSU"]
+    profile = LIBRARY.profiles["rigol_dp832"]
+    assert unit_summary(rules, profile, "all")["unlimited"] == ["set_voltage_and_current.voltage"]
+    more = FILE.replace(
+        "    output_on", "    set_voltage_and_current: {voltage: {max: 12}}\n    output_on"
+    )
+    rules = parse_bench(more, "bench.yaml", LIBRARY).units["PSU"]
+    assert unit_summary(rules, profile, "all")["unlimited"] == []
+
+
+def test_without_a_profile_the_entry_is_told_as_it_stands() -> None:
+    rules = parse_bench(FILE, "bench.yaml", LIBRARY).units["PSU"]
+    told = unit_summary(rules, None, "all")
+    assert (told["profile"], told["unlimited"]) == ("", [])
+    assert told["limits"][0]["profile_allows"] == ""
