@@ -20,6 +20,8 @@ MOST_HEADERS: Final = 1_000
 _HEADER: Final = re.compile(
     r"\s*(?P<path>[*:A-Za-z][*:A-Za-z0-9_\[\]<>]{0,120}\??)\s*(?P<kind>/\w+/)?"
 )
+_NO_KEYS: Final = frozenset({"and", "bench", "false", "not", "null", "or", "true"})
+"""Words that mean something else, in YAML, in expressions or in tool names."""
 _KEY_LENGTH: Final = 24
 """Longer keys leave little room: tool names over 64 characters make some clients drop the list."""
 
@@ -68,7 +70,7 @@ def key_of(idn: str) -> str:
     first = maker.strip("_").split("_")[0]
     model = re.sub(r"[^a-z0-9]+", "_", identity.model.lower()).strip("_")
     key = "_".join(part for part in (first, model) if part)[:_KEY_LENGTH].strip("_")
-    return key if key[:1].isalpha() else f"x_{key}".strip("_")
+    return key if key[:1].isalpha() and key not in _NO_KEYS else f"x_{key}".strip("_")
 
 
 def draft_profile(met: Met, key: str) -> str:

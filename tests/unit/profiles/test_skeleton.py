@@ -29,6 +29,7 @@ this is no header
         ("RIGOL TECHNOLOGIES,DP832A,DP8B26AM00234,00.01.19", "rigol_dp832a"),
         ("KORADKA3005PV2.0", "korad_ka3005p"),
         ('"2450, 3000 (inc.)",x', "x_2450_3000_inc"),
+        ("TRUE", "x_true"),
         ("Very Long Maker of Instruments Inc,A-1234567890-ABCDEF-XYZ,1,1", None),
     ],
 )
