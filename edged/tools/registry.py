@@ -7,8 +7,10 @@ once for each change. Lives on the event loop; nothing here waits.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from edged.commands.catalog import Catalog
 from edged.errors import ErrorCode, NotFound
@@ -20,6 +22,8 @@ from edged.tools.dynamic import instrument_tools
 from edged.tools.tool import Tool
 
 __all__ = ["ToolRegistry"]
+
+MOST_COMPARED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +100,22 @@ class ToolRegistry:
             return tool
         former = self._former.get(strict_name(name))
         if former is None:
-            raise NotFound(
-                f"There is no tool {name[:128]!r}.",
-                code=ErrorCode.UNKNOWN_TOOL,
-                data={"tool": name[:128]},
-                remedy="tools/list has the present names; list_instruments says what is connected.",
-            )
+            raise self._unknown(name[:128])
         raise self._renamed(name, *former)
+
+    def _unknown(self, name: str) -> NotFound:
+        """The error for a name that means nothing; it offers what the same instrument can do."""
+        group = name.partition("__")[0] + "__"
+        siblings = [tool.name for tool in self._tools if tool.name.startswith(group)]
+        # difflib takes a while: hundreds of siblings are no help, and would keep others waiting.
+        near = difflib.get_close_matches(name, siblings[:MOST_COMPARED], n=3)
+        remedy = "tools/list has the present names; list_instruments says what is connected."
+        return NotFound(
+            f"There is no tool {name!r}.",
+            code=ErrorCode.UNKNOWN_TOOL,
+            data={"tool": name, "near": near} if near else {"tool": name},
+            remedy=f"Did you mean {', '.join(near)}? {remedy}" if near else remedy,
+        )
 
     def present_name(self, instrument_id: str, plain_name: str) -> str:
         """The name that an instrument's tool has now; empty when it has none."""

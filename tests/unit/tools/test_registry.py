@@ -92,6 +92,17 @@ def test_a_name_whose_instrument_is_gone_says_so() -> None:
     assert gone.value.code is ErrorCode.UNKNOWN_TOOL
 
 
+def test_an_unknown_name_is_answered_with_the_nearest_of_the_same_profile() -> None:
+    registry = registry_of(FakePool(supply()))
+    with pytest.raises(NotFound) as unknown:
+        registry.find("toy_supply__set_volts")
+    assert unknown.value.data["near"][0] == "toy_supply__set_voltage"
+    assert unknown.value.remedy.startswith("Did you mean toy_supply__set_voltage")
+    with pytest.raises(NotFound) as far:
+        registry.find("nope")
+    assert "near" not in far.value.data
+
+
 def test_nothing_is_published_when_nothing_changed() -> None:
     pool = FakePool(supply())
     registry = registry_of(pool)
