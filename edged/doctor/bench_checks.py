@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Final
 
@@ -29,8 +28,6 @@ __all__ = [
     "check_tool_list",
 ]
 
-MANY_TOOLS: Final = 100
-"""Beyond this clients cut lists off, or models choose badly among them."""
 LONGEST_NAME: Final = 64
 SHOWN: Final = 3
 NEARLY_FULL: Final = 0.9
@@ -103,11 +100,12 @@ def check_tool_list(facts: Facts) -> Line:
     if not facts.is_answering:
         return skip("No engine answers.")
     names = [str(tool["name"]) for tool in facts.tools]
-    size_kb = len(json.dumps(list(facts.tools))) // 1024
-    told = f"{len(names)} tools, {size_kb} KiB."
-    if len(names) > MANY_TOOLS:
+    size = facts.status["mcp"]["listed"]
+    told = f"{size['tools']} tools, {size['kib']} KiB."
+    warning = facts.status["mcp"]["warning"]
+    if warning:
         return warn(
-            f"{told} Many clients cut a list at {MANY_TOOLS} or sooner.",
+            f"{told} {warning}",
             "Set TOOLS: essential, or connect with ?tools=essential; everything is reached by "
             "execute_command as well.",
         )

@@ -60,6 +60,7 @@ from edged.profiles.schema import load_authority
 from edged.profiles.verification import FOLDER
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
+from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
@@ -348,14 +349,16 @@ class Engine:
         parts.push_async_callback(self._mcp.stop)
 
     def _mcp_status(self) -> dict[str, Any]:
-        tools = self._registry.tools()
+        listed = self._mcp.list_size
         return {
             "enabled": self._config.mcp_enabled,
             "port": self._mcp.port or None,
             "path": self._config.mcp_path,
             "error": self._mcp_error,
             "sessions": self._mcp.session_count,
-            "tools": len(tools),
+            "tools": len(self._registry.tools()),
+            "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},
+            "warning": warning_of(listed),
         }
 
     def _marks(self) -> tuple[object, ...]:

@@ -15,8 +15,9 @@ from typing import Any
 from edged.actions.action import Progress
 from edged.errors import ErrorCode, Failed
 from edged.tools.tool import ToolCall
-from tests.bench.fake_tools import FakeTools
+from tests.bench.fake_tools import Behaviour, FakeTools
 from tests.bench.mcp_endpoint import running_endpoint
+from tests.conformance.fixture_content import AUDIO, IMAGE, Shown, embedded, show_content
 from tests.conformance.fixture_resources import FixtureResources
 
 PAUSE_S = 0.05
@@ -54,6 +55,18 @@ SCHEMA_OF_HEADERS = {
     "required": ["region"],
 }
 
+CONTENT = {
+    "test_image_content": Shown("A picture.", (IMAGE,)),
+    "test_audio_content": Shown("A sound.", (AUDIO,)),
+    "test_embedded_resource": Shown(
+        "A resource.", (embedded("test://embedded-resource", "text/plain", "It is embedded."),)
+    ),
+    "test_multiple_content_types": Shown(
+        "All of them.",
+        (IMAGE, embedded("test://mixed-content-resource", "application/json", '{"value":123}')),
+    ),
+}
+
 
 def fixture_tools() -> FakeTools:
     """The tools that the suites call by name."""
@@ -67,6 +80,8 @@ def fixture_tools() -> FakeTools:
     )
     tools.add("json_schema_2020_12_tool", _simple_text, input_schema=SCHEMA_2020_12)
     tools.add("test_custom_headers", _simple_text, input_schema=SCHEMA_OF_HEADERS)
+    for name, shown in CONTENT.items():
+        tools.add(name, _showing(shown))
     # These two are watched for what they must not send: requests, and log messages unasked for.
     tools.add("test_streaming_elicitation", _with_progress)
     tools.add("test_logging_tool", _with_progress)
@@ -77,6 +92,13 @@ def fixture_tools() -> FakeTools:
 
 async def _simple_text(_: ToolCall) -> Any:
     return "This is a simple text."
+
+
+def _showing(shown: Shown) -> Behaviour:
+    async def show(_: ToolCall) -> Any:
+        return shown
+
+    return show
 
 
 async def _with_progress(call: ToolCall) -> Any:
@@ -93,6 +115,7 @@ async def _change(tools: FakeTools) -> Any:
 
 
 async def main() -> None:
+    show_content()
     async with running_endpoint(tools=fixture_tools(), resources=FixtureResources()) as mcp:
         sys.stdout.write(json.dumps({"port": mcp.port}) + "\n")
         sys.stdout.flush()

@@ -4,19 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bench.mcp_client import McpClient
+from tests.bench.fake_resources import FakeResources
+from tests.bench.mcp_client import McpClient, modern
 from tests.bench.mcp_endpoint import running_endpoint
 
-METHODS = ["initialize", "ping", "tools/list", "tools/call", "server/discover", "nonsense"]
+METHODS = [
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "server/discover",
+    "subscriptions/listen",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "completion/complete",
+    "notifications/initialized",
+    "notifications/cancelled",
+    "nonsense",
+]
+KEYS = [
+    "_meta",
+    "argument",
+    "arguments",
+    "cursor",
+    "name",
+    "notifications",
+    "progressToken",
+    "ref",
+    "requestId",
+    "uri",
+    "x",
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["name", "_meta", "cursor", "x"]), inner, max_size=3)
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3)
     ),
     max_leaves=8,
 )
@@ -24,6 +52,7 @@ MESSAGES = st.fixed_dictionaries(
     {"jsonrpc": st.sampled_from(["2.0", "1.0", 2])},
     optional={"id": JSON, "method": st.sampled_from(METHODS) | JSON, "params": JSON},
 )
+LIVE = "a live session"
 HEADERS = st.dictionaries(
     st.sampled_from(
         [
@@ -35,17 +64,35 @@ HEADERS = st.dictionaries(
             "Expect",
         ]
     ),
-    st.sampled_from(["2025-03-26", "2026-07-28", "*/*", "text/event-stream", "ping", "a-1", ""]),
+    st.sampled_from(
+        ["2025-03-26", "2026-07-28", "*/*", "text/event-stream", "ping", "a-1", "", LIVE]
+    ),
     max_size=4,
+)
+MODERN_CALLS = st.builds(
+    lambda method, params: modern({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+    st.sampled_from(METHODS),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "name": st.sampled_from(["echo", "count", "nothing"]),
+            "uri": st.sampled_from(["test://text", "test://nothing"]),
+            "arguments": JSON,
+            "ref": JSON,
+            "argument": JSON,
+            "notifications": JSON,
+            "cursor": JSON,
+        },
+    ),
 )
 VERBS = st.sampled_from(["GET", "POST", "POST", "DELETE", "PUT"])
 
 
 async def status_of(data: bytes) -> int:
     """Of the first answer; 0 when the server just closed."""
-    async with running_endpoint(slow_sender_s=0.05) as mcp:
+    async with running_endpoint(slow_sender_s=0.05, resources=FakeResources()) as mcp:
         mcp.tools.gate.set()
-        raw = await asyncio.wait_for(mcp.exchange(data, half_close=True), 5)
+        raw = await asyncio.wait_for(mcp.exchange(data, half_close=True), 20)
         assert (await mcp.client().request("ping")).status == 200
     return int(raw.split(b" ", 2)[1]) if raw else 0
 
@@ -56,6 +103,47 @@ def test_no_message_makes_a_5xx(verb: str, message: object, headers: dict[str, s
     body = json.dumps(message).encode()
     data = McpClient(8767).bytes_of(verb, body if verb == "POST" else b"", headers)
     assert asyncio.run(status_of(data)) < 500
+
+
+@settings(max_examples=60, deadline=None)
+@given(MODERN_CALLS, HEADERS)
+def test_no_modern_call_makes_a_5xx(
+    call: tuple[dict[str, Any], dict[str, str]], headers: dict[str, str]
+) -> None:
+    message, own = call
+    body = json.dumps(message).encode()
+    data = McpClient(8767).bytes_of("POST", body, {**headers, **own})
+    assert asyncio.run(status_of(data)) < 500
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(VERBS, MESSAGES, HEADERS), min_size=8, max_size=16))
+def test_nothing_is_left_of_any_messages_once_their_sessions_have_expired(
+    requests: list[tuple[str, object, dict[str, str]]],
+) -> None:
+    asyncio.run(leaves_nothing(requests))
+
+
+async def leaves_nothing(requests: list[tuple[str, object, dict[str, str]]]) -> None:
+    """Send them all, some in a live session, and wait until the endpoint is as it was."""
+    async with running_endpoint(
+        slow_sender_s=0.05, session_idle_s=0.05, resources=FakeResources()
+    ) as mcp:
+        mcp.tools.gate.set()
+        tasks = len(asyncio.all_tasks())
+        session = await mcp.session()
+        for verb, message, headers in requests:
+            body = json.dumps(message).encode() if verb == "POST" else b""
+            told = {k: session.session_id if v == LIVE else v for k, v in headers.items()}
+            data = McpClient(mcp.port).bytes_of(verb, body, told)
+            await asyncio.wait_for(mcp.exchange(data, half_close=True), 20)
+        async with asyncio.timeout(20):
+            while (
+                mcp.surface.session_count
+                or mcp.surface.connection_count
+                or len(asyncio.all_tasks()) > tasks
+            ):
+                await asyncio.sleep(0.005)
 
 
 @settings(max_examples=60, deadline=None)

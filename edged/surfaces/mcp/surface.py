@@ -33,7 +33,7 @@ from edged.surfaces.mcp.seams import (
 from edged.surfaces.mcp.serving import Serving
 from edged.surfaces.mcp.sessions import SessionBoard
 from edged.surfaces.mcp.stream_reply import KeepAlives
-from edged.surfaces.mcp.tool_list import Choice, Listing, ToolList
+from edged.surfaces.mcp.tool_list import Choice, Listing, ListSize, ToolList
 
 __all__ = ["McpSettings", "McpSurface"]
 
@@ -126,10 +126,14 @@ class McpSurface:
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
         self._news = NewsDesk(board=self._board, replay=replay, keep_alives=self._keep_alives)
+        self._default_choice = Choice(settings.listing)
+        self._tool_list = ToolList(
+            registry=registry, server=server, instrument_id_of=instrument_id_of
+        )
         parts = Parts(
             desk=desk,
             registry=registry,
-            tool_list=ToolList(registry=registry, server=server, instrument_id_of=instrument_id_of),
+            tool_list=self._tool_list,
             board=self._board,
             resources=self._resources,
             server=server,
@@ -146,7 +150,7 @@ class McpSurface:
             serving=self._serving,
             news=self._news,
             clock=clock,
-            default_choice=Choice(settings.listing),
+            default_choice=self._default_choice,
             bodies=BodyReader(within_s=settings.slow_sender_s),
         )
         self._listener = Listener(
@@ -169,6 +173,11 @@ class McpSurface:
     def session_count(self) -> int:
         """Live sessions."""
         return len(self._board)
+
+    @property
+    def list_size(self) -> ListSize:
+        """What a client that does not choose has to take of tools."""
+        return self._tool_list.size(self._default_choice)
 
     @property
     def connection_count(self) -> int:

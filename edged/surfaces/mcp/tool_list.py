@@ -16,12 +16,14 @@ from urllib.parse import parse_qs
 
 from edged.errors import ErrorCode, Invalid
 from edged.protocol.results import Server, ToolEntry, tool_pages
-from edged.protocol.revisions import Revision
+from edged.protocol.revisions import Revision, negotiate
 from edged.surfaces.mcp.seams import InstrumentIdOf, ToolSource
 from edged.tools.tool import Tool
 
-__all__ = ["Choice", "Listing", "ToolList", "read_choice"]
+__all__ = ["Choice", "ListSize", "Listing", "ToolList", "read_choice", "warning_of"]
 
+MANY_TOOLS: Final = 100
+"""Beyond this clients cut lists off, or models choose badly among them."""
 MAX_KEPT_LISTS: Final = 32
 """Lists kept encoded; each may have a megabyte or more."""
 
@@ -67,6 +69,21 @@ def read_choice(query: str, default: Choice) -> Choice:
     return Choice(Listing(wanted), given.get("instrument", [default.instrument])[-1])
 
 
+@dataclass(frozen=True, slots=True)
+class ListSize:
+    """What a client has to take that asks for the whole list."""
+
+    tools: int
+    size_bytes: int
+
+
+def warning_of(size: ListSize) -> str:
+    """What an owner should know of a list of this size; empty where all is well."""
+    if size.tools <= MANY_TOOLS:
+        return ""
+    return f"{size.tools} tools are listed; many clients cut a list at {MANY_TOOLS} or sooner."
+
+
 class ToolList:
     """The encoded pages of ``tools/list``.
 
@@ -86,11 +103,22 @@ class ToolList:
         self._pages: OrderedDict[tuple[Revision, Listing, str | None], tuple[bytes, ...]] = (
             OrderedDict()
         )
+        self._size: tuple[int, Choice, ListSize] | None = None
 
     @property
     def generation(self) -> int:
         """Of the set that ``pages`` tells now; part of the cursors."""
         return self._registry.generation
+
+    def size(self, choice: Choice) -> ListSize:
+        """Of the list in the revision that most clients ask for, so that its pages are needed."""
+        generation = self._registry.generation
+        if self._size is None or self._size[:2] != (generation, choice):
+            pages = self.pages(negotiate(""), choice)
+            wanted = [tool for tool in self._registry.tools() if self._is_listed(tool, choice)]
+            size = ListSize(len(wanted), sum(len(page) for page in pages))
+            self._size = (generation, choice, size)
+        return self._size[2]
 
     def pages(self, revision: Revision, choice: Choice) -> tuple[bytes, ...]:
         """Every page, encoded; at least one."""
@@ -98,10 +126,7 @@ class ToolList:
         if generation != self._generation:
             self._pages.clear()
             self._generation = generation
-        instrument_id = ""
-        if choice.instrument:
-            # An instrument that is not here has no tools; the static ones are listed all the same.
-            instrument_id = self._instrument_id_of(choice.instrument) or NOT_HERE
+        instrument_id = self._wanted_instrument(choice)
         key = (revision, choice.listing, instrument_id)
         found = self._pages.get(key)
         if found is None:
@@ -115,6 +140,15 @@ class ToolList:
             if len(self._pages) > MAX_KEPT_LISTS:
                 self._pages.popitem(last=False)
         return found
+
+    def _is_listed(self, tool: Tool, choice: Choice) -> bool:
+        return _is_wanted(tool, choice.listing, self._wanted_instrument(choice))
+
+    def _wanted_instrument(self, choice: Choice) -> str:
+        """Its id; an instrument that is not here has no tools, but the static ones are listed."""
+        if not choice.instrument:
+            return ""
+        return self._instrument_id_of(choice.instrument) or NOT_HERE
 
 
 NOT_HERE: Final = "\0"

@@ -265,15 +265,24 @@ def test_profiles(tmp_path: Path) -> None:
     ("names", "verdict", "says"),
     [
         (["list_instruments"], "PASS", "1 tools"),
-        ([f"tool_{n}" for n in range(101)], "WARN", "101 tools"),
         (["a.b"], "WARN", "a.b"),
         (["x" * 65], "WARN", "over 64"),
     ],
 )
 def test_tool_list(tmp_path: Path, names: list[str], verdict: str, says: str) -> None:
-    line = bench_checks.check_tool_list(facts(tmp_path, tools=[{"name": name} for name in names]))
+    status = {**STATUS, "mcp": {"listed": {"tools": len(names), "kib": 1}, "warning": ""}}
+    tools = [{"name": name} for name in names]
+    line = bench_checks.check_tool_list(facts(tmp_path, status=status, tools=tools))
     assert told(line)[0] == verdict
     assert says in line.found
+
+
+def test_a_long_tool_list_is_a_warning_that_names_a_way_out(tmp_path: Path) -> None:
+    mcp = {"listed": {"tools": 101, "kib": 150}, "warning": "101 tools are listed."}
+    line = bench_checks.check_tool_list(facts(tmp_path, status={**STATUS, "mcp": mcp}))
+    assert told(line)[0] == "WARN"
+    assert "150 KiB" in line.found
+    assert "?tools=essential" in line.remedy
 
 
 def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> None:

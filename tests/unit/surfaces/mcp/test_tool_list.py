@@ -7,11 +7,19 @@ import pytest
 from edged.errors import Invalid
 from edged.protocol.results import Server
 from edged.protocol.revisions import REVISIONS
-from edged.surfaces.mcp.tool_list import MAX_KEPT_LISTS, Choice, Listing, ToolList, read_choice
+from edged.surfaces.mcp.tool_list import (
+    MAX_KEPT_LISTS,
+    Choice,
+    Listing,
+    ToolList,
+    read_choice,
+    warning_of,
+)
 from tests.bench.fake_tools import FakeTools
 
 ALL = Choice(Listing.ALL)
 REVISION = REVISIONS["2025-06-18"]
+V11 = REVISIONS["2025-11-25"]
 
 
 def tool_list(tools: FakeTools) -> ToolList:
@@ -83,3 +91,18 @@ async def test_clients_that_ask_for_many_instruments_cannot_fill_the_memory() ->
     for number in range(3 * MAX_KEPT_LISTS):
         made.pages(REVISION, Choice(Listing.ALL, f"x{number}"))
     assert len(made._pages) <= MAX_KEPT_LISTS
+
+
+async def test_the_size_of_the_list_is_what_a_client_gets_and_many_tools_are_a_warning() -> None:
+    tools = FakeTools()
+    made = tool_list(tools)
+    small = made.size(ALL)
+    assert small.tools == len(names(made.pages(V11, ALL)))
+    assert small.size_bytes == sum(len(page) for page in made.pages(V11, ALL))
+    assert warning_of(small) == ""
+    for number in range(101):
+        tools.add(f"psu__{number}", tools.call, instrument_id="USB0::1", is_essential=False)
+    tools.change()
+    assert made.size(ALL).tools == small.tools + 101
+    assert "cut a list at 100" in warning_of(made.size(ALL))
+    assert made.size(Choice(Listing.ESSENTIAL)).tools == small.tools
