@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import signal
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -22,6 +21,7 @@ from edged.cli.tables import cell, print_fields, print_json, print_table
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
+from edged.surfaces.rpc.event_client import Messages, open_events
 
 __all__ = ["run", "sparkline"]
 
@@ -34,7 +34,6 @@ COLUMNS: Final = {
     "skipped": "skipped",
     "status": "status",
 }
-LOOK_EVERY_S: Final = 0.2
 BARS: Final = "▁▂▃▄▅▆▇█"
 SHOWN_VALUES: Final = 60
 STOP_TIMEOUT_S: Final = 15.0
@@ -110,10 +109,14 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
         "duration_ms": options.duration,
         "detach": True,
     }
-    answer = client.call_tool("start_stream", wishes)
-    if options.detach or answer.error is not None:
-        return show(answer, options, print_fields)
-    end = _watch(client, answer.result["stream_id"], is_quiet=options.json)
+    if options.detach:
+        return show(client.call_tool("start_stream", wishes), options, print_fields)
+    # Listening comes first, so that no point is missed; looking on leaves no rows in the audit.
+    with open_events(client.engine, ["stream"], token=client.token) as messages:
+        answer = client.call_tool("start_stream", wishes)
+        if answer.error is not None:
+            return show(answer, options, print_fields)
+        end = _watch(client, answer.result["stream_id"], messages, is_quiet=options.json)
     if options.json:
         print_json(end)
     else:
@@ -121,31 +124,36 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     return ExitStatus.FAILED if end["status"] == "failed" else ExitStatus.OK
 
 
-def _watch(client: RpcClient, stream_id: str, *, is_quiet: bool) -> dict[str, Any]:
+def _watch(
+    client: RpcClient, stream_id: str, messages: Messages, *, is_quiet: bool
+) -> dict[str, Any]:
     """Show points as they come until the stream is over; being ended ends the stream first."""
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.default_int_handler)
     with _screen(is_quiet=is_quiet) as draw:
         try:
-            return _follow(client, stream_id, draw)
+            _follow(client, stream_id, messages, draw)
         except KeyboardInterrupt:
             client.call_tool("stop_stream", {"stream_id": stream_id}, timeout_s=STOP_TIMEOUT_S)
-            return _told(client.call("streams.show", {"stream_id": stream_id}))
+    return _told(client.call("streams.show", {"stream_id": stream_id}))
 
 
 def _follow(
-    client: RpcClient, stream_id: str, draw: Callable[[dict[str, Any]], None]
-) -> dict[str, Any]:
-    seen = 0
-    pause = threading.Event()
-    while True:
-        shown = client.call("streams.show", {"stream_id": stream_id, "after": seen})
-        seen = shown["count"]
-        draw(shown)
-        if shown["status"] != "running":
-            return _told(shown)
-        pause.wait(LOOK_EVERY_S)
+    client: RpcClient, stream_id: str, messages: Messages, draw: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Draw each point until the stream has ended."""
+    for kind, params in messages:
+        if kind == "missed":
+            # The end may be among what this terminal was too slow for.
+            shown = client.call("streams.show", {"stream_id": stream_id})
+            if shown["status"] != "running":
+                return
+        elif params["data"].get("stream_id") == stream_id:
+            if params["event"] == "ended":
+                return
+            if params["event"] == "point":
+                draw(params["data"])
 
 
 def _told(shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,13 +161,13 @@ def _told(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _screen(*, is_quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _screen(*, is_quiet: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """What draws: a live line on a terminal, a line for each point in a pipe, nothing for JSON."""
     if is_quiet:
-        yield lambda _shown: None
+        yield lambda _point: None
         return
     if not sys.stdout.isatty():
-        yield _print_points
+        yield _print_point
         return
     from rich.live import Live
     from rich.text import Text
@@ -168,30 +176,26 @@ def _screen(*, is_quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
 
     with Live(Text(""), refresh_per_second=10, transient=True) as live:
 
-        def draw(shown: dict[str, Any]) -> None:
-            for point in shown["points"]:
-                value = point.get("value")
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    values.append(float(value))
-            live.update(Text(_line(shown, values)))
+        def draw(point: Mapping[str, Any]) -> None:
+            value = point.get("value")
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                values.append(float(value))
+            live.update(Text(_line(point, values)))
 
         yield draw
 
 
-def _line(shown: Mapping[str, Any], values: Sequence[float]) -> str:
-    last = shown["last"] or {}
-    if "y_length" in last:
-        now = f"{last['y_length']} samples"
+def _line(point: Mapping[str, Any], values: Sequence[float]) -> str:
+    if "y_length" in point:
+        now = f"{point['y_length']} samples"
     else:
-        now = f"{cell(last.get('value'))} {cell(last.get('unit'))}"
-    return f"{shown['stream_id']}  {shown['count']:>6}  {sparkline(values)}  {now}"
+        now = f"{cell(point.get('value'))} {cell(point.get('unit'))}"
+    return f"{point['stream_id']}  {point['number']:>6}  {sparkline(values)}  {now}"
 
 
-def _print_points(shown: Mapping[str, Any]) -> None:
-    for point in shown["points"]:
-        value = point["value"] if "value" in point else f"{point['y_length']} samples"
-        print(f"{point.get('timestamp_ms', '')}\t{cell(value)}\t{cell(point.get('unit'))}")
-    sys.stdout.flush()
+def _print_point(point: Mapping[str, Any]) -> None:
+    value = point["value"] if "value" in point else f"{point['y_length']} samples"
+    print(f"{point.get('timestamp_ms', '')}\t{cell(value)}\t{cell(point.get('unit'))}", flush=True)
 
 
 def _print_end(end: Mapping[str, Any]) -> None:

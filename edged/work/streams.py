@@ -277,7 +277,7 @@ class StreamBook:
         if sink is not None and stream.ending is not StreamEvent.CLIENT_GONE:
             meta = {"stream_id": stream.stream_id}
             sink(Progress(progress=stream.count, message=point.json(), meta=meta))
-        self._publish("point", stream, point.shown)
+        self._publish("point", stream, {"number": stream.count, **point.shown})
 
     def _record(self, stream: Stream, point: Point, data: Any) -> None:
         if stream.recording is None:

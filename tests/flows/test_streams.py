@@ -377,6 +377,9 @@ def test_the_command_line_streams_lists_shows_and_exports(
     end = json.loads(done.stdout)
     assert (end["status"], end["count"] + end["stats"]["skipped"]) == ("ended", 6)
     run_id = end["stream_id"]
+    rows = engine.rpc("audit.list", limit=1000)["rows"]
+    looks = [row for row in rows if row["parameters"] == {"stream_id": run_id}]
+    assert [row["tool"] for row in looks] == ["streams.show"]
 
     listed = json.loads(cli(engine, "runs", "list", "--json").stdout)
     assert listed[0]["run_id"] == run_id
@@ -411,6 +414,7 @@ def test_a_command_line_that_is_ended_ends_its_stream(engine: EngineProcess) -> 
     ) as watching:
         assert watching.stdout is not None
         first = watching.stdout.readline().decode().split("\t")
+        assert watching.stdout.readline().count(b"\t") == 2
         watching.send_signal(signal.SIGTERM)
         rest = watching.stdout.read().decode()
         assert watching.wait(5) == 0

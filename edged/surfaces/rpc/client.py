@@ -86,8 +86,8 @@ class RpcClient:
     def __init__(
         self, engine: EngineFile, *, token: str | None, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> None:
-        self._engine = engine
-        self._token = token
+        self.engine = engine
+        self.token = token
         self._timeout_s = timeout_s
 
     def call(
@@ -121,9 +121,9 @@ class RpcClient:
 
     def _post(self, body: bytes, timeout_s: float | None) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        port = self._engine.rpc_port
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        port = self.engine.rpc_port
         connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_s)
         try:
             connection.request("POST", "/rpc", body=body, headers=headers)
@@ -137,7 +137,7 @@ class RpcClient:
             ) from late
         except (OSError, http.client.HTTPException) as gone:
             raise Failed(
-                f"The engine (PID {self._engine.pid}) named in {self._engine.path} does not "
+                f"The engine (PID {self.engine.pid}) named in {self.engine.path} does not "
                 f"answer on port {port}: {gone}.",
                 code=ErrorCode.NO_ENGINE,
                 remedy="It has probably died; start it again with `edged engine`.",

@@ -7,6 +7,7 @@ compressed; whatever else comes ends the connection.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ from typing import Any, BinaryIO, Final
 from edged.errors import ErrorCode, Failed, Refused
 from edged.surfaces.rpc.client import LOOPBACK, EngineFile
 
-__all__ = ["follow_events"]
+__all__ = ["Messages", "follow_events", "open_events"]
 
 GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONNECT_S: Final = 10.0
@@ -28,27 +29,48 @@ MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 TEXT, PING, PONG = 0x1, 0x9, 0xA
 
 
-def follow_events(
+Messages = Iterator[tuple[str, Mapping[str, Any]]]
+
+
+@contextlib.contextmanager
+def open_events(
     engine: EngineFile, topics: Sequence[str], *, token: str | None
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What happens, from now on: ("event" or "missed", its params). Ends when the engine does.
+) -> Iterator[Messages]:
+    """What happens from now on; whoever acts after this has entered misses nothing of it.
+
+    The messages are ("event" or "missed", its params), and end when the engine does.
 
     Raises:
         Failed: NO_ENGINE, or it does not answer as one.
         Refused: NOT_AUTHENTICATED.
     """
-    try:
-        with socket.create_connection((LOOPBACK, engine.rpc_port), CONNECT_S) as line:
+    with contextlib.ExitStack() as parts:
+        with _telling_who_is_gone(engine):
+            line = parts.enter_context(
+                socket.create_connection((LOOPBACK, engine.rpc_port), CONNECT_S)
+            )
             line.settimeout(SILENCE_S)
-            with line.makefile("rb") as incoming:
-                _shake_hands(line, incoming, engine.rpc_port, topics, token)
-                yield from _messages(line, incoming)
+            incoming = parts.enter_context(line.makefile("rb"))
+            _shake_hands(line, incoming, engine.rpc_port, topics, token)
+        yield _messages(engine, line, incoming)
+
+
+@contextlib.contextmanager
+def _telling_who_is_gone(engine: EngineFile) -> Iterator[None]:
+    try:
+        yield
     except OSError as gone:
         raise Failed(
             f"The engine (PID {engine.pid}) does not answer on port {engine.rpc_port}: {gone}.",
             code=ErrorCode.NO_ENGINE,
             remedy="It has probably died; start it again with `edged engine`.",
         ) from gone
+
+
+def follow_events(engine: EngineFile, topics: Sequence[str], *, token: str | None) -> Messages:
+    """``open_events`` for those who only look on."""
+    with open_events(engine, topics, token=token) as messages:
+        yield from messages
 
 
 def _shake_hands(
@@ -85,15 +107,16 @@ def _shake_hands(
         )
 
 
-def _messages(line: socket.socket, incoming: BinaryIO) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    while (frame := _read_frame(incoming)) is not None:
-        kind, payload = frame
-        if kind == PING:
-            line.sendall(_masked(PONG, payload))
-            continue
-        if kind != TEXT:
+def _messages(engine: EngineFile, line: socket.socket, incoming: BinaryIO) -> Messages:
+    while True:
+        with _telling_who_is_gone(engine):
+            frame = _read_frame(incoming)
+            if frame is not None and frame[0] == PING:
+                line.sendall(_masked(PONG, frame[1]))
+                continue
+        if frame is None or frame[0] != TEXT:
             return
-        message = json.loads(payload)
+        message = json.loads(frame[1])
         if "method" in message:
             yield message["method"], message["params"]
 

@@ -243,7 +243,7 @@ Events come as notifications:
 |---|---|
 | instrument | `arrived`, `left`, `changed` with the instrument; `lockouts` with all lockouts |
 | sweep | `changed` with the sweep's status |
-| stream | `started`, `point`, `ended` with the stream's id |
+| stream | `started`, `point` (with its `number` from 1), `ended` with the stream's id |
 | audit | `row` with each row as it comes to disk |
 
 A thousand events wait for a reader. What comes beyond is not sent, and told:
