@@ -1,8 +1,10 @@
-"""How long a stop takes to reach the instruments: one sweep, and fifty instruments at once.
+"""How long a stop takes to reach the instruments: one sweep by transport, and fifty at once.
 
 From the call to the moment at which the abort reached the instrument, by the simulator's own log
-(on the same clock): stop_sweep on an idle line and beside a hung 30 s query; bench__stop_all on
-fifty simulated supplies, five of which hang in such a query.
+(on the same clock): stop_sweep on an idle line and beside a hung 30 s query, on the raw socket,
+HiSLIP and serial; bench__stop_all on fifty simulated supplies, five of which hang in such a query.
+A serial line has nothing to end a query with, so the instrument there is busy for 0.3 s only; what
+counts is when the bytes have reached it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from tests.bench.engine_process import EngineProcess, running_engine
 
 TRIES = 40
+WIRES = ("socket", "hislip", "serial")
+HANG_S = {"socket": 30.0, "hislip": 30.0, "serial": 0.3}
 SUPPLIES = 50
 HUNG = 5
 ROUNDS = 4
@@ -26,60 +30,71 @@ WAIT_S = 0.005
 
 def main() -> int:
     as_json = parse_json_flag(__doc__)
-    with _engine("psu1=rigol_dp832") as engine:
-        idle = [_stop_sweep(engine, is_hung=False) for _ in range(TRIES)]
-        hung = [_stop_sweep(engine, is_hung=True) for _ in range(TRIES)]
+    orders = ",".join(f"{wire}=rigol_dp832" for wire in WIRES)
+    flags = [word for wire in WIRES for word in ("--transport", f"{wire}={wire}")]
+    figures: list[Figure] = []
+    with _engine(orders, len(WIRES), *flags) as engine:
+        for wire in WIRES:
+            figures += _by_wire(engine, wire)
     with _engine(f"psu*{SUPPLIES}=rigol_dp832", SUPPLIES) as engine:
         rounds = [_stop_all(engine) for _ in range(ROUNDS)]
     healthy = [ms for one in rounds for name, ms in one.items() if not _is_hung(name)]
     stuck = [ms for one in rounds for name, ms in one.items() if _is_hung(name)]
-    figures = (
-        Figure(name="sweep, idle line, p50", value=percentile(idle, 0.5), unit="ms"),
-        Figure(
-            name="stop_sweep, idle line, p99", value=percentile(idle, 0.99), unit="ms", bound=100
-        ),
-        Figure(name="sweep, hung line, p50", value=percentile(hung, 0.5), unit="ms"),
-        Figure(
-            name="stop_sweep, hung line, p99", value=percentile(hung, 0.99), unit="ms", bound=500
-        ),
+    figures += [
         Figure(name="all, 45 idle of 50, p50", value=percentile(healthy, 0.5), unit="ms"),
         Figure(name="all, 45 idle of 50, worst", value=max(healthy), unit="ms", bound=500),
         Figure(name="all, 5 hung of 50, worst", value=max(stuck), unit="ms", bound=500),
-    )
+    ]
     return tell("a stop reaches its instruments", figures, as_json=as_json)
 
 
 @contextlib.contextmanager
-def _engine(instruments: str, count: int = 1) -> Iterator[EngineProcess]:
+def _engine(instruments: str, count: int, *flags: str) -> Iterator[EngineProcess]:
     """An engine on simulated supplies, all of them connected."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), "--instruments", instruments) as engine,
+        running_engine(Path(directory), "--instruments", instruments, *flags) as engine,
     ):
         _wait(lambda: _connected(engine) == count)
         yield engine
 
 
-def _stop_sweep(engine: EngineProcess, *, is_hung: bool) -> float:
+def _by_wire(engine: EngineProcess, wire: str) -> list[Figure]:
+    idle = [_stop_sweep(engine, wire, is_hung=False) for _ in range(TRIES)]
+    hung = [_stop_sweep(engine, wire, is_hung=True) for _ in range(TRIES)]
+    cases = (("idle", idle, 100), ("hung", hung, 500))
+    return [
+        Figure(
+            name=f"stop_sweep, {wire}, {case}, {name}",
+            value=percentile(times, share),
+            unit="ms",
+            bound=bound if share > 0.5 else None,
+        )
+        for case, times, bound in cases
+        for name, share in (("p50", 0.5), ("p99", 0.99))
+    ]
+
+
+def _stop_sweep(engine: EngineProcess, name: str, *, is_hung: bool) -> float:
     """Milliseconds from the call of stop_sweep to the abort at the instrument."""
-    _wait(lambda: _connected(engine) == 1)
+    _wait(lambda: _connected(engine) == len(WIRES))
     since = _mark(engine)
     sweep_id = engine.tool(
         "start_sweep",
-        instrument_id="psu1",
+        instrument_id=name,
         command_name="set_voltage",
         target_value=30,
         sweep_rate=0.1,
     )["result"]["sweep_id"]
     with ThreadPoolExecutor(1) as other:
         if is_hung:
-            other.submit(_hang, engine, "psu1")
-            _wait(lambda: "psu1" in _arrivals(engine, since, "DELAY"))
-        called_ms = time.time_ns() / 1e6
+            other.submit(_hang, engine, name, HANG_S[name])
+            _wait(lambda: name in _arrivals(engine, since, "DELAY"))
+        called_ms = time.time_ns() // 1_000_000  # the log counts whole milliseconds
         engine.tool("stop_sweep", sweep_id=sweep_id)
         arrived = _arrivals(engine, since, ":OUTP CH1,OFF")
-    engine.tool("execute_command", instrument_id="psu1", command_name="clear_status")
-    return arrived["psu1"] - called_ms
+    engine.tool("execute_command", instrument_id=name, command_name="clear_status")
+    return arrived[name] - called_ms
 
 
 def _stop_all(engine: EngineProcess) -> dict[str, float]:
@@ -91,7 +106,7 @@ def _stop_all(engine: EngineProcess) -> dict[str, float]:
         for name in names:
             others.submit(_hang, engine, name)
         _wait(lambda: set(names) <= set(_arrivals(engine, since, "DELAY")))
-        called_ms = time.time_ns() / 1e6
+        called_ms = time.time_ns() // 1_000_000  # the log counts whole milliseconds
         engine.tool("bench__stop_all")
         arrived = _arrivals(engine, since, ":OUTP CH1,OFF")
     if len(arrived) != SUPPLIES:
@@ -99,8 +114,8 @@ def _stop_all(engine: EngineProcess) -> dict[str, float]:
     return {name: ms - called_ms for name, ms in arrived.items()}
 
 
-def _hang(engine: EngineProcess, name: str) -> None:
-    engine.tool("send_scpi", instrument_id=name, scpi_command="DIAG:DELAY? 30")
+def _hang(engine: EngineProcess, name: str, seconds: float = 30.0) -> None:
+    engine.tool("send_scpi", instrument_id=name, scpi_command=f"DIAG:DELAY? {seconds:g}")
 
 
 def _mark(engine: EngineProcess) -> int:

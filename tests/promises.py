@@ -312,6 +312,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "stream.one-end": Promise(
             "7", "A stream ends in one state; the instrument is left idle, whatever ended it."
         ),
+        "stream.constant-memory": Promise(
+            "13", "A stream of a day takes the same memory as one of a minute."
+        ),
         "stream.slow-reader": Promise(
             "7", "Points are dropped for a slow reader, never the measurement or the final result."
         ),

@@ -71,7 +71,8 @@ class Progress:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
-ProgressSink = Callable[[Progress], None]
+ProgressSink = Callable[[Progress], bool]
+"""Takes a report and never waits; false when its reader is too far behind to be told."""
 
 
 class Purpose(enum.StrEnum):

@@ -66,4 +66,4 @@ def failed_stream(error: EdgedError, told: Mapping[str, Any]) -> dict[str, Any]:
     return {**NO_STREAM, **{k: v for k, v in error.data.items() if k in RESULT}, "error": told}
 
 
-RESULT: Final = frozenset({*NO_STREAM, "stats", "recording"})
+RESULT: Final = frozenset({*NO_STREAM, "stats", "dropped", "recording"})

@@ -29,6 +29,7 @@ class Stream:
 
     Attributes:
         ending: why it is to end, once it is.
+        dropped: points that the one who started it was too slow to be told.
         is_waiting: between two points, where it can be cut at once.
         cutter: cuts a measurement that outlasts its grace.
         recent: the last points with their numbers from 1.
@@ -46,6 +47,7 @@ class Stream:
     state: StreamState = StreamState.RUNNING
     count: int = 0
     skipped: int = 0
+    dropped: int = 0
     last: dict[str, Any] | None = None
     stats: RunningStats = field(default_factory=RunningStats)
     recent: deque[tuple[int, dict[str, Any]]] = field(
@@ -96,6 +98,7 @@ class Stream:
             "last": self.last,
             "status": self.state.value,
             "stats": self.statistics(),
+            "dropped": self.dropped,
             "recording": self.recording.told() if self.recording else None,
         }
 

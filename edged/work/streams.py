@@ -276,7 +276,8 @@ class StreamBook:
         sink = stream.action.progress
         if sink is not None and stream.ending is not StreamEvent.CLIENT_GONE:
             meta = {"stream_id": stream.stream_id}
-            sink(Progress(progress=stream.count, message=point.json(), meta=meta))
+            if not sink(Progress(progress=stream.count, message=point.json(), meta=meta)):
+                stream.dropped += 1
         self._publish("point", stream, {"number": stream.count, **point.shown})
 
     def _record(self, stream: Stream, point: Point, data: Any) -> None:

@@ -20,6 +20,7 @@ PADDING = "x" * 1000
 @pytest.mark.promise("stream.slow-reader")
 async def test_a_slow_reader_loses_points_and_never_the_result() -> None:
     took: list[float] = []
+    refused: list[int] = []
     done = asyncio.Event()
 
     async def measure(call: ToolCall) -> Any:
@@ -27,7 +28,9 @@ async def test_a_slow_reader_loses_points_and_never_the_result() -> None:
         began = loop.time()
         assert call.progress is not None
         for number in range(1, POINTS + 1):
-            call.progress(Progress(progress=number, message=PADDING))
+            was_told = call.progress(Progress(progress=number, message=PADDING))
+            if not was_told:
+                refused.append(number)
             if number % 100 == 0:
                 await asyncio.sleep(0)
         took.append(loop.time() - began)
@@ -50,6 +53,7 @@ async def test_a_slow_reader_loses_points_and_never_the_result() -> None:
     assert numbers[0] == 1
     # 20 MB were measured; what waited for this reader is a fraction of that.
     assert len(numbers) < POINTS
+    assert sorted([*numbers, *refused]) == list(range(1, POINTS + 1))
 
 
 async def _read_all(connection: Connection) -> tuple[list[int], Any]:

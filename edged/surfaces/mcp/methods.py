@@ -124,17 +124,19 @@ def _progress_sink(context: Context, token: messages.ProgressToken | None) -> Pr
     if token is None or not post.exchange.can_stream:
         return None
 
-    def send(progress: Progress) -> None:
+    def send(progress: Progress) -> bool:
         # A reader that is minutes behind misses points; the numbers tell it, and the result counts.
-        if not post.is_lagging:
-            payload = messages.progress_bytes(
-                token,
-                progress.progress,
-                total=progress.total,
-                message=progress.message,
-                meta=progress.meta,
-            )
-            post.notify(context.slot, payload)
+        if post.is_lagging:
+            return False
+        payload = messages.progress_bytes(
+            token,
+            progress.progress,
+            total=progress.total,
+            message=progress.message,
+            meta=progress.meta,
+        )
+        post.notify(context.slot, payload)
+        return True
 
     return send
 

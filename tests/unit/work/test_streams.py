@@ -60,6 +60,7 @@ class Lab:
         self.failing: dict[int, Failed] = {}
         self.values: Callable[[int], Any] = float
         self.sinks: list[Sink] = []
+        self.unread: set[int] = set()
         self.gate: asyncio.Event | None = None
         ids = itertools.count()
         self.book = StreamBook(
@@ -95,9 +96,16 @@ class Lab:
             arguments=wishes,
             instrument_id="dmm",
             command_name="measure",
-            progress=self.points.append,
+            progress=self.read,
         )
         return asyncio.create_task(self.book.start(action, "dmm", VOLTS))
+
+    def read(self, point: Progress) -> bool:
+        """A reader; too slow for the points of ``unread``."""
+        if point.progress in self.unread:
+            return False
+        self.points.append(point)
+        return True
 
     @property
     def points(self) -> list[Progress]:
@@ -350,3 +358,15 @@ async def test_whatever_happens_a_stream_ends_once_and_nothing_is_asked_afterwar
     await lab.clock.advance(2.0)
     assert len(lab.asked) == asked
     assert lab.book.running() == []
+
+
+@pytest.mark.promise("stream.slow-reader")
+async def test_points_that_the_reader_was_too_slow_for_are_counted_and_recorded() -> None:
+    lab = Lab()
+    lab.unread = {2, 3}
+    task = lab.start(interval_ms=100, duration_ms=500)
+    await lab.clock.advance(1.0)
+    result = await task
+    assert (result["count"], result["dropped"]) == (5, 2)
+    assert [p.progress for p in lab.points] == [1, 4, 5]
+    assert len(lab.sinks[0].rows) == 5
