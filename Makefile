@@ -22,9 +22,10 @@ WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
-PATHS := edged tests benchmarks docs $(wildcard sdk_wrappers)
+PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage conformance faults check lint format types smoke clients docs lock clean
+.PHONY: help run test coverage conformance faults check lint format types smoke clients docs deb \
+	deb-test lock clean
 
 help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +75,13 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/
 	$(PY) -m edged.work.state_tables > docs/states.md
 	$(PY) -m edged.profiles.format_schema > docs/profile.schema.json
 	$(PY) docs/generate.py
+
+deb: $(VENV)/.ok ## build dist/edged_VERSION_all.deb, for every Debian since bookworm
+	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb
+
+deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (root, a quarter of an hour)
+	@PYTHON=$(CURDIR)/$(PY) packaging/check_everywhere
+	@PYTHON=$(CURDIR)/$(PY) packaging/deb_test $(ARGS)
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
@@ -147,6 +155,7 @@ endef
 lock:
 	$(call pin,requirements.lock,setup.cfg --upgrade)
 	$(call pin,requirements-dev.lock,setup.cfg --upgrade --extra dev -c requirements.lock)
+	$(PY) packaging/vendored.py --lock
 	for client in tests/clients/requirements-*.txt; do \
 		$(call pin,$$client,--upgrade <(sed -n '1s/.* from: //p' $$client)); done
 	cd tests/clients/node && $(call npm,../../../$(NODE)) update --package-lock-only

@@ -148,6 +148,11 @@ def make_certificate(directory: Path) -> None:
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=name == "ca", path_length=None), critical=True)
+            # Python 3.13 and later take no certificate without.
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
+                critical=False,
+            )
             .add_extension(
                 x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
                 critical=False,

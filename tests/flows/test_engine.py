@@ -385,8 +385,8 @@ def test_mcp_disabled_leaves_the_port_closed(tmp_path: Path) -> None:
         assert engine.tool("get_status")["result"]["mcp"]["enabled"] is False
         listening = [
             connection.laddr[1]
-            for connection in psutil.Process(engine.process.pid).net_connections("tcp")
-            if connection.status == psutil.CONN_LISTEN
+            for connection in psutil.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN and connection.pid == engine.process.pid
         ]
         assert listening == [engine.ports["rpc_port"]]
 

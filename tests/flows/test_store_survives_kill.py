@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
 from pathlib import Path
@@ -27,7 +26,6 @@ async def one_life(path: Path, promises: int) -> list[str]:
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert process.stdout is not None
     said: list[str] = []

@@ -28,6 +28,8 @@ __all__ = ["RpcListener", "RpcRecord", "Sights"]
 PATH: Final = "/rpc"
 JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
+LINGER_S: Final = 1.0
+"""How long the rest of a refused body is read; aiohttp 3.8 goes on so when its client has gone."""
 HTTP_STATUS: Final = {ErrorCode.NOT_AUTHENTICATED: 401, ErrorCode.NOT_ALLOWED: 403}
 
 
@@ -109,7 +111,7 @@ class RpcListener:
         app.router.add_get("/events", self._admitted(self._events))
         app.router.add_get("/healthz", self._admitted(self._healthz))
         app.router.add_get("/metrics", self._admitted(self._metrics))
-        runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, lingering_time=LINGER_S)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self._wanted_port, reuse_address=True)
         try:

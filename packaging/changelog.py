@@ -1,0 +1,48 @@
+"""``debian/changelog`` from CHANGELOG.md: the same versions and days, and where to read on.
+
+    python packaging/changelog.py [SUFFIX] > debian/changelog
+
+The suffix is appended to the version, for a package that is to upgrade another in a test.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from edged import __version__
+
+CHANGES: Final = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
+RELEASE: Final = re.compile(r"^## (\d\S*) \((\d{4}-\d\d-\d\d)\)$", re.MULTILINE)
+ENTRY: Final = """edged ({version}) unstable; urgency=medium
+
+  * {sentence}
+
+ -- The edged developers <edged@localhost.localdomain>  {day}
+"""
+
+
+def main(words: list[str]) -> int:
+    suffix = words[0] if words else ""
+    releases = RELEASE.findall(CHANGES.read_text())
+    if not releases or releases[0][0] != __version__:
+        print(f"{CHANGES} does not begin with version {__version__}.", file=sys.stderr)
+        return 1
+    for version, day in releases:
+        # Noon, so that the day is the same one nearly everywhere.
+        noon = datetime.datetime.fromisoformat(f"{day}T12:00:00+00:00")
+        print(
+            ENTRY.format(
+                version=version + (suffix if version == __version__ else ""),
+                sentence="See NEWS.md.gz beside this file, written for the owner of a bench.",
+                day=noon.strftime("%a, %d %b %Y %H:%M:%S +0000"),
+            )
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,35 @@
+"""Imports every module of the installed package: all of its dependencies must be there.
+
+Run by `deb_test` in a system with nothing but what the package asks for, with `python3 -I -`.
+"""
+
+import importlib
+import pkgutil
+import sys
+
+sys.path[:0] = ["/usr/lib/edged", "/usr/lib/edged/vendor"]
+
+NOT_HERE = {"edged.instruments.hotplug_windows"}
+# Reached by name or late, so that an import of edged alone does not show that it is there.
+REACHED_LATE = """
+    aiohttp cryptography.hazmat.primitives.asymmetric.rsa jose.jwt
+    jose.backends.cryptography_backend jsonschema nats prometheus_client psutil pyudev pyvisa
+    pyvisa_py.highlevel pyvisa_py.protocols.hislip rich.table ruamel.yaml serial.tools.list_ports
+    structlog usb.backend.libusb1 zeroconf
+"""
+
+import edged  # noqa: E402
+
+names = [
+    module.name
+    for module in pkgutil.walk_packages(edged.__path__, "edged.")
+    if module.name not in NOT_HERE and not module.name.endswith("__main__")
+]
+for name in [*names, *REACHED_LATE.split()]:
+    importlib.import_module(name)
+
+import usb.backend.libusb1  # noqa: E402
+
+if usb.backend.libusb1.get_backend() is None:
+    raise SystemExit("pyusb finds no libusb")
+print(f"{len(names)} modules of edged, and what they stand on")
