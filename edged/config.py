@@ -52,6 +52,8 @@ __all__ = [
 
 ENVIRONMENT_PREFIX: Final = "EDGED_"
 MAX_DROP_INS: Final = 100
+REAL_THINGS: Final = frozenset({"DISCOVERY", "SDK_WRAPPER_DIRS"})
+"""Keys that are empty beside a simulated bench unless they are set."""
 FLOW_STARTS: Final = ("[", "{", '"', "'")
 
 
@@ -72,6 +74,8 @@ class Config:
     profile_dirs: tuple[Path, ...]
     sdk_wrapper_dirs: tuple[Path, ...]
     sdk_libraries: Mapping[str, Path]
+    sdk_settings: Mapping[str, Mapping[str, str]]
+    sdk_memory_mb: int
     bench_file: Path
     instruments: tuple[InstrumentEntry, ...]
     discovery: tuple[Bus, ...]
@@ -171,7 +175,8 @@ def load_config(
         environ: the environment; only EDGED_… variables are looked at.
         file: the configuration file to read instead of the machine's own; it must exist.
         flags: (key, value as one would write it in the file, flag as typed), later ones win.
-        is_simulated: a simulated bench is wanted, so no bus is looked at unless DISCOVERY is set.
+        is_simulated: a simulated bench is wanted, so no bus is looked at unless DISCOVERY is set,
+            and no wrapper is loaded that could work a real device, unless SDK_WRAPPER_DIRS is.
 
     Raises:
         Invalid: BAD_CONFIG; ``data["complaints"]`` lists all that is wrong. A program ends with
@@ -184,9 +189,7 @@ def load_config(
         *_read_environment(environ, complaints),
         *_read_flags(flags, complaints),
     ]
-    fields = {key.field: key.default_for(places) for key in KEYS.values()}
-    if is_simulated:
-        fields["discovery"] = ()
+    fields = {key.field: _default(key, places, is_simulated=is_simulated) for key in KEYS.values()}
     origins = dict.fromkeys(KEYS, "default")
     for setting in layers:
         key = KEYS.get(setting.key)
@@ -213,8 +216,12 @@ def load_config(
 def _take(key: Key, setting: Setting, places: Places, *, is_simulated: bool) -> Any:
     if setting.value.data is None:
         # `KEY:` with nothing after it gives the key back to its default.
-        return () if is_simulated and key.name == "DISCOVERY" else key.default_for(places)
+        return _default(key, places, is_simulated=is_simulated)
     return key.kind.parse(setting.value, setting.base)
+
+
+def _default(key: Key, places: Places, *, is_simulated: bool) -> Any:
+    return () if is_simulated and key.name in REAL_THINGS else key.default_for(places)
 
 
 def _read_files(

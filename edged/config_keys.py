@@ -261,6 +261,18 @@ _TABLE: Final = (
         sentence="Vendor libraries by the name their wrapper asks for.",
     ),
     Key(
+        name="SDK_SETTINGS",
+        kind=map_of(map_of(TEXT)),
+        default=MappingProxyType({}),
+        sentence="What a wrapper asks for, such as a serial port: wrapper → name → text.",
+    ),
+    Key(
+        name="SDK_MEMORY_MB",
+        kind=integer(64, 1_048_576),
+        default=1024,
+        sentence="Memory that the worker process of each wrapper may have.",
+    ),
+    Key(
         name="BENCH_FILE",
         kind=FILE,
         default=lambda places: places.bench_file,

@@ -109,7 +109,8 @@ def _children() -> set[str]:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return set()
-    return {f"{child.pid} {child.name()}" for child in psutil.Process().children(recursive=True)}
+    # What a child has started is that child's to end (an engine's workers, which come and go).
+    return {f"{child.pid} {child.name()}" for child in psutil.Process().children()}
 
 
 def _sockets() -> set[str]:

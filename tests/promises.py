@@ -397,6 +397,30 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "auth.unknown-tool": Promise(
             "9", "On the relay route an unknown tool is -33003 unless tools_allow names it."
         ),
+        # 10: SDK wrappers
+        "sdk.tools": Promise("10", "Each spec of a wrapper is a tool <stem>__<spec>."),
+        "sdk.path": Promise("8", "A wrapper's call takes the one command path like any command."),
+        "sdk.allowed": Promise("9", "Tokens and danger bound a wrapper's tools like any other."),
+        "sdk.crash": Promise(
+            "10", "A crash, a hang or a leak in a vendor library never reaches the engine."
+        ),
+        "sdk.no-blocking": Promise(
+            "10", "While a wrapper hangs the engine answers, and a safe tool of it gets through."
+        ),
+        "sdk.garbage": Promise("10", "What a vendor library prints harms no answer."),
+        "sdk.broken": Promise("10", "A broken wrapper is skipped with a warning and its line."),
+        "sdk.library-missing": Promise(
+            "10", "One whose vendor library is missing is listed and answers what to install."
+        ),
+        "sdk.doctor": Promise("10", "doctor has a line for wrappers, and warns of broken ones."),
+        "sdk.specs-located": Promise("10", "A fault in MCP_TOOL_SPECS is told with file and line."),
+        "sdk.lockout": Promise("8", "Lockout holds for a wrapper as for an instrument."),
+        "sdk.stop-all": Promise("7", "Stop all runs the aborts of wrappers, too."),
+        "sdk.ends-with-engine": Promise("10", "A worker ends with the engine, a killed one too."),
+        "sdk.comes-back": Promise("10", "A wrapper whose file was corrected comes back by itself."),
+        "sdk.korad": Promise("10", "A bench supply ships: set, verified by readback, made safe."),
+        "sdk.digilent": Promise("10", "A USB oscilloscope, generator and supply ships."),
+        "sdk.documented": Promise("10", "The example of docs/sdk-wrappers.md works as it stands."),
     }
 )
 

@@ -12,7 +12,8 @@ from edged.processes.sim_child import SimChild
 __all__ = ["run"]
 
 EPILOG = """`edged engine --sim` works a simulated bench (a supply, a multimeter and an oscilloscope
-on loopback sockets), and looks at no real bus unless DISCOVERY is set."""
+on loopback sockets), looks at no real bus unless DISCOVERY is set, and loads no SDK wrapper unless
+SDK_WRAPPER_DIRS is."""
 
 
 def run(arguments: Sequence[str]) -> int:

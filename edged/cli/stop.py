@@ -65,7 +65,7 @@ def _lock_out(
             "lockout.set",
             {"instrument_id": i["instrument_id"], "reason": options.reason, "by": options.by},
         )
-        for i in told["instruments"]
+        for i in (*told["instruments"], *told["wrappers"])
     ]
 
 
@@ -77,7 +77,8 @@ def _draw(told: Mapping[str, Any], locked: Sequence[object]) -> None:
             "said": one["error"]
             or ", ".join(f"{c['query']} {c['answer']}" for c in one["confirmed"]),
         }
-        for one in told["instruments"]
+        for one in (*told["instruments"], *told["wrappers"])
+        if one["state"] != "not_connected"
     ]
     print_table(rows, COLUMNS)
     for sweep in told["sweeps"]:

@@ -32,12 +32,13 @@ from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
+from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.audit import Audit
 from edged.store.audit_row import SCPI_CHARS, Entry, Phase, bounded_arguments, clip
 from edged.store.capability import CapabilityBook
 from edged.store.unit import Unit, unit_of
 
-__all__ = ["AuditRecord", "unit_of_instrument"]
+__all__ = ["AuditRecord", "unit_of_instrument", "unit_of_wrapper"]
 
 ERROR_CHARS: Final = 1000
 MAX_LINES: Final = 64
@@ -106,7 +107,9 @@ class AuditRecord:
         phase = Phase.REFUSAL if outcome.status is OutcomeStatus.REFUSED else Phase.END
         self._audit.note(self._entry(phase, action, target, outcome.scpi, outcome))
         if target is not None and target.instrument is not None and target.command is not None:
-            self._count(target.instrument, target.command.name, outcome)
+            self._count(self._unit(target.instrument), target.command.name, outcome)
+        elif target is not None and target.spec is not None:
+            self._count(unit_of_wrapper(target.spec), target.spec.name, outcome)
         is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
         if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
             self._log.conclude(action, target, outcome)
@@ -204,13 +207,13 @@ class AuditRecord:
             is_weighty,
         )
 
-    def _count(self, instrument: Instrument, command: str, outcome: Outcome) -> None:
+    def _count(self, unit: Unit, command: str, outcome: Outcome) -> None:
         error = outcome.error
         is_ok = outcome.status is OutcomeStatus.OK
         if outcome.status is OutcomeStatus.REFUSED or (error and error.code in NOT_ITS_FAULT):
             return
         self._capability.note(
-            self._unit(instrument),
+            unit,
             command,
             is_ok=is_ok,
             duration_ms=outcome.execution_time_ms,
@@ -239,6 +242,11 @@ def unit_of_instrument(instrument: Instrument) -> Unit:
     )
 
 
+def unit_of_wrapper(spec: WrapperSpec) -> Unit:
+    """An SDK wrapper, as capability tracking knows it: with other tools it is another one."""
+    return Unit(f"{spec.wrapper_id}||", spec.digest)
+
+
 def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
     """Instrument, command and parameters as the action names them, resolved or not.
 
@@ -256,7 +264,7 @@ def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
         case SendLines():
             return str(action.instrument_id), action.purpose.value, {}
         case CallWrapper():
-            return action.wrapper, action.spec_name, _mapping(action.parameters)
+            return wrapper_id(action.wrapper), action.spec_name, _mapping(action.parameters)
         case _:
             return AT_NOTHING
 

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 from edged.actions.action import (
     Action,
+    CallWrapper,
     Purpose,
     ReadState,
     RunCommand,
@@ -67,6 +68,7 @@ class Executors:
         experience: gives what is known of an instrument's commands, by their names.
         lockout: gives the lockout of an instrument, or none.
         on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
+        wrappers: gives what get_capabilities tells of SDK wrappers.
         more: the executors of other modules, which are part of the table.
     """
 
@@ -82,6 +84,7 @@ class Executors:
     clock: Clock
     on_safe: OnSafe = _nobody_minds
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
+    wrappers: Callable[[], list[dict[str, Any]]] = list
     more: Mapping[type[Action], Executor] = field(default_factory=dict)
 
     def table(self) -> dict[type[Action], Executor]:
@@ -182,11 +185,20 @@ class Executors:
 
     def _capabilities(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
+        wrappers = self.wrappers()
+        if wanted_id:
+            named = [one for one in wrappers if one["instrument_id"] == wanted_id]
+            if named:
+                return named
+            wrappers = []
         instruments = [self.pool.get(wanted_id)] if wanted_id else self.pool.all()
-        return [
+        entries = [
             capabilities_of(instrument, self.catalog, self.experience(instrument))
             for instrument in instruments
             if not wanted_class or instrument.instrument_class == wanted_class
+        ]
+        return entries + [
+            one for one in wrappers if not wanted_class or one["instrument_class"] == wanted_class
         ]
 
     def _profiles(self) -> list[dict[str, Any]]:
@@ -231,6 +243,13 @@ def failure_shape(action: Action, target: Target | None, error: EdgedError, spen
             return {
                 "result": None,
                 "steps_executed": error.data.get("steps_executed", 0),
+                "execution_time_ms": time_ms,
+                "error": told,
+            }
+        case CallWrapper():
+            return {
+                "success": False,
+                "data": None,
                 "execution_time_ms": time_ms,
                 "error": told,
             }

@@ -25,23 +25,31 @@ Hold = Callable[[Action, Target], None]
 ENDS_WORK: Final = frozenset({Purpose.FINALLY_STEP, Purpose.ABORT})
 
 
-def locked_out(find: Callable[[Instrument], Lockout | None]) -> Hold:
+def locked_out(
+    find: Callable[[Instrument], Lockout | None],
+    find_wrapper: Callable[[str], Lockout | None] = lambda _wrapper_id: None,
+) -> Hold:
     """The hold of lockouts: every write is refused with the reason, reads pass.
 
     Args:
         find: the lockout of an instrument, if it has one.
+        find_wrapper: the same of an SDK wrapper, by its id.
     """
 
     def hold(action: Action, target: Target) -> None:
-        if not target.is_write or target.instrument is None:
+        if not target.is_write:
             return
         if isinstance(action, RunCommand | SendScpi | SendLines) and action.purpose in ENDS_WORK:
             return
-        lockout = find(target.instrument)
+        lockout = None
+        if target.instrument is not None:
+            lockout = find(target.instrument)
+        elif target.spec is not None:
+            lockout = find_wrapper(target.spec.wrapper_id)
         if lockout is None:
             return
         raise Refused(
-            f"{target.instrument.id} is locked out by {lockout.by}: {lockout.reason}",
+            f"{target.instrument_id} is locked out by {lockout.by}: {lockout.reason}",
             code=ErrorCode.LOCKED_OUT,
             data=lockout.to_json(),
             remedy="Reads and safe commands still work. Who locked it out lifts it, at the edge "

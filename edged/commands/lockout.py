@@ -30,14 +30,21 @@ class LockoutDesk:
         pool: the instruments.
         lockouts: where they are kept.
         stop_on: what ends work on an instrument; all are asked at once.
+        is_wrapper: whether a name is the id of an SDK wrapper, which is locked out like one.
     """
 
     def __init__(
-        self, *, pool: InstrumentPool, lockouts: Lockouts, stop_on: Sequence[StopOn]
+        self,
+        *,
+        pool: InstrumentPool,
+        lockouts: Lockouts,
+        stop_on: Sequence[StopOn],
+        is_wrapper: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         self._pool = pool
         self._lockouts = lockouts
         self._stop_on = tuple(stop_on)
+        self._is_wrapper = is_wrapper
 
     async def set(self, name: str, *, reason: str, by: str) -> dict[str, Any]:
         """Lock an instrument out, and stop what runs there.
@@ -69,7 +76,7 @@ class LockoutDesk:
         lockout = self._lockouts.find(instrument_id, unit)
         return {
             **(lockout.to_json() if lockout else {}),
-            "is_present": bool(unit),
+            "is_present": bool(unit) or self._is_wrapper(instrument_id),
             "is_persisted": not remark,
             "remark": remark,
             "stopped": stopped,
@@ -104,6 +111,8 @@ class LockoutDesk:
 
     def _identify(self, name: str) -> tuple[str, str]:
         """Id and unit; of an instrument that is not here its address must do."""
+        if self._is_wrapper(name):
+            return name, ""
         try:
             instrument = self._pool.get(name)
         except NotFound:

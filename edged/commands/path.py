@@ -15,7 +15,15 @@ from typing import Any
 
 import structlog
 
-from edged.actions.action import AT_ONCE, Action, RunCommand, RunSequence, StartStream, StartSweep
+from edged.actions.action import (
+    AT_ONCE,
+    Action,
+    CallWrapper,
+    RunCommand,
+    RunSequence,
+    StartStream,
+    StartSweep,
+)
 from edged.actions.outcome import Outcome, OutcomeStatus, Picture
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
@@ -119,7 +127,7 @@ class CommandPath:
             target.command_name or action.tool,
             is_dangerous=target.is_dangerous,
         )
-        if target.instrument is not None and not target.is_safe:
+        if target.is_aimed and not target.is_safe:
             for hold in self._holds:
                 for held in (target, *target.inner):
                     hold(action, held)
@@ -242,7 +250,7 @@ class CommandPath:
         return (self._clock.monotonic() - began) * 1000
 
 
-WITH_PARAMETERS = RunCommand | RunSequence | StartStream
+WITH_PARAMETERS = RunCommand | RunSequence | StartStream | CallWrapper
 
 
 def _with_values(action: Action, target: Target) -> Target:

@@ -6,6 +6,7 @@ sweeps, the owner's denials) is ``holds.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from edged.actions.action import (
@@ -35,15 +36,22 @@ from edged.commands.catalog import Catalog
 from edged.commands.raw_policy import check_raw_scpi
 from edged.commands.target import Target
 from edged.config_keys import RawScpi
-from edged.errors import Invalid
+from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Command, ImageAnswer
 from edged.profiles.raw import RawPart
+from edged.sdk.specs import WrapperSpec
 from edged.work.sweep_request import MeasureAsked, SweepRequest
 
-__all__ = ["Resolver", "check_measurable"]
+__all__ = ["FindSpec", "Resolver", "check_measurable"]
 
 NOTHING = Target()
+FindSpec = Callable[[str, str], WrapperSpec]
+"""Stem and name → one tool of an SDK wrapper; raises ``NotFound``."""
+
+
+def _no_wrapper(stem: str, _name: str) -> WrapperSpec:
+    raise NotFound(f"There is no SDK wrapper {stem!r}.", code=ErrorCode.UNKNOWN_COMMAND)
 
 
 class Resolver:
@@ -53,12 +61,21 @@ class Resolver:
         pool: the instruments.
         catalog: their compiled checks.
         raw_scpi: RAW_SCPI of the configuration.
+        find_spec: the tools of SDK wrappers.
     """
 
-    def __init__(self, *, pool: InstrumentPool, catalog: Catalog, raw_scpi: RawScpi) -> None:
+    def __init__(
+        self,
+        *,
+        pool: InstrumentPool,
+        catalog: Catalog,
+        raw_scpi: RawScpi,
+        find_spec: FindSpec = _no_wrapper,
+    ) -> None:
         self._pool = pool
         self._catalog = catalog
         self._raw_scpi = raw_scpi
+        self._find_spec = find_spec
 
     def resolve(self, action: Action) -> Target:
         """What the action is aimed at.
@@ -87,14 +104,9 @@ class Resolver:
                 return Target(is_safe=True, is_write=True)
             case SendLines():
                 return self._lines(action)
-            case (
-                ReadSweep()
-                | DrawSweep()
-                | StopSweep()
-                | StopStream()
-                | FetchWaveform()
-                | CallWrapper()
-            ):
+            case CallWrapper():
+                return self._wrapper(action)
+            case ReadSweep() | DrawSweep() | StopSweep() | StopStream() | FetchWaveform():
                 return NOTHING
             case _:
                 assert_never(action)
@@ -179,6 +191,16 @@ class Resolver:
             is_safe=is_abort,
             is_write=is_abort,
             lines=action.lines,
+        )
+
+    def _wrapper(self, action: CallWrapper) -> Target:
+        spec = self._find_spec(action.wrapper, action.spec_name)
+        return Target(
+            spec=spec,
+            check=spec.check,
+            is_dangerous=spec.is_dangerous,
+            is_safe=spec.is_safe,
+            is_write=spec.is_dangerous or not spec.is_query,
         )
 
     def _sequence(self, action: RunSequence) -> Target:

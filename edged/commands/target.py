@@ -9,6 +9,7 @@ from edged.errors import Fault
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, Scalar, Sequence
 from edged.profiles.schema import ParameterCheck
+from edged.sdk.specs import WrapperSpec
 
 __all__ = ["Target"]
 
@@ -24,6 +25,7 @@ class Target:
         check: of the command's or sequence's own parameters.
         values: the parameters after ``check``, defaults filled in.
         lines: the SCPI that will be sent, where it is known beforehand.
+        spec: one tool of an SDK wrapper, where that is what was called.
         inner: what else it will run, chosen by the caller: a sweep's measures.
     """
 
@@ -36,18 +38,28 @@ class Target:
     check: ParameterCheck | None = None
     values: Mapping[str, Scalar] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    spec: WrapperSpec | None = None
     inner: tuple[Target, ...] = ()
 
     @property
+    def is_aimed(self) -> bool:
+        """There is something that it could be held back from: an instrument, or a wrapper."""
+        return self.instrument is not None or self.spec is not None
+
+    @property
     def instrument_id(self) -> str:
-        """The instrument's id, or empty."""
-        return self.instrument.id if self.instrument else ""
+        """The instrument's or wrapper's id, or empty."""
+        if self.instrument:
+            return self.instrument.id
+        return self.spec.wrapper_id if self.spec else ""
 
     @property
     def command_name(self) -> str:
-        """The command's or sequence's name, or empty."""
+        """The command's, wrapper tool's or sequence's name, or empty."""
         if self.command:
             return self.command.name
+        if self.spec:
+            return self.spec.name
         return self.sequence.name if self.sequence else ""
 
     def aimed_instrument(self) -> Instrument:
@@ -61,6 +73,12 @@ class Target:
         if self.command is None:
             raise Fault("An action reached its executor without a command.")
         return self.aimed_instrument(), self.command
+
+    def aimed_spec(self) -> WrapperSpec:
+        """The tool of an SDK wrapper."""
+        if self.spec is None:
+            raise Fault("An action reached its executor without a wrapper's tool.")
+        return self.spec
 
     def aimed_sequence(self) -> Sequence:
         """The sequence."""

@@ -28,6 +28,7 @@ from edged.doctor.machine_checks import check_usb, check_visa
 from edged.doctor.port_checks import check_engine, check_mcp, check_reach, check_rpc
 from edged.doctor.relay_check import check_relay
 from edged.doctor.report import Line, fail
+from edged.doctor.sdk_checks import check_wrappers
 from edged.doctor.state_checks import check_config, check_database, check_state_dir
 
 __all__ = ["CHECKS", "run_checks"]
@@ -49,6 +50,7 @@ CHECKS: Final[Mapping[str, Callable[[Facts], Line]]] = MappingProxyType(
         "discovery": check_discovery,
         "lines": check_lines,
         "set aside": check_set_aside,
+        "SDK wrappers": check_wrappers,
         "needs attention": check_attention,
         "lockouts": check_lockouts,
         "relay": check_relay,

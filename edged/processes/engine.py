@@ -52,6 +52,7 @@ from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.profile_watch import ProfileWatch
 from edged.processes.relay_route import RelayRoute
 from edged.processes.rpc_parts import RpcParts
+from edged.processes.sdk_parts import SdkParts
 from edged.processes.sim_child import SimChild
 from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
@@ -142,6 +143,12 @@ class Engine:
         self._stores.watch(self._pool)
         self._catalog = Catalog()
         self._discovery = self._make_discovery()
+        self._sdk = SdkParts(
+            config,
+            profile_keys=self._profiles.knowledge.library.profiles,
+            stores=self._stores,
+            clock=clock,
+        )
         new_id = _action_ids()
         permissions = Permissions(_direct_grant(config))
         self._work = LongWork(
@@ -155,6 +162,7 @@ class Engine:
             new_id=new_id,
             clock=clock,
             visited=visited,
+            wrapper_aborts=self._sdk.aborts,
         )
         self._path = self._make_path(permissions)
         self._registry = ToolRegistry(
@@ -162,8 +170,10 @@ class Engine:
             bench=bench_tools(),
             pool=self._pool,
             catalog=self._catalog,
+            wrappers=self._sdk.shelf.offered,
             is_strict=config.tool_names is ToolNames.STRICT,
         )
+        self._sdk.shelf.subscribe(self._registry.refresh)
         self._desk = ToolDesk(registry=self._registry, path=self._path, permissions=permissions)
         parts = self._rpc_parts()
         self._rpc = RpcListener(
@@ -205,6 +215,7 @@ class Engine:
                 "discovery": self._discovery.summary,
                 "loop": self._watch.status,
                 "store": self._stores.status,
+                "sdk": self._sdk.shelf.status,
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
             },
         )
@@ -226,6 +237,7 @@ class Engine:
         parts.callback(self._registry.close)
         await self._rpc.start()
         parts.push_async_callback(self._rpc.stop)
+        self._sdk.start(parts)
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
@@ -238,7 +250,9 @@ class Engine:
         parts.push_async_callback(self._relay.stop)
         await self._start_mcp(parts)
         parts.push_async_callback(self._end_work)
-        await self._discovery.first_look(FIRST_LOOK_S)
+        await asyncio.gather(
+            self._discovery.first_look(FIRST_LOOK_S), self._sdk.shelf.first_look(FIRST_LOOK_S)
+        )
         self._first_look.set()
         await asyncio.to_thread(load_authority)
         self._write_engine_file()
@@ -255,7 +269,7 @@ class Engine:
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
-        await self._work.end()
+        await asyncio.gather(self._work.end(), self._sdk.shelf.stop())
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:
         """Profiles or the bench file were changed; what runs goes on with what it began with."""
@@ -404,17 +418,21 @@ class Engine:
             lockout=self._stores.lockout_of,
             clock=self._clock,
             on_safe=self._work.sweeps.note_safe,
-            more=self._work.executors(),
+            wrappers=self._sdk.capabilities,
+            more={**self._work.executors(), **self._sdk.executors()},
         )
         return CommandPath(
             permissions=permissions,
             resolver=Resolver(
-                pool=self._pool, catalog=self._catalog, raw_scpi=self._config.raw_scpi
+                pool=self._pool,
+                catalog=self._catalog,
+                raw_scpi=self._config.raw_scpi,
+                find_spec=self._sdk.find_spec,
             ),
             holds=(
                 hold_denied,
                 hold_unswept,
-                locked_out(self._stores.lockout_of),
+                locked_out(self._stores.lockout_of, self._stores.lockouts.find),
                 hold_swept(self._work.sweeps),
             ),
             record=self._counts,
@@ -438,7 +456,9 @@ class Engine:
                     self._work.stop_sweeps_on,
                     self._work.stop_streams_on,
                     self._work.stop_sequences_on,
+                    self._sdk.stop_calls_on,
                 ),
+                is_wrapper=self._sdk.is_wrapper,
             ),
             runs=self._work.runs,
             streams=self._work.streams,

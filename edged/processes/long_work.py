@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from edged.work.sequence_journal import SequenceJournal
 from edged.work.sequences import SequenceBook
 from edged.work.states import StreamEvent
 from edged.work.stop import BenchStop
+from edged.work.stop_wrappers import WrapperAbort, WrapperStop
 from edged.work.streams import StreamBook
 from edged.work.sweeps import SweepBook
 from edged.work.waveforms import WaveformBook
@@ -56,6 +57,7 @@ class LongWork:
         perform, precheck: the command path, which is made after this.
         visa: opens the addresses that are visited after a crash.
         visited: what first aid has seen to already.
+        wrapper_aborts: the SDK wrappers' tools that stop all runs.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class LongWork:
         new_id: NewId,
         clock: Clock,
         visited: Mapping[str, Left],
+        wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
     ) -> None:
         self._config = config
         self._pool = pool
@@ -121,6 +124,9 @@ class LongWork:
             new_id=new_id,
             clock=clock,
             made_safe=self._made_safe,
+            stop_others=WrapperStop(
+                aborts=wrapper_aborts, perform=perform, new_id=new_id, clock=clock
+            ),
         )
 
     async def clean_up(self) -> None:

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from edged import __version__
 from edged.clock import Clock
-from edged.commands.audit_record import AuditRecord, unit_of_instrument
+from edged.commands.audit_record import AuditRecord, unit_of_instrument, unit_of_wrapper
 from edged.errors import NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
+from edged.sdk.specs import WrapperSpec
 from edged.store.audit import Audit
 from edged.store.capability import CapabilityBook, Knowledge
 from edged.store.database import Database
@@ -89,6 +90,10 @@ class Stores:
     def experience_of(self, instrument: Instrument) -> Mapping[str, Knowledge]:
         """What has been learnt of an instrument's commands, by their names."""
         return self.capability.of(unit_of_instrument(instrument))
+
+    def experience_of_wrapper(self, spec: WrapperSpec) -> Mapping[str, Knowledge]:
+        """The same of an SDK wrapper's tools."""
+        return self.capability.of(unit_of_wrapper(spec))
 
     def status(self) -> dict[str, Any]:
         """Health of the database and how far the audit is behind, for get_status."""

@@ -34,6 +34,7 @@ __all__ = [
     "render_lines",
     "resolution",
     "wire_text",
+    "wire_value",
 ]
 
 _NO_BOUND: Final = Bound()
@@ -117,7 +118,7 @@ def resolution(command: Command, parameter_name: str) -> float | None:
 
 def wire_text(value: Scalar, parameter: Parameter | None) -> str:
     """What a value is on the wire where the template gives no format; unchecked, for comparing."""
-    wire = _wire(value, parameter)
+    wire = wire_value(value, parameter)
     if isinstance(wire, bool):
         return "1" if wire else "0"
     return wire if isinstance(wire, str) else shortest_text(wire)
@@ -132,7 +133,8 @@ def _value(
     return value
 
 
-def _wire(value: Scalar, parameter: Parameter | None) -> Scalar:
+def wire_value(value: Scalar, parameter: Parameter | None) -> Scalar:
+    """What goes onto the wire for a value: a label's own value where there is a ``map``."""
     if parameter is None or not parameter.map:
         return value
     label = str(value).lower() if isinstance(value, bool) else str(value)
@@ -149,7 +151,7 @@ def _filled(
             data={"parameter": hole.name, "template": template},
         )
     parameter = parameters.get(hole.name)
-    wire = _wire(value, parameter)
+    wire = wire_value(value, parameter)
     if isinstance(wire, bool):
         wire = int(wire)
     if isinstance(wire, str):

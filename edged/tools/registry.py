@@ -18,8 +18,10 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
 from edged.profiles.naming import KnownInstrument, Namer, strict_name, strict_names
+from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools
 from edged.tools.tool import Tool
+from edged.tools.wrappers import wrapper_tools
 
 __all__ = ["ToolRegistry"]
 
@@ -43,7 +45,8 @@ class ToolRegistry:
         static: the tools that are always there, in listing order.
         pool: where instruments come and go.
         catalog: the compiled checks of their commands.
-        bench: the tools that are there while any instrument is registered.
+        bench: the tools that are there while any instrument is registered, or a wrapper has tools.
+        wrappers: the SDK wrappers that have tools.
         is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
     """
 
@@ -54,10 +57,13 @@ class ToolRegistry:
         pool: InstrumentPool,
         catalog: Catalog,
         bench: Iterable[Tool] = (),
+        wrappers: Callable[[], Iterable[WrapperExecutor]] = tuple,
         is_strict: bool = False,
     ) -> None:
         self._static = tuple(static)
         self._bench = tuple(bench)
+        self._wrappers = wrappers
+        self._wrapper_tools: dict[str, tuple[str, tuple[Tool, ...]]] = {}
         self._pool = pool
         self._catalog = catalog
         self._is_strict = is_strict
@@ -173,10 +179,16 @@ class ToolRegistry:
         for instrument in present:
             self._note(instrument)
         tools = list(self._static)
-        if self._pool.all():
+        wrappers = tuple(self._wrappers())
+        if self._pool.all() or wrappers:
             tools.extend(self._bench)
         for instrument in sorted(present, key=_listing_order):
             tools.extend(self._tools_of(instrument, self._namer.suffix(instrument.id)))
+        taken = {i.profile.key for i in present if i.profile is not None}
+        for wrapper in wrappers:
+            # A profile of that name that came later: two tools under one name help nobody.
+            if wrapper.stem not in taken:
+                tools.extend(self._tools_of_wrapper(wrapper))
         if self._is_strict:
             tools = self._in_strict_spelling(tools)
         before = self._tools
@@ -218,6 +230,14 @@ class ToolRegistry:
             tools = instrument_tools(instrument, suffix, self._catalog)
             made = self._made[instrument.id] = _Made(suffix, profile, label, tools)
         return made.tools
+
+    def _tools_of_wrapper(self, wrapper: WrapperExecutor) -> tuple[Tool, ...]:
+        """Made anew only where its specifications have changed."""
+        digest, tools = self._wrapper_tools.get(wrapper.stem, ("", ()))
+        if digest != wrapper.digest:
+            tools = wrapper_tools(wrapper)
+            self._wrapper_tools[wrapper.stem] = (wrapper.digest, tools)
+        return tools
 
     def _remember(self, before: tuple[Tool, ...]) -> None:
         """Names that are gone keep pointing at the instrument that they meant."""

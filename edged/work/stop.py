@@ -25,7 +25,7 @@ from edged.work.abort_proof import Proof, proofs_of
 from edged.work.ports import NewId, Perform
 from edged.work.sweeps import SweepBook
 
-__all__ = ["BenchStop", "EndWork"]
+__all__ = ["BenchStop", "EndWork", "StopOthers"]
 
 REASON: Final = "Everything was stopped."
 WORK_ENDS_WITHIN_S: Final = 6.0
@@ -33,6 +33,14 @@ WORK_ENDS_WITHIN_S: Final = 6.0
 
 EndWork = Callable[[], Awaitable[object]]
 """Ends one kind of long work that is not a sweep; returns when that is done."""
+
+StopOthers = Callable[[Caller, str, str], Awaitable[list[dict[str, Any]]]]
+"""Makes safe what is no instrument; see ``stop_wrappers``."""
+
+
+async def _no_others(_caller: Caller, _parent_id: str, _tool: str) -> list[dict[str, Any]]:
+    return []
+
 
 log = structlog.get_logger("edged.stop")
 
@@ -74,6 +82,7 @@ class BenchStop:
         new_id: makes action ids.
         clock: for how long things took.
         made_safe: told of each instrument that obeyed its abort.
+        stop_others: makes SDK wrappers safe.
     """
 
     def __init__(
@@ -86,6 +95,7 @@ class BenchStop:
         new_id: NewId,
         clock: Clock,
         made_safe: Callable[[str], Awaitable[None]],
+        stop_others: StopOthers = _no_others,
     ) -> None:
         self._pool = pool
         self._sweeps = sweeps
@@ -94,12 +104,13 @@ class BenchStop:
         self._new_id = new_id
         self._clock = clock
         self._made_safe = made_safe
+        self._stop_others = stop_others
 
     async def stop_all(self, action: StopAll) -> dict[str, Any]:
         """End everything; returns when each instrument has answered or cannot.
 
         Returns:
-            {instruments, sweeps, is_confirmed, took_ms}: ``state`` of an instrument is confirmed
+            {instruments, wrappers, sweeps, is_confirmed, took_ms}: ``state`` of one is confirmed
             (it said so itself), taken (it took the lines without an error, and there is nothing to
             ask), failed, or nothing_to_send (no abort is known for it).
         """
@@ -117,11 +128,14 @@ class BenchStop:
             asyncio.ensure_future(self._make_safe(i, nested, action_id, tool, began))
             for i in self._pool.all()
         ]
+        others = asyncio.ensure_future(self._stop_others(nested, action_id, tool))
         stopped = await asyncio.gather(*instruments)
+        wrappers = await others
         told = await sweeps
         if ends:
             await asyncio.wait(ends, timeout=WORK_ENDS_WITHIN_S)
         failed = [s.instrument.id for s in stopped if s.state == "failed"]
+        failed += [w["instrument_id"] for w in wrappers if w["state"] == "failed"]
         for one in stopped:
             if one.state in {"confirmed", "taken"}:
                 await self._made_safe(one.instrument.id)
@@ -130,6 +144,7 @@ class BenchStop:
             "is_confirmed": not failed and all(s["status"] == "stopped" for s in told),
             "took_ms": self._since_ms(began),
             "instruments": [s.to_json() for s in stopped],
+            "wrappers": wrappers,
             "sweeps": [
                 {name: s[name] for name in ("sweep_id", "instrument_id", "status", "error")}
                 for s in told

@@ -93,6 +93,8 @@ def running_engine(
         "DATA_DIR": str(directory / "data"),
         "BENCH_FILE": str(directory / "bench.yaml"),
         "DISCOVERY": [],
+        # A process each at every start; who tests wrappers names them.
+        "SDK_WRAPPER_DIRS": [],
         **(config or {}),
     }
     config_file = directory / "edged.yaml"

@@ -76,6 +76,8 @@ ALLOWED = {
     "PROFILE_DIRS": ("[/a, /b]", (Path("/a"), Path("/b"))),
     "SDK_WRAPPER_DIRS": ("[/w]", (Path("/w"),)),
     "SDK_LIBRARIES": ("{dwf: /usr/lib/libdwf.so}", {"dwf": Path("/usr/lib/libdwf.so")}),
+    "SDK_SETTINGS": ("{korad: {port: /dev/ttyACM0}}", {"korad": {"port": "/dev/ttyACM0"}}),
+    "SDK_MEMORY_MB": ("256", 256),
     "BENCH_FILE": ("/b.yaml", Path("/b.yaml")),
     "INSTRUMENTS": (
         "[TCPIP::10.0.0.5::5025::SOCKET, {address: 'ASRL/dev/ttyUSB0::INSTR', name: psu, "
@@ -322,6 +324,14 @@ def test_a_simulated_bench_looks_at_no_bus_unless_told(places: Places) -> None:
     assert load(places, is_simulated=True).config.discovery == ()
     assert load(places, "DISCOVERY:\n", is_simulated=True).config.discovery == ()
     assert load(places, "DISCOVERY: [usb]\n", is_simulated=True).config.discovery == (Bus.USB,)
+
+
+def test_a_simulated_bench_loads_no_wrapper_unless_told(places: Places, tmp_path: Path) -> None:
+    places = dataclasses.replace(places, sdk_wrapper_dirs=(tmp_path,))
+    assert load(places).config.sdk_wrapper_dirs == (tmp_path,)
+    assert load(places, is_simulated=True).config.sdk_wrapper_dirs == ()
+    told = load(places, f"SDK_WRAPPER_DIRS: [{tmp_path}]\n", is_simulated=True)
+    assert told.config.sdk_wrapper_dirs == (tmp_path,)
 
 
 @promise("config.documented")

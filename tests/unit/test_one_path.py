@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 from tests.promises import promise
@@ -11,13 +12,19 @@ ROOT = Path(__file__).resolve().parents[2] / "edged"
 MAY_CONVERSE = ("commands", "instruments")
 
 
+@functools.cache
+def attributes() -> frozenset[tuple[str, str]]:
+    """(folder, name) of every attribute that the product's code touches."""
+    return frozenset(
+        (path.relative_to(ROOT).parts[0], node.attr)
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    )
+
+
 def callers_of(name: str) -> set[str]:
-    found = set()
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and node.attr == name:
-                found.add(path.relative_to(ROOT).parts[0])
-    return found
+    return {folder for folder, attribute in attributes() if attribute == name}
 
 
 @promise("audit.row-of-every-attempt")
@@ -28,3 +35,8 @@ def test_only_the_command_path_holds_conversations_with_instruments() -> None:
 @promise("audit.row-of-every-attempt")
 def test_only_the_command_path_reaches_an_executor() -> None:
     assert callers_of("_executors") == {"commands"}
+
+
+@promise("audit.row-of-every-attempt")
+def test_only_the_command_path_runs_tools_of_wrappers() -> None:
+    assert callers_of("run_tool") == {"commands"}

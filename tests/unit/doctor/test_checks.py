@@ -20,6 +20,7 @@ from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
 from edged.doctor.relay_check import check_relay
 from edged.doctor.report import Line, Verdict, fail, passed, report, skip, warn
+from edged.doctor.sdk_checks import check_wrappers
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.surfaces.rpc.client import EngineFile
 from tests.bench.store_bench import running_store
@@ -403,3 +404,28 @@ def test_clock(
 ) -> None:
     monkeypatch.setattr(bench_checks, "clock_state", lambda: {"is_synchronized": is_kept})
     assert told(bench_checks.check_clock(facts(tmp_path)))[0] == verdict
+
+
+@promise("sdk.doctor")
+def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_path: Path) -> None:
+    fine = {"wrapper": "a", "state": "ready", "is_usable": True, "tools": 3}
+    missing = {
+        "wrapper": "b",
+        "state": "library_missing",
+        "is_usable": False,
+        "tools": 2,
+        "problem": "libdwf.so was not found.",
+        "remedy": "Install WaveForms.",
+    }
+
+    def look(*wrappers: Any, complaints: Any = ()) -> Line:
+        sdk = {"wrappers": list(wrappers), "complaints": list(complaints)}
+        return check_wrappers(facts(tmp_path, status={**STATUS, "sdk": sdk}))
+
+    assert told(look()) == ("PASS", "There is no SDK wrapper.")
+    assert told(look(fine)) == ("PASS", "a with 3 tools.")
+    line = look(fine, missing)
+    assert told(line) == ("WARN", "b (library_missing): libdwf.so was not found.")
+    assert line.remedy == "Install WaveForms."
+    assert told(look(fine, complaints=["x.py: no."]))[0] == "WARN"
+    assert told(check_wrappers(facts(tmp_path, engine=False)))[0] == "SKIP"

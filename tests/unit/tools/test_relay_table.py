@@ -112,6 +112,7 @@ class Bench:
             "sequences": book,
             "profiles": dict,
             "status": dict,
+            "wrappers": list,
             "clock": clock,
         }
         # Long work does nothing here; a call that comes as far as that has been judged.

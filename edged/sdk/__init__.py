@@ -1,0 +1,1 @@
+"""SDK wrappers: vendor code, each in a worker process of its own, offered as typed tools."""

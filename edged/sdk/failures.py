@@ -1,0 +1,95 @@
+"""What a worker answered → the value that the caller gets, or the error. Pure.
+
+Texts come from vendors' code, so they are cleaned and cut like those of instruments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.errors import ErrorCode, Failed
+from edged.profiles.answer_text import clean_text
+from edged.sdk.specs import Returned, ReturnType, WrapperSpec
+
+__all__ = ["checked", "failure_of", "shown"]
+
+LONGEST: Final = 400
+INSTALL: Final = "Install the vendor's library; docs/sdk-wrappers.md says where it is looked for."
+_TYPES: Final[Mapping[ReturnType, tuple[type, ...]]] = {
+    ReturnType.FLOAT: (int, float),
+    ReturnType.INT: (int,),
+    ReturnType.STRING: (str,),
+    ReturnType.BOOL: (bool,),
+    ReturnType.LIST: (list,),
+    ReturnType.OBJECT: (dict,),
+}
+
+
+def shown(text: object) -> str:
+    """A vendor's text as people get it."""
+    return clean_text(str(text), LONGEST)
+
+
+def failure_of(spec: WrapperSpec, error: Mapping[str, Any]) -> Failed:
+    """The exception that a wrapper's function raised, as an error."""
+    told, remedy = shown(error.get("message", "")), shown(error.get("remedy") or "")
+    data = {"wrapper": spec.wrapper, "type": shown(error.get("type", ""))}
+    match error.get("kind"):
+        case "SdkMissing" | "ImportError":
+            return Failed(
+                f"The library behind {spec.wrapper} is not installed: {told}",
+                code=ErrorCode.SDK_MISSING,
+                data=data,
+                remedy=remedy or INSTALL,
+            )
+        case "NotConnected":
+            return Failed(
+                f"{spec.wrapper}: {told}", code=ErrorCode.DISCONNECTED, data=data, remedy=remedy
+            )
+        case _:
+            what = f"{data['type']}: {told}" if told else data["type"]
+            return Failed(
+                f"{spec.wrapper}.{spec.name} failed: {what}",
+                code=ErrorCode.WRAPPER_FAILED,
+                data=data,
+                remedy=remedy,
+            )
+
+
+def checked(spec: WrapperSpec, value: Any) -> Any:
+    """The value, if it is what ``returns`` says.
+
+    Raises:
+        Failed: BAD_ANSWER.
+    """
+    if spec.returns is None:
+        return value
+    problem = _problem(spec.returns, value, "it")
+    if problem:
+        raise Failed(
+            f"{spec.wrapper}.{spec.name} gave back what its specification does not say: {problem}.",
+            code=ErrorCode.BAD_ANSWER,
+            data={"wrapper": spec.wrapper},
+            remedy="The call was made; correct the wrapper.",
+        )
+    return value
+
+
+def _problem(returned: Returned, value: Any, name: str) -> str:
+    # No value is told as null, whatever the type.
+    if value is None:
+        return ""
+    is_number_wanted = returned.type in (ReturnType.FLOAT, ReturnType.INT)
+    if not isinstance(value, _TYPES[returned.type]) or (
+        is_number_wanted and isinstance(value, bool)
+    ):
+        return f"{name} is a {type(value).__name__}, not {returned.type.value}"
+    members: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    for key, inner in returned.fields.items():
+        if key not in members:
+            return f"{name} has no {key}"
+        problem = _problem(inner, members[key], key)
+        if problem:
+            return problem
+    return ""

@@ -1,0 +1,299 @@
+"""One life of a worker process: started, asked, watched, ended. Restarting is ``executor.py``'s.
+
+The loop only ever waits for pipes here. What the worker prints is read all the time, so that it
+never waits for the engine; when it prints without measure it is read slowly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import psutil
+
+from edged.clock import Clock
+from edged.sdk.output import OutputLog
+from edged.sdk.wire import HEAD, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
+from edged.sdk.wrapper import LIBRARY_PREFIX, SETTING_PREFIX
+
+__all__ = ["Launch", "Worker", "WorkerDied", "WorkerProcess"]
+
+LOAD_S: Final = 20.0
+"""For starting Python and importing the wrapper with all that its vendor brings along."""
+CLOSE_S: Final = 2.2
+"""A little more than the worker gives itself."""
+REAP_S: Final = 2.0
+READ_BYTES: Final = 64 * 1024
+FLOOD_REST_S: Final = 0.01
+LOOK_AT_MEMORY_S: Final = 1.0
+MEBIBYTE: Final = 1024 * 1024
+# What is the engine's own, and nothing for a vendor's library to read.
+WITHHELD: Final = ("EDGED_", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_FDS", "CREDENTIALS_DIRECTORY")
+
+Message = Mapping[str, Any]
+
+
+class WorkerDied(Exception):
+    """The worker is gone, or of no more use; the text completes "The SDK wrapper … "."""
+
+
+class Worker(Protocol):
+    """One life of a worker, as ``executor.py`` sees it."""
+
+    @property
+    def pid(self) -> int:
+        """0 before it runs."""
+        ...
+
+    @property
+    def is_dead(self) -> bool:
+        """It can be asked nothing more."""
+        ...
+
+    async def start(self) -> Mapping[str, Any]:
+        """Start it and load the wrapper: {loaded: …} or {broken: …}.
+
+        Raises:
+            WorkerDied: it ended meanwhile, or took too long.
+        """
+        ...
+
+    async def ask(
+        self, method: str, arguments: Mapping[str, Any], timeout_s: float
+    ) -> Mapping[str, Any]:
+        """Run one function: {value: …} or {error: …}.
+
+        Raises:
+            TimeoutError: it did not answer in time; it still runs.
+            WorkerDied: it ended.
+        """
+        ...
+
+    def kill(self) -> None:
+        """End it now."""
+        ...
+
+    async def end(self) -> None:
+        """Let it close what it holds, and be gone; kills what does not go."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What a worker is started with.
+
+    Attributes:
+        directories: all of SDK_WRAPPER_DIRS, so that wrappers can share modules.
+        memory_mb: address space it may have; on Windows memory in use.
+        libraries, settings: SDK_LIBRARIES, and SDK_SETTINGS of this wrapper.
+    """
+
+    stem: str
+    path: Path
+    directories: tuple[Path, ...] = ()
+    memory_mb: int = 1024
+    load_s: float = LOAD_S
+    libraries: Mapping[str, Path] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    is_memory_looked_at: bool = sys.platform == "win32"
+
+    def command(self) -> tuple[str, ...]:
+        """The command line."""
+        words = [self.path, self.stem, self.memory_mb, self.load_s, *self.directories]
+        return (sys.executable, "-m", "edged.sdk.worker", *map(str, words))
+
+    def environ(self, own: Mapping[str, str]) -> dict[str, str]:
+        """The engine's environment without its secrets, with what the wrapper may ask for."""
+        environ = {name: text for name, text in own.items() if not name.startswith(WITHHELD)}
+        environ |= {f"{LIBRARY_PREFIX}{n.upper()}": str(p) for n, p in self.libraries.items()}
+        environ |= {f"{SETTING_PREFIX}{n.upper()}": text for n, text in self.settings.items()}
+        return environ | {"PYTHONUNBUFFERED": "1"}
+
+
+class WorkerProcess:
+    """A worker that is a process.
+
+    Args:
+        launch: what to start.
+        output: takes what it prints.
+        clock: for rests.
+        on_end: called on the loop when it has ended by itself.
+    """
+
+    def __init__(
+        self, launch: Launch, *, output: OutputLog, clock: Clock, on_end: Callable[[], None]
+    ) -> None:
+        self._launch = launch
+        self._output = output
+        self._clock = clock
+        self._on_end = on_end
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._first: asyncio.Future[Message] | None = None
+        self._answers: dict[int, asyncio.Future[Message]] = {}
+        self._asked = 0
+        self._why = ""
+        self.is_dead = False
+
+    @property
+    def pid(self) -> int:
+        """See ``Worker``."""
+        return self._process.pid if self._process is not None else 0
+
+    async def start(self) -> Mapping[str, Any]:
+        """See ``Worker``."""
+        first: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._first = first
+        try:
+            process = self._process = await asyncio.create_subprocess_exec(
+                *self._launch.command(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._launch.environ(os.environ),
+                # A process group of its own: what it starts ends with it.
+                start_new_session=sys.platform != "win32",
+            )
+        except OSError as error:
+            raise WorkerDied(f"could not be started: {error.strerror or error}") from error
+        self._tasks = [
+            asyncio.create_task(self._read(process), name=f"sdk {self._launch.stem} frames"),
+            asyncio.create_task(self._pump(process), name=f"sdk {self._launch.stem} output"),
+        ]
+        if self._launch.is_memory_looked_at:
+            self._tasks.append(asyncio.create_task(self._look_at_memory(), name="sdk memory"))
+        try:
+            async with asyncio.timeout(self._launch.load_s):
+                return await first
+        except TimeoutError:
+            raise WorkerDied(
+                f"was not loaded within {self._launch.load_s:g} s, so it was ended"
+            ) from None
+
+    async def ask(
+        self, method: str, arguments: Mapping[str, Any], timeout_s: float
+    ) -> Mapping[str, Any]:
+        """See ``Worker``."""
+        if self._process is None or self._process.stdin is None or self.is_dead:
+            raise WorkerDied("is not running")
+        number = self._asked = self._asked + 1
+        order = {
+            "call": number,
+            "method": method,
+            "arguments": arguments,
+            "timeout_s": timeout_s,
+        }
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        try:
+            async with asyncio.timeout(timeout_s):
+                with contextlib.suppress(ConnectionError):  # then its end is told, too
+                    self._process.stdin.write(encode(order))
+                    await self._process.stdin.drain()
+                return await answer
+        finally:
+            self._answers.pop(number, None)
+
+    def kill(self) -> None:
+        """See ``Worker``."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if sys.platform != "win32":
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+
+    async def end(self) -> None:
+        """See ``Worker``."""
+        process = self._process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await process.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self.kill()
+            # The pipes are read to their ends, which closes them; only a grandchild that left the
+            # group could keep them open.
+            await asyncio.wait(self._tasks, timeout=REAP_S)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._output.end()
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Hand on frames until there are no more."""
+        why = ""
+        try:
+            while process.stdout is not None:
+                head = await process.stdout.readexactly(HEAD.size)
+                message = decode(await process.stdout.readexactly(frame_length(head)))
+                self._hand_on(message)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        except FrameError as error:
+            why = f"sent what cannot be understood ({error}), so it was ended"
+            self.kill()
+        self.is_dead = True
+        died = WorkerDied(why or await self._how_it_ended(process))
+        for waiting in (self._first, *self._answers.values()):
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(died)
+                waiting.exception()  # seen: nobody may be waiting any more
+        self._on_end()
+
+    def _hand_on(self, message: Mapping[str, Any]) -> None:
+        if self._first is not None and not self._first.done():
+            self._first.set_result(message)
+            return
+        number = message.get("answer")
+        answer = self._answers.get(number) if isinstance(number, int) else None
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+    async def _how_it_ended(self, process: asyncio.subprocess.Process) -> str:
+        try:
+            async with asyncio.timeout(REAP_S):
+                status = await process.wait()
+        except TimeoutError:
+            self.kill()
+            return "closed its pipe, so it was ended"
+        if self._why:
+            return self._why
+        if status == OUT_OF_MEMORY:
+            limit = self._launch.memory_mb
+            return f"asked for more memory than its {limit} MiB (SDK_MEMORY_MB), so it was ended"
+        if status < 0:
+            with contextlib.suppress(ValueError):
+                return f"crashed ({signal.Signals(-status).name})"
+        return f"ended by itself with status {status}"
+
+    async def _pump(self, process: asyncio.subprocess.Process) -> None:
+        while process.stderr is not None and (chunk := await process.stderr.read(READ_BYTES)):
+            if self._output.take(chunk):
+                await self._clock.sleep(FLOOD_REST_S)
+
+    async def _look_at_memory(self) -> None:
+        """Where there is no limit of the address space: end it when it has become too large."""
+        while not self.is_dead:
+            await self._clock.sleep(LOOK_AT_MEMORY_S)
+            with contextlib.suppress(psutil.Error, OSError):
+                used = psutil.Process(self.pid).memory_info().rss // MEBIBYTE
+                if used > self._launch.memory_mb:
+                    self._why = (
+                        f"used {used} MiB of memory, over its {self._launch.memory_mb} "
+                        "(SDK_MEMORY_MB), so it was ended"
+                    )
+                    self.kill()

@@ -1,0 +1,282 @@
+"""``MCP_TOOL_SPECS`` as a worker sent it → checked specifications, or a complaint with its place.
+
+The one grammar of parameters is the profiles' (``grammar_parameters``), so that a wrapper's tool is
+validated like any command. Pure.
+
+Source: SPEC.md section 10; docs/sdk-wrappers.md has every key.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from edged.profiles.complaints import complaint
+from edged.profiles.fields import Fields, check_name
+from edged.profiles.grammar_parameters import read_checks, read_parameters
+from edged.profiles.model import Mark, Parameter
+from edged.profiles.parameter_schema import usable_default
+from edged.profiles.plain_values import plain_node
+from edged.profiles.schema import ParameterCheck, compile_parameters
+from edged.profiles.yaml_tree import Node
+
+__all__ = ["ReturnType", "Returned", "Source", "WrapperSpec", "read_specs", "wrapper_id"]
+
+PREFIX: Final = "sdk:"
+MOST_SPECS: Final = 100
+DEFAULT_TIMEOUT_S: Final = 30.0
+LONGEST_TIMEOUT_S: Final = 3_600.0
+_KEYS: Final = frozenset(
+    {
+        "name",
+        "description",
+        "method",
+        "parameters",
+        "checks",
+        "is_query",
+        "is_dangerous",
+        "is_safe",
+        "is_abort",
+        "is_essential",
+        "timeout_s",
+        "returns",
+    }
+)
+_RETURNED_KEYS: Final = frozenset({"type", "unit", "description", "fields"})
+
+
+class ReturnType(enum.StrEnum):
+    """What a function gives back."""
+
+    FLOAT = "float"
+    INT = "int"
+    STRING = "string"
+    BOOL = "bool"
+    LIST = "list"
+    OBJECT = "object"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """``returns``, or one of its ``fields``."""
+
+    type: ReturnType
+    unit: str = ""
+    description: str = ""
+    fields: Mapping[str, Returned] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As get_capabilities shows it."""
+        told: dict[str, Any] = {"type": self.type.value}
+        if self.unit:
+            told["unit"] = self.unit
+        if self.description:
+            told["description"] = self.description
+        if self.fields:
+            told["fields"] = {name: one.to_json() for name, one in self.fields.items()}
+        return told
+
+
+def wrapper_id(stem: str) -> str:
+    """What a wrapper is called where instruments have their ids: in lockouts and in the record."""
+    return f"{PREFIX}{stem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrapperSpec:
+    """One tool of a wrapper.
+
+    Attributes:
+        wrapper: the stem of its file.
+        digest: of all its specifications: what was learnt of other ones no longer holds.
+        method: the function that is called in the worker.
+        check: of its arguments; ``check.schema`` is what agents see.
+        is_query: it changes nothing; whatever does not say so counts as a write.
+        is_abort: stop all runs it; it is safe and needs no arguments.
+        timeout_s: after which the worker is killed.
+    """
+
+    wrapper: str
+    digest: str
+    name: str
+    description: str
+    method: str
+    parameters: Mapping[str, Parameter]
+    check: ParameterCheck
+    is_query: bool = False
+    is_dangerous: bool = False
+    is_safe: bool = False
+    is_abort: bool = False
+    is_essential: bool = False
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    returns: Returned | None = None
+
+    @property
+    def wrapper_id(self) -> str:
+        """See ``wrapper_id``."""
+        return wrapper_id(self.wrapper)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where specifications come from.
+
+    Attributes:
+        line: where the list begins; ``lines``: where each of its items does.
+        methods: what the functions take and need; None where the module could not be imported.
+    """
+
+    stem: str
+    path: str
+    line: int = 1
+    lines: Sequence[int] = ()
+    methods: Mapping[str, Any] | None = None
+    digest: str = ""
+
+    def mark(self, index: int | None = None) -> Mark:
+        """The place of one specification, or of the list."""
+        line = self.line if index is None or index >= len(self.lines) else self.lines[index]
+        return Mark(path=self.path, line=max(1, line), column=1)
+
+
+def read_specs(specs: object, source: Source) -> tuple[WrapperSpec, ...]:
+    """The specifications of one wrapper.
+
+    Raises:
+        Invalid: BAD_PROFILE with path and line, for the first that breaks a rule.
+    """
+    if specs is None:
+        raise complaint(
+            source.mark(),
+            "The module has no MCP_TOOL_SPECS, so it is no SDK wrapper.",
+            "Begin the name of a module that only helps others with _.",
+        )
+    if not isinstance(specs, list | tuple):
+        raise complaint(source.mark(), "MCP_TOOL_SPECS must be a list of dicts.")
+    if not 0 < len(specs) <= MOST_SPECS:
+        message = f"MCP_TOOL_SPECS has {len(specs)} entries; 1 to {MOST_SPECS} can be."
+        raise complaint(source.mark(), message)
+    source = replace(source, digest=_fingerprint(specs))
+    found: dict[str, WrapperSpec] = {}
+    for index, plain in enumerate(specs):
+        mark = source.mark(index)
+        spec = _read_spec(plain_node(plain, mark), f"MCP_TOOL_SPECS[{index}]", mark, source)
+        if spec.name in found:
+            raise complaint(mark, f'MCP_TOOL_SPECS has the name "{spec.name}" twice.')
+        found[spec.name] = spec
+    return tuple(found.values())
+
+
+def _fingerprint(specs: object) -> str:
+    text = json.dumps(specs, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read_spec(node: Node, place: str, mark: Mark, source: Source) -> WrapperSpec:
+    fields = Fields.of(node, place, _KEYS)
+    fields.need("name")
+    name = check_name(mark, fields.text("name"), f"{place}: the tool")
+    owner = f"{source.stem}.{name}"
+    fields = Fields.of(node, owner, _KEYS)
+    for key in ("description", "method"):
+        fields.need(key)
+        if not fields.text(key).strip():
+            raise complaint(mark, f'{owner}: "{key}" is empty.')
+    parameters = read_parameters(fields)
+    method = fields.text("method", most=200)
+    takes = _signature(method, owner, mark, source)
+    optional = _optional(parameters, takes, owner, mark)
+    timeout_s = fields.number("timeout_s", 0.1, LONGEST_TIMEOUT_S)
+    spec = WrapperSpec(
+        wrapper=source.stem,
+        digest=source.digest,
+        name=name,
+        description=fields.text("description"),
+        method=method,
+        parameters=parameters,
+        check=compile_parameters(
+            owner,
+            parameters,
+            read_checks(fields, parameters),
+            optional,
+            encoding="utf-8",
+        ),
+        is_query=fields.truth("is_query"),
+        is_dangerous=fields.truth("is_dangerous"),
+        is_safe=fields.truth("is_safe"),
+        is_abort=fields.truth("is_abort"),
+        is_essential=fields.truth("is_essential"),
+        timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else float(timeout_s),
+        returns=_read_returned(fields, "returns"),
+    )
+    _check_roles(spec, owner, mark)
+    return spec
+
+
+def _check_roles(spec: WrapperSpec, owner: str, mark: Mark) -> None:
+    if spec.is_safe and spec.is_dangerous:
+        raise complaint(mark, f"{owner} is marked both is_safe and is_dangerous.")
+    if spec.is_abort and not spec.is_safe:
+        raise complaint(mark, f"{owner} is marked is_abort, so it must be is_safe, too.")
+    if spec.is_abort and spec.check.schema["required"]:
+        needed = ", ".join(spec.check.schema["required"])
+        message = f"{owner} is marked is_abort, but needs {needed}; stop all gives no arguments."
+        raise complaint(mark, message, "Give them defaults.")
+
+
+def _signature(method: str, owner: str, mark: Mark, source: Source) -> Mapping[str, Any] | None:
+    if source.methods is None:
+        return None
+    if method not in source.methods:
+        message = f'{owner}: "method" names {method}, which is no function of the module'
+        raise complaint(mark, f"{message} and no method of its class Wrapper.")
+    takes: Mapping[str, Any] | None = source.methods[method]
+    return takes
+
+
+def _optional(
+    parameters: Mapping[str, Parameter], takes: Mapping[str, Any] | None, owner: str, mark: Mark
+) -> frozenset[str]:
+    """The parameters that may be left out because the function has a default of its own."""
+    if takes is None:
+        return frozenset()
+    for name in parameters:
+        if name not in takes["takes"]:
+            raise complaint(mark, f"{owner}: its function takes no argument {name}.")
+    for name in takes["needs"]:
+        if name not in parameters:
+            message = f'{owner}: its function needs {name}, which is not in "parameters".'
+            raise complaint(mark, message)
+    return frozenset(
+        name
+        for name, parameter in parameters.items()
+        if name not in takes["needs"] and usable_default(parameter) is None
+    )
+
+
+def _read_returned(fields: Fields, key: str) -> Returned | None:
+    node = fields.get(key)
+    return None if node is None else _returned(node, fields.name_of(key), is_inner=False)
+
+
+def _returned(node: Node, owner: str, *, is_inner: bool) -> Returned:
+    known = _RETURNED_KEYS - {"fields"} if is_inner else _RETURNED_KEYS
+    fields = Fields.of(node, owner, known)
+    inner = fields.mapping("fields", most=100)
+    default = ReturnType.OBJECT if inner else None
+    choice = fields.choice("type", list(ReturnType)) or default
+    if choice is None:
+        raise complaint(fields.mark, f'{owner} has no "type".')
+    return Returned(
+        type=ReturnType(choice),
+        unit=fields.text("unit", most=32),
+        description=fields.text("description"),
+        fields={
+            name: _returned(one, f"{owner}: {name}", is_inner=True)
+            for name, one in (inner.entries if inner else {}).items()
+        },
+    )

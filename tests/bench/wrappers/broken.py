@@ -1,0 +1,3 @@
+"""A wrapper that raises at import."""
+
+raise RuntimeError("the licence has expired")

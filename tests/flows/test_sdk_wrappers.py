@@ -1,0 +1,225 @@
+"""SDK wrappers in a real engine: a library may crash, hang, leak and babble as it likes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.promises import promise
+
+WRAPPERS = REPOSITORY / "tests" / "bench" / "wrappers"
+WITHIN_S = 20.0
+
+
+# The maker's package that the documented example stands on.
+RELAYCARD = """
+class NoCard(Exception): ...
+class Card:
+    def __init__(self, port):
+        if port != "/dev/relays": raise NoCard(port)
+        self.closed = set()
+    def is_closed(self, number): return number in self.closed
+    def set(self, number, on): (self.closed.add if on else self.closed.discard)(number)
+    def disconnect(self): ...
+"""
+
+
+def documented_example() -> str:
+    page = (REPOSITORY / "docs" / "sdk-wrappers.md").read_text()
+    return page.split("```python\n")[1].split("```")[0]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    directory = tmp_path_factory.mktemp("sdk")
+    (directory / "vendor").mkdir()
+    (directory / "vendor" / "relaycard.py").write_text(RELAYCARD)
+    (directory / "own").mkdir()
+    (directory / "own" / "relays.py").write_text(documented_example())
+    config = {
+        "SDK_WRAPPER_DIRS": [str(WRAPPERS), str(directory / "own")],
+        "SDK_SETTINGS": {"relays": {"port": "/dev/relays"}},
+        "SDK_MEMORY_MB": 200,
+    }
+    with running_engine(
+        directory,
+        sim=False,
+        config=config,
+        environment={"PYTHONPATH": str(directory / "vendor")},
+    ) as running:
+        yield running
+
+
+def told(engine: EngineProcess, wrapper: str) -> dict[str, Any]:
+    status = engine.tool("get_status")["result"]["sdk"]["wrappers"]
+    found: dict[str, Any] = next(one for one in status if one["wrapper"] == wrapper)
+    return found
+
+
+def failure(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, Any]:
+    answer = engine.tool(tool, **arguments)
+    assert answer["is_error"] is True, answer
+    error: dict[str, Any] = answer["error"]
+    return error
+
+
+def works(engine: EngineProcess) -> bool:
+    return bool(engine.tool("rough__add", a=2, b=3)["result"]["data"] == 5)
+
+
+def rows(engine: EngineProcess, tool: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = engine.rpc("audit.list", tool=tool, limit=10)["rows"]
+    return found
+
+
+@promise("sdk.tools")
+def test_each_specification_is_a_tool_with_schema_and_hints(engine: EngineProcess) -> None:
+    tools = {tool["name"]: tool for tool in engine.rpc("tools/list")["tools"]}
+    schema = tools["rough__add"]["input_schema"]
+    assert schema["properties"]["a"]["maximum"] == 10
+    assert schema["required"] == ["a"], "the function has a default for b"
+    assert tools["rough__add"]["annotations"]["read_only"] is True
+    assert tools["rough__arm"]["annotations"]["destructive"] is True
+    assert tools["rough__write"]["annotations"]["destructive"] is False
+    assert tools["rough__write"]["input_schema"]["properties"]["mode"]["enum"] == ["slow", "fast"]
+    assert "bench__stop_all" in tools
+
+
+@promise("sdk.path")
+def test_a_call_is_checked_recorded_and_counted_like_a_command(engine: EngineProcess) -> None:
+    refused = failure(engine, "rough__add", a=11)
+    assert "maximum 10" in refused["message"]
+    assert engine.tool("rough__write", mode="fast")["result"]["data"] == "F"
+    phases = [
+        (row["phase"], row["instrument"], row["command"]) for row in rows(engine, "rough__write")
+    ]
+    assert set(phases) == {("intent", "sdk:rough", "write"), ("end", "sdk:rough", "write")}
+    known = engine.tool("get_capabilities", instrument_id="sdk:rough")["result"][0]
+    command = next(one for one in known["commands"] if one["name"] == "write")
+    assert command["experience"]["calls"] == 1
+    assert command["tool"] == "rough__write"
+
+
+@promise("sdk.garbage")
+def test_what_a_library_prints_goes_to_the_log_and_harms_no_answer(engine: EngineProcess) -> None:
+    assert works(engine)
+    assert engine.tool("rough__flood")["result"]["data"] == "done"
+    assert works(engine)
+    log = engine.log.read_text()
+    assert "garbage from the library" in log
+    assert "\x1b" not in log
+    assert log.count("xxxxxxxx") < 2_000 * 200 // 8, "more than a log can bear is counted only"
+
+
+@promise("sdk.crash")
+@pytest.mark.parametrize(
+    ("tool", "code", "text"),
+    [
+        ("rough__crash", "wrapper_failed", "SIGSEGV"),
+        ("rough__leak", "wrapper_failed", "200 MiB"),
+        ("rough__leave", "wrapper_failed", "status 3"),
+        ("rough__hang", "timeout", "0.4 s"),
+    ],
+)
+def test_a_lost_worker_is_told_clearly_and_comes_back(
+    engine: EngineProcess, tool: str, code: str, text: str
+) -> None:
+    error = failure(engine, tool)
+    assert error["code"] == code
+    assert text in error["message"]
+    assert "started anew" in error["remedy"]
+    assert works(engine)
+
+
+@promise("sdk.no-blocking")
+def test_the_engine_answers_everybody_while_a_wrapper_hangs_and_a_safe_tool_gets_through(
+    engine: EngineProcess,
+) -> None:
+    answers: list[dict[str, Any]] = []
+    caller = threading.Thread(target=lambda: answers.append(engine.tool("rough__hang_long")))
+    caller.start()
+    try:
+        while told(engine, "rough")["running"] != "hang_long":
+            pass
+        assert engine.tool("list_instruments")["is_error"] is False
+        off = engine.tool("rough__off")["result"]
+        assert off["data"] == "off"
+        assert off["execution_time_ms"] < 5_000
+    finally:
+        caller.join(WITHIN_S)
+    assert answers[0]["error"]["code"] == "preempted"
+
+
+def test_exceptions_and_results_that_cannot_be_are_told_with_a_sentence(
+    engine: EngineProcess,
+) -> None:
+    raised = failure(engine, "rough__fail")
+    assert raised["message"] == "rough.fail failed: RuntimeError: the fuse is blown [31m"
+    assert "object cannot be written as JSON" in failure(engine, "rough__strange")["message"]
+    untrue = failure(engine, "rough__untrue")
+    assert untrue["code"] == "bad_answer"
+    assert "it is a str, not float" in untrue["message"]
+    assert works(engine)
+
+
+@promise("sdk.broken")
+def test_a_broken_wrapper_is_left_out_and_its_line_is_told(engine: EngineProcess) -> None:
+    names = {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
+    assert not any(name.startswith(("broken__", "misspelt__")) for name in names)
+    assert "broken.py:3: " in told(engine, "broken")["problem"]
+    assert "the licence has expired" in told(engine, "broken")["problem"]
+    misspelt = told(engine, "misspelt")
+    assert "misspelt.py:5:" in misspelt["problem"]
+    assert 'Did you mean "float"?' in misspelt["remedy"]
+
+
+@promise("sdk.library-missing")
+def test_without_the_vendors_library_a_tool_is_listed_and_says_what_to_install(
+    engine: EngineProcess,
+) -> None:
+    assert "vendorless__measure" in {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
+    error = failure(engine, "vendorless__measure")
+    assert error["code"] == "sdk_missing"
+    assert "a_vendor_that_nobody_has" in error["remedy"]
+    assert told(engine, "vendorless")["state"] == "library_missing"
+
+
+@promise("sdk.lockout")
+def test_a_wrapper_that_is_locked_out_takes_reads_and_safe_tools_only(
+    engine: EngineProcess,
+) -> None:
+    engine.rpc("lockout.set", instrument_id="sdk:rough", reason="hands inside", by="Ada")
+    try:
+        assert failure(engine, "rough__write", mode="slow")["code"] == "locked_out"
+        assert failure(engine, "rough__arm")["code"] == "locked_out"
+        assert works(engine)
+        assert engine.tool("rough__off")["result"]["data"] == "off"
+    finally:
+        engine.rpc("lockout.clear", instrument_id="sdk:rough")
+    assert engine.tool("rough__arm")["result"]["data"] == "on"
+
+
+@promise("sdk.stop-all")
+def test_stop_all_runs_what_a_wrapper_marks_as_its_abort(engine: EngineProcess) -> None:
+    stopped = engine.tool("bench__stop_all")["result"]
+    told = {one["tool"]: one["state"] for one in stopped["wrappers"]}
+    assert told == {"rough__off": "taken", "relays__all_open": "taken"}
+    assert stopped["is_confirmed"] is True
+
+
+@promise("sdk.documented")
+def test_the_documented_example_works_as_it_stands(engine: EngineProcess) -> None:
+    assert engine.tool("relays__switch", relay=3, to="closed")["result"]["data"] is True
+    assert engine.tool("relays__read")["result"]["data"] == [3]
+    assert "maximum 8" in failure(engine, "relays__switch", relay=9, to="open")["message"]
+    assert engine.tool("relays__all_open")["is_error"] is False
+    assert engine.tool("relays__read")["result"]["data"] == []
+
+
+def test_the_object_of_a_wrapper_is_made_once(engine: EngineProcess) -> None:
+    first = engine.tool("rough__count")["result"]["data"]
+    assert engine.tool("rough__count")["result"]["data"] == first + 1

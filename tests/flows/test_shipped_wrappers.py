@@ -1,0 +1,127 @@
+"""The two wrappers that ship, in a real engine.
+
+A Korad on a pseudo-terminal, and WaveForms' library as a C compiler makes it from the same symbols
+and types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.fake_dwf import compile_fake_dwf
+from tests.bench.fake_korad import FakeKorad
+from tests.promises import promise
+
+KORAD, DIGILENT = "korad_ka3005p", "digilent_analog_discovery"
+
+
+@pytest.fixture(scope="module")
+def korad() -> Iterator[FakeKorad]:
+    with FakeKorad() as supply:
+        yield supply
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory, korad: FakeKorad) -> Iterator[EngineProcess]:
+    directory = tmp_path_factory.mktemp("shipped")
+    config = {
+        "SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers")],
+        "SDK_LIBRARIES": {"dwf": str(compile_fake_dwf(directory))},
+        "SDK_SETTINGS": {
+            KORAD: {"port": korad.path, "max_volts": "12"},
+            DIGILENT: {"settle_s": "0"},
+        },
+    }
+    with running_engine(directory, sim=False, config=config) as running:
+        yield running
+
+
+def call(engine: EngineProcess, tool: str, **arguments: Any) -> Any:
+    answer = engine.tool(tool, **arguments)
+    assert answer["is_error"] is False, answer
+    return answer["result"]["data"]
+
+
+def refusal(engine: EngineProcess, tool: str, **arguments: Any) -> str:
+    answer = engine.tool(tool, **arguments)
+    assert answer["is_error"] is True, answer
+    return str(answer["error"]["message"])
+
+
+@promise("sdk.korad")
+def test_a_korad_is_set_verified_measured_and_made_safe(
+    engine: EngineProcess, korad: FakeKorad
+) -> None:
+    assert call(engine, f"{KORAD}__identify")["identity"] == "KORADKA3005PV2.0"
+    assert call(engine, f"{KORAD}__set_voltage", volts=5) == 5.0
+    assert call(engine, f"{KORAD}__set_current", amps=0.25) == 0.25, "a stale byte follows"
+    assert call(engine, f"{KORAD}__output_on")["is_on"] is True
+    measured = call(engine, f"{KORAD}__read_output")
+    assert (measured["volts"], measured["amps"], measured["mode"]) == (2.5, 0.25, "CC")
+    korad.is_deaf_to_off = 1
+    stopped = engine.tool("bench__stop_all")["result"]
+    assert korad.is_on is False
+    assert {one["instrument_id"]: one["state"] for one in stopped["wrappers"]} == {
+        f"sdk:{KORAD}": "taken",
+        f"sdk:{DIGILENT}": "taken",
+    }
+
+
+def test_no_way_round_the_owners_limit_of_a_korad(engine: EngineProcess, korad: FakeKorad) -> None:
+    before = len(korad.log)
+    assert "maximum 12" in refusal(engine, f"{KORAD}__set_voltage", volts=12.5)
+    assert korad.log[before:] == []
+    assert "over the limit 12 V" in refusal(engine, f"{KORAD}__recall", memory=5)
+    assert "over the limit 12 V" in refusal(engine, f"{KORAD}__output_on")
+    assert b"OUT1" not in korad.log[before:]
+    assert korad.is_on is False
+
+
+def test_a_korad_that_does_not_do_as_told_is_an_error(
+    engine: EngineProcess, korad: FakeKorad
+) -> None:
+    korad.is_deaf_to_off, korad.is_on = 3, True
+    assert "says that its output is on" in refusal(engine, f"{KORAD}__output_off")
+    assert call(engine, f"{KORAD}__output_off") == {"is_on": False}
+
+
+@promise("sdk.digilent")
+def test_an_analog_discovery_generates_records_supplies_and_is_made_safe(
+    engine: EngineProcess,
+) -> None:
+    devices = call(engine, f"{DIGILENT}__list_devices")
+    assert devices["library_version"] == "3.20.1"
+    assert devices["devices"][0]["name"] == "Analog Discovery 2"
+    made = call(engine, f"{DIGILENT}__generate", shape="sine", frequency=1000, amplitude=2)
+    assert made == {"frequency": 1000.0, "amplitude": 2.0, "offset": 0.0, "is_running": True}
+    seen = call(
+        engine, f"{DIGILENT}__acquire", sample_rate=300_000, samples=3_003, trigger="rising"
+    )
+    # 100 MHz has no divider for 300 kHz: the device takes the next one.
+    assert seen["x_increment"] == pytest.approx(334 / 100e6)
+    assert len(seen["y"]) == 3_003
+    assert seen["rms"] == pytest.approx(2 / math.sqrt(2), rel=0.01)
+    assert seen["max"] == pytest.approx(2, rel=0.01)
+    supplies = call(engine, f"{DIGILENT}__set_supplies", positive=3.3, negative=-1.5)
+    assert supplies["is_on"] is True
+    assert supplies["supplies"]["V+"] == {"enable": 1.0, "voltage": 3.3}
+    assert supplies["supplies"]["V-"] == {"enable": 1.0, "voltage": -1.5}
+    assert call(engine, f"{DIGILENT}__outputs_off") == {"is_on": False}
+    assert call(engine, f"{DIGILENT}__read_supplies")["is_on"] is False
+    assert call(engine, f"{DIGILENT}__read_voltage") == 0.0
+
+
+def test_an_analog_discovery_refuses_what_it_cannot(engine: EngineProcess) -> None:
+    too_much = refusal(engine, f"{DIGILENT}__generate", shape="sine", amplitude=4, offset=2)
+    assert "amplitude + offset <= 5" in too_much
+    assert "at most 8192 samples" in refusal(engine, f"{DIGILENT}__acquire", samples=10_000)
+    waited = refusal(engine, f"{DIGILENT}__acquire", trigger="falling", level=1, timeout=0.1)
+    assert "no falling edge came" in waited
+    assert "FDwfAnalogInChannelEnableSet failed with error 17" in refusal(
+        engine, f"{DIGILENT}__read_voltage", channel=3
+    )
