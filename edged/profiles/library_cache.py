@@ -16,12 +16,14 @@ import hashlib
 import io
 import os
 import pickle
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from edged.profiles.library import ProfileLibrary
+from edged.profiles.source_file import MAX_BYTES
 
 __all__ = ["load_cached_library", "warm"]
 
@@ -109,15 +111,26 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _digest_of(path: Path) -> bytes:
+    """Of the content, where it would be read; of what else is there only what that is.
+
+    Opening a FIFO waits for a writer for ever, and a device may never end.
+    """
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return f"kind {stat.S_IFMT(status.st_mode)}".encode()
+        if status.st_size > MAX_BYTES:
+            return f"size {status.st_size}".encode()
         with path.open("rb") as file:
-            return hashlib.sha256(file.read(MAX_CACHE_BYTES)).digest()
-    except OSError as error:
+            return hashlib.sha256(file.read(MAX_BYTES)).digest()
+    except (OSError, RuntimeError, ValueError) as error:
         return str(error).encode()
 
 
 def _read(cache: Path, key: bytes) -> ProfileLibrary | None:
     try:
+        if not cache.is_file():
+            return None
         with cache.open("rb") as file:
             if file.read(len(key)) != key:
                 return None

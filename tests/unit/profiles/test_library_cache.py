@@ -1,3 +1,4 @@
+import os
 import pickle
 from pathlib import Path
 
@@ -109,3 +110,15 @@ def test_a_warmed_directory_that_was_changed_since_is_read_anew(
     (directory / "toy_supply.yaml").write_text(PROFILE.replace("max: 30", "max: 20"))
     library = load_cached_library([directory], tmp_path / "profiles.cache")
     assert library.profiles["toy_supply"].commands["set_voltage"].parameters["voltage"].max == 20
+
+
+def test_a_fifo_among_the_profiles_is_not_waited_for(tmp_path: Path) -> None:
+    directory = tmp_path / "profiles"
+    directory.mkdir()
+    os.mkfifo(directory / "fifo.yaml")
+    (directory / "device.yaml").symlink_to("/dev/zero")
+    for _ in range(2):
+        library = load_cached_library([directory], tmp_path / "cache")
+        assert [complaint.message for complaint in library.complaints] == [
+            "This is not a regular file."
+        ] * 2
