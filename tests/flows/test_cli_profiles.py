@@ -1,0 +1,158 @@
+"""``edged profile`` and ``edged bench show`` without an engine: what they print, how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edged.cli.main import main
+from edged.profiles.format_schema import profile_schema
+
+ROOT = Path(__file__).parents[2]
+CLEAN = """\
+format: 1
+profile_key: acme
+manufacturer: Acme
+model: One
+instrument_class: power_supply
+source: "guide"
+match: {idn: 'acme,one\\b', examples: ["ACME,ONE,1,2"]}
+abort: ["OUTP OFF"]
+commands:
+  set_v:
+    description: Set it.
+    scpi: "VOLT {v}"
+    parameters: {v: {type: float, min: 0, max: 9, unit: V}}
+    sweep: {parameter: v, setpoint: "VOLT?", readback: get_v}
+  get_v: {description: Get it., scpi: "VOLT?", returns: {type: float, unit: V}}
+  on: {description: On., scpi: "OUTP ON", is_dangerous: true}
+  off: {description: Off., scpi: "OUTP OFF", is_safe: true}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with one profile, which is all that this machine has."""
+    monkeypatch.setenv("EDGED_PROFILE_DIRS", f"[{tmp_path}]")
+    monkeypatch.setenv("EDGED_BENCH_FILE", str(tmp_path / "bench.yaml"))
+    monkeypatch.setenv("EDGED_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "acme.yaml").write_text(CLEAN)
+    return tmp_path
+
+
+def test_clean_profiles_leave_lint_silent_with_0(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([], ["acme"], [str(place / "acme.yaml")], [str(place)]):
+        assert main(["profile", "lint", *words]) == 0
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "1 profile, all clean" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "what"),
+    [
+        ("max: 9", "mux: 9", "13:43", 'Did you mean "max"?'),
+        ("VOLT {v}", "VOLT {w}", "12:11", "no parameter"),
+        ("VOLT {v}", "VOLT {v", "12:11", "placeholder"),
+        ('abort: ["OUTP OFF"]\n', "", "2:1", "Add the SCPI that switches all outputs off."),
+        (", is_safe: true", "", "2:1", "is_safe: true"),
+        (', setpoint: "VOLT?"', "", "14:12", '"setpoint"'),
+        (", unit: V}}\n    sweep", "}}\n    sweep", "13:18", "has limits but no unit"),
+        ("acme,one\\b", "acme", "7:9", "also matches"),
+        ("  get_v:", f"  {'x' * 48}: {{description: x, scpi: 'X?'}}\n  get_v:", "15:3", "over 64"),
+        (", is_dangerous: true", "", "16:26", "is_dangerous: true"),
+        ("commands:", 'connection: {on_connect: ["OUTP OFF"]}\ncommands:', "9:27", "output"),
+        ("format: 1", "format: 1\n\tx: 1", "2:1", "blanks, not tabs"),
+    ],
+)  # fmt: skip
+def test_each_finding_stands_as_file_line_column_with_what_to_do(
+    place: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, where: str, what: str
+) -> None:
+    other = CLEAN.replace("acme", "acme_long_key").replace("'acme_long_key,one", "'acme,two")
+    (place / "other.yaml").write_text(other.replace("ACME,ONE", "ACME,TWO"))
+    path = place / "acme.yaml"
+    path.write_text(CLEAN.replace(old, new, 1))
+    if len(new) > 40 and "x" * 40 in new:
+        path.write_text(
+            path.read_text().replace("profile_key: acme", "profile_key: acme_long_key2")
+        )
+    assert main(["profile", "lint", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert any(
+        line.startswith(f"{path}:{where}: error: ") and what in line
+        for line in printed.splitlines()
+    ), printed
+    assert main(["profile", "lint", str(path), "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)
+    assert {"path", "line", "column", "severity", "message", "suggestion"} == set(findings[0])
+
+
+def test_a_second_look_is_no_failure(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "acme.yaml").write_text(CLEAN.replace(", readback: get_v", ""))
+    assert main(["profile", "lint"]) == 0
+    assert ":14:5: warning: set_v can be swept but has no readback." in capsys.readouterr().out
+
+
+def test_a_profile_that_is_not_there_is_named_with_the_nearest(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", "lint", "acne"]) == 1
+    assert 'Did you mean "acme"?' in capsys.readouterr().err
+    assert main(["profile", "test", "acme", "--sim"]) == 1
+    assert "names no simulation" in capsys.readouterr().err
+    assert main(["profile", "new", "--from", "psu1"]) == 1
+    assert "no VISA address" in capsys.readouterr().err
+    assert place.is_dir()
+
+
+def test_resolved_shows_what_is_inherited(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "member.yaml").write_text(
+        "format: 1\nprofile_key: member\nmodel: Two\nextends: acme\nmatch: {idn: 'acme,two'}\n"
+        "commands: {set_v: {parameters: {v: {max: 5}}}}\n"
+    )
+    assert main(["profile", "lint", "member", "--resolved"]) == 0
+    printed = capsys.readouterr().out
+    assert "max: 5" in printed
+    assert "  # acme.yaml:12" in printed
+
+
+def test_pages_go_out_or_into_files(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "docs", "acme"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("# Acme One")
+    assert "`set_v`" in page
+    assert main(["profile", "docs", "--output", str(place / "pages")]) == 0
+    assert (place / "pages" / "acme.md").read_text() == page
+
+
+def test_the_schema_goes_out_or_into_a_file(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == profile_schema()
+    assert main(["profile", "schema", "--output", str(place / "s.json")]) == 0
+    assert json.loads((place / "s.json").read_text()) == profile_schema()
+
+
+def test_the_bench_file_is_shown_unit_by_unit(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "show"]) == 0
+    assert "says nothing" in capsys.readouterr().out
+    bench = place / "bench.yaml"
+    bench.write_text("format: 1\nSN1: {alias: psu, limits: {set_v: {v: {max: 5}}}, deny: [on]}\n")
+    assert main(["bench", "show", "psu", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["units"]
+    assert [(unit["key"], unit["profile"], unit["deny"]) for unit in told] == [
+        ("SN1", "acme", ["on"])
+    ]
+    assert told[0]["limits"][0]["profile_allows"] == "0 … 9"
+    assert main(["bench", "show", "nobody"]) == 1
+    assert "no entry for 'nobody'" in capsys.readouterr().err
+    bench.write_text("format: 1\nSN1: {limits: {set_v: {v: {max: 10}}}}\n")
+    assert main(["bench", "show"]) == 1
+    assert f"{bench}:2:28: " in capsys.readouterr().err
