@@ -44,6 +44,10 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),
     },
+    "keysight_34465a": {
+        "fetch": ("INIT",),
+        "trigger": ("TRIG:SOUR BUS", "INIT"),
+    },
     "keithley_2400": {
         "measure": (":OUTP ON",),
         "measure_resistance": (":OUTP ON",),

@@ -76,9 +76,10 @@ class Settings:
 
 
 class Truevolt:
-    """The state of one unit."""
+    """The state of one unit; ``nplc_steps`` are the integration times that its model has."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, nplc_steps: tuple[float, ...] = NPLC_STEPS) -> None:
+        self.nplc_steps = nplc_steps
         self.node = unit.world.main()
         self.world = unit.world
         self.gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
@@ -182,8 +183,9 @@ def get_range(unit: Truevolt, call: Call, function: str) -> str:
 
 def set_nplc(unit: Truevolt, call: Call, function: str) -> None:
     """``…:NPLC``: taken up to the next step."""
-    asked = call.number(0, lowest=NPLC_STEPS[0], highest=NPLC_STEPS[-1], default=10.0)
-    unit.settings[function].nplc = nearest_at_least(asked, NPLC_STEPS)
+    steps = unit.nplc_steps
+    asked = call.number(0, lowest=steps[0], highest=steps[-1], default=10.0)
+    unit.settings[function].nplc = nearest_at_least(asked, steps)
 
 
 def set_auto(unit: Truevolt, call: Call, function: str) -> None:

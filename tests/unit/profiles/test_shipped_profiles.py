@@ -23,6 +23,7 @@ REAL_ANSWERS = {
     "Keysight Technologies,34461A,MY53218366,A.02.14-02.40-02.14-00.49-01-01": "keysight_34461a",
     "KEYSIGHT TECHNOLOGIES,34461A,MY53218366,A.02.14": "keysight_34461a",
     "Agilent Technologies,34461A,MY53204321,A.01.08-02.22-00.08-00.35-01-01": "keysight_34461a",
+    "Keysight Technologies,34465A,MY54506462,A.02.14-02.40-02.14-00.49-03-01": "keysight_34465a",
     "KEITHLEY INSTRUMENTS,MODEL DMM6500,04592448,1.7.12b": "keithley_dmm6500",
     "RIGOL TECHNOLOGIES,DS1054Z,DS1ZA170500001,00.04.04.SP4": "rigol_ds1054z",
     "Siglent Technologies,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",
@@ -52,6 +53,7 @@ STRANGERS = (
     "RIGOL TECHNOLOGIES,DL3031,DL3A204800938,00.01.05.00.01",
     "Siglent Technologies,SPD1305X,SPD13DCC8R0195,2.1.1.8",
     "ROHDE&SCHWARZ,HMP2020,109401,HW50020003/SW2.70",
+    "Keysight Technologies,34470A,MY53218366,A.02.14",
     "Keysight Technologies,34460A,MY53218366,A.02.14",
 )
 """Relatives with other limits or other words: no profile here is for them."""
