@@ -1,9 +1,9 @@
 """Twenty edges on one NATS server, two hundred streams at once through one relay front.
 
-A real nats-server and a real ``edged relay``; edges (carrier and MCP endpoint, without
-instruments) and clients share one process. Each stream reports ten times a second with its own mark
-and the time; the client checks that nothing was lost or crossed, and takes how old each report is.
-The same streams straight to the endpoints, for comparison.
+All of it real: nats-server, ``edged relay``, and for each edge ``edged supervisor`` with its engine
+on a simulated supply. Every supply holds another set-point, which ten streams an edge read twice a
+second: a reading of another edge, a report under another token, a gap in the numbers or a missing
+end would show. The same streams straight to the engines, for comparison.
 """
 
 from __future__ import annotations
@@ -14,127 +14,159 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
-from edged.actions.action import Progress
-from edged.auth.keys import HttpJwksSource, KeyBook
-from edged.auth.verifier import Verifier
-from edged.clock import SystemClock
-from edged.config import LogFormat, LogLevel
-from edged.log import set_up_logging
-from edged.relay.carrier import Carrier, EngineAddress
-from edged.relay.link import LinkSettings, NatsLink
-from edged.surfaces.mcp.relay_guard import RelayGuard
-from edged.tools.tool import ToolCall
 from tests.bench.mcp_client import McpClient
-from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.nats_server import running_nats
-from tests.bench.relay_chain import process
+from tests.bench.relay_chain import process, wait_for
+from tests.bench.sim_bench import SimBench, running_bench
 
 EDGES = 20
 STREAMS = 200
-POINTS = 50
-EVERY_S = 0.1
-CALLS = 300
-CLOCK = SystemClock()
+INTERVAL_MS = 500
+DURATION_MS = 15_000
+POINTS = DURATION_MS // INTERVAL_MS
+CALLS = 500
+READY_WITHIN_S = 180.0
+
+
+@dataclass(slots=True)
+class Seen:
+    """What streams gave.
+
+    Attributes:
+        ages_ms: of each report, from the moment it was measured to its arrival.
+        missing: points of the grid without a report; the engine skips some on a busy machine.
+        wrong: reports out of order, of another stream or edge, and streams without their end.
+    """
+
+    ages_ms: list[float]
+    missing: int = 0
+    wrong: int = 0
 
 
 def main() -> int:
     as_json = parse_json_flag(__doc__)
-    set_up_logging(LogLevel.ERROR, LogFormat.JSON)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         nats = stack.enter_context(running_nats(directory / "nats", _free_port()))
         serve = ("dev-issuer", "serve", "--port", "0", "--directory", str(directory / "issuer"))
-        told = stack.enter_context(process(directory / "issuer.log", *serve, reads_line=True))
+        issuer = stack.enter_context(process(directory / "issuer.log", *serve, reads_line=True))
+        bench = stack.enter_context(running_bench("--instruments", f"psu*{EDGES}=rigol_dp832"))
         settings = {
             "RELAY_NATS_URL": nats.url,
-            "RELAY_ISSUER": told["issuer"],
-            "RELAY_JWKS_URL": told["jwks_url"],
+            "RELAY_ISSUER": issuer["issuer"],
+            "RELAY_JWKS_URL": issuer["jwks_url"],
         }
         words = [f"--set={key}={value}" for key, value in settings.items()]
         front = stack.enter_context(
             process(directory / "front.log", "relay", "--port", "0", *words, reads_line=True)
         )
-        figures = asyncio.run(_measure(directory, nats.url, told, front["port"]))
+        _start_edges(stack, directory, settings, bench)
+        figures = asyncio.run(_measure(directory, issuer, front["port"]))
     return tell("the relay", figures, as_json=as_json)
 
 
-async def _measure(
-    directory: Path, nats_url: str, issuer: dict[str, str], front_port: int
-) -> tuple[Figure, ...]:
-    async with contextlib.AsyncExitStack() as stack:
-        book = KeyBook(
-            HttpJwksSource(issuer["jwks_url"]), url=issuer["jwks_url"], state_dir=None, clock=CLOCK
-        )
-        verifier = Verifier(book, issuer=issuer["issuer"], clock=CLOCK)
-        edges = [await _edge(stack, f"edge-{n}", nats_url, verifier) for n in range(EDGES)]
-        relayed = [
-            McpClient(
-                front_port,
-                path=f"/mcp/edge-{n}",
-                headers={"Authorization": f"Bearer {await _token(directory, issuer, n)}"},
-            )
-            for n in range(EDGES)
-        ]
-        direct = [edge.client() for edge in edges]
-        alone_direct, alone_relayed = await _calls(direct[0]), await _calls(relayed[0])
-        near, near_bad = await _streams(direct)
-        far, far_bad = await _streams(relayed)
+def _start_edges(
+    stack: contextlib.ExitStack, directory: Path, settings: dict[str, Any], bench: SimBench
+) -> None:
+    for number, name in enumerate(bench.instruments):
+        own = {
+            **settings,
+            "EDGE_ID": f"edge-{number}",
+            "STATE_DIR": str(_state(directory, number)),
+            "DATA_DIR": str(directory / f"data-{number}"),
+            "BENCH_FILE": str(directory / "bench.yaml"),
+            "MCP_PORT": 0,
+            "RPC_PORT": 0,
+            "EXPOSE": [],
+            "DISCOVERY": [],
+            "INSTRUMENTS": [{"address": bench.address(name), "name": "psu"}],
+        }
+        config = directory / f"edge-{number}.yaml"
+        config.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in own.items()))
+        log = directory / f"edge-{number}.log"
+        stack.enter_context(process(log, "supervisor", "--config", str(config)))
+    engines = [_state(directory, number) / "engine.json" for number in range(EDGES)]
+    wait_for(lambda: all(path.exists() for path in engines), READY_WITHIN_S)
+
+
+async def _measure(directory: Path, issuer: dict[str, str], front_port: int) -> tuple[Figure, ...]:
+    direct, relayed, pids = [], [], []
+    for number in range(EDGES):
+        facts = json.loads((_state(directory, number) / "engine.json").read_text())
+        pids.append(facts["pid"])
+        direct.append(McpClient(facts["mcp_port"]))
+        token = await _token(directory, issuer, number)
+        headers = {"Authorization": f"Bearer {token}"}
+        relayed.append(McpClient(front_port, path=f"/mcp/edge-{number}", headers=headers))
+    await _set_up(direct, relayed)
+    alone_direct, alone_relayed = await _calls(direct[0]), await _calls(relayed[0])
+    near = await _streams(direct)
+    far = await _streams(relayed)
+    memory = sum(psutil.Process(pid).memory_info().rss for pid in pids) / len(pids) / 2**20
     return (
         Figure(name="a call, direct, p50", value=percentile(alone_direct, 0.5), unit="ms"),
         Figure(name="a call, relayed, p50", value=percentile(alone_relayed, 0.5), unit="ms"),
-        Figure(name="age of a report, direct, p50", value=percentile(near, 0.5), unit="ms"),
-        Figure(name="age of a report, relayed, p50", value=percentile(far, 0.5), unit="ms"),
-        Figure(name="age of a report, relayed, p99", value=percentile(far, 0.99), unit="ms"),
-        Figure(name="reports received, relayed", value=len(far), unit=""),
-        Figure(name="lost or crossed", value=near_bad + far_bad, unit="", bound=0),
+        *_ages(near, far),
+        Figure(name="reports received, relayed", value=len(far.ages_ms), unit=""),
+        Figure(name="points that engines skipped, direct", value=near.missing, unit=""),
+        Figure(name="points that engines skipped, relayed", value=far.missing, unit=""),
+        Figure(name="lost or crossed", value=near.wrong + far.wrong, unit="", bound=0),
+        Figure(name="resident memory of an engine", value=memory, unit="MB"),
     )
 
 
-async def _edge(
-    stack: contextlib.AsyncExitStack, edge_id: str, nats_url: str, verifier: Verifier
-) -> Endpoint:
-    guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=lambda *_: None, clock=CLOCK)
-    endpoint = await stack.enter_async_context(running_endpoint(guard=guard))
-    endpoint.tools.add("ticks", _ticks)
-    link = NatsLink(LinkSettings(url=nats_url), clock=CLOCK)
-    stack.push_async_callback(link.close)
-    await link.open()
-    carrier = Carrier(
-        link,
-        edge_id=edge_id,
-        engine=lambda: EngineAddress(endpoint.port, "/mcp"),
-        peer_header=lambda peer: ("Edged-Peer", f"- {peer}"),
-        clock=CLOCK,
-    )
-    await carrier.start()
-    stack.push_async_callback(carrier.stop)
-    await link.flush()
-    return endpoint
+def _ages(near: Seen, far: Seen) -> list[Figure]:
+    middle, far_middle = percentile(near.ages_ms, 0.5), percentile(far.ages_ms, 0.5)
+    return [
+        Figure(name="age of a report, direct, p50", value=middle, unit="ms"),
+        Figure(name="age of a report, relayed, p50", value=far_middle, unit="ms"),
+        Figure(name="added at the median", value=far_middle - middle, unit="ms"),
+        Figure(name="age, direct, p99", value=percentile(near.ages_ms, 0.99), unit="ms"),
+        Figure(name="age, relayed, p99", value=percentile(far.ages_ms, 0.99), unit="ms"),
+    ]
 
 
-async def _ticks(call: ToolCall) -> Any:
-    """Reports with the mark that came as its argument, and the time."""
-    for number in range(1, POINTS + 1):
-        message = json.dumps([call.arguments["mark"], time.perf_counter()])
-        if call.progress is not None:
-            call.progress(Progress(progress=number, message=message))
-        await asyncio.sleep(EVERY_S)
-    return {"mark": call.arguments["mark"]}
+def _set_point(edge: int) -> float:
+    return round(0.5 + edge, 3)
+
+
+async def _set_up(direct: list[McpClient], relayed: list[McpClient]) -> None:
+    """Every supply to its own set-point, as soon as it is there; and every edge on the relay."""
+    for edge, client in enumerate(direct):
+        arguments = {
+            "instrument_id": "psu",
+            "command_name": "set_voltage",
+            "parameters": {"channel": 1, "voltage": _set_point(edge)},
+        }
+        async with asyncio.timeout(READY_WITHIN_S):
+            while (  # noqa: ASYNC110 - other processes have no event
+                await client.call("execute_command", arguments)
+            ).get("isError", True):
+                await asyncio.sleep(0.1)
+            while (  # noqa: ASYNC110
+                await relayed[edge].request("ping")
+            ).status != 200:
+                await asyncio.sleep(0.1)
 
 
 async def _token(directory: Path, issuer: dict[str, str], number: int) -> str:
-    words = ["mint", "--sub", f"user{number}", "--edge", f"edge-{number}", "--tools", "ticks,echo"]
-    words += ["--issuer", issuer["issuer"], "--directory", str(directory / "issuer")]
+    words = ["mint", "--sub", f"user{number}", "--edge", f"edge-{number}", "--danger"]
+    words += ["--tools", "start_stream,list_profiles", "--issuer", issuer["issuer"]]
     made = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "edged",
         "dev-issuer",
         *words,
+        "--directory",
+        str(directory / "issuer"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
@@ -146,40 +178,63 @@ async def _calls(client: McpClient) -> list[float]:
     spent = []
     for _ in range(CALLS):
         began = time.perf_counter()
-        await client.call("echo")
+        await client.call("list_profiles")
         spent.append((time.perf_counter() - began) * 1e3)
     return spent
 
 
-async def _streams(clients: list[McpClient]) -> tuple[list[float], int]:
-    """Ages of all reports in ms, and how many were lost or another stream's."""
-    results = await asyncio.gather(
-        *(_stream(clients[number % len(clients)], number) for number in range(STREAMS))
+async def _streams(clients: list[McpClient]) -> Seen:
+    """All streams at once, each begun a little later than the one before."""
+    found = await asyncio.gather(
+        *(_stream(clients[number % EDGES], number) for number in range(STREAMS))
     )
-    ages = [age for result, _ in results for age in result]
-    return ages, sum(bad for _, bad in results)
+    return Seen(
+        [age for one in found for age in one.ages_ms],
+        sum(one.missing for one in found),
+        sum(one.wrong for one in found),
+    )
 
 
-async def _stream(client: McpClient, mark: int) -> tuple[list[float], int]:
-    message = client.message(
-        "tools/call",
-        {"name": "ticks", "arguments": {"mark": mark}, "_meta": {"progressToken": mark}},
-        request_id=f"s{mark}",
-    )
-    line = await client.open_post(message)
+async def _stream(client: McpClient, mark: int) -> Seen:
+    await asyncio.sleep(mark * INTERVAL_MS / 1000 / STREAMS)
+    arguments = {
+        "instrument_id": "psu",
+        "command_name": "get_voltage",
+        "parameters": {"channel": 1},
+        "interval_ms": INTERVAL_MS,
+        "duration_ms": DURATION_MS,
+    }
+    params = {"name": "start_stream", "arguments": arguments, "_meta": {"progressToken": mark}}
+    line = await client.open_post(client.message("tools/call", params, request_id=f"s{mark}"))
     await line.read_head()
-    ages, bad, expected = [], 0, 1
+    seen, count = Seen([]), 0
     while (event := await line.next_event()) is not None:
         told = event.json()
-        if "result" in told:
-            bad += told["id"] != f"s{mark}"
+        if "method" not in told:
+            count = _end(seen, told, mark)
             continue
-        found, sent_at = json.loads(told["params"]["message"])
-        bad += found != mark or told["params"]["progress"] != expected
-        expected += 1
-        ages.append((time.perf_counter() - sent_at) * 1e3)
+        arrived_ms = time.time() * 1e3  # noqa: TID251 - points carry the time of day
+        point = json.loads(told["params"]["message"])
+        expected = (mark, len(seen.ages_ms) + 1, _set_point(mark % EDGES))
+        found = (told["params"]["progressToken"], told["params"]["progress"], point["value"])
+        seen.wrong += found != expected
+        seen.ages_ms.append(arrived_ms - point["timestamp_ms"])
     await line.close()
-    return ages, bad + (POINTS - len(ages))
+    seen.wrong += count != len(seen.ages_ms)
+    return seen
+
+
+def _end(seen: Seen, told: dict[str, Any], mark: int) -> int:
+    """The final result: how many points there were, by the engine's own count."""
+    if told.get("id") != f"s{mark}" or told.get("result", {}).get("isError", True):
+        return -1
+    result = json.loads(told["result"]["content"][0]["text"])
+    seen.missing = POINTS - int(result["count"])
+    return int(result["count"])
+
+
+def _state(directory: Path, number: int) -> Path:
+    return directory / f"state-{number}"
 
 
 def _free_port() -> int:

@@ -38,6 +38,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
             "edged.cli.supervisor", "keep an engine running, and its port open to the network"
         ),
         "expose": Verb("edged.cli.expose", "say who can reach this bench"),
+        "connect": Verb("edged.cli.connect", "print how an MCP client is configured to reach it"),
         "relay": Verb("edged.cli.relay", "run a public front of the relay route"),
         "dev-issuer": Verb("edged.cli.dev_issuer", "mint tokens while developing; never for real"),
         "sim": Verb("edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND spoils it"),

@@ -22,6 +22,7 @@ from typing import IO, Any, Final
 from edged.clock import Clock
 from edged.processes.notify import without_notification
 from edged.processes.state_lock import lock_holder
+from edged.processes.urgency import hurry
 from edged.processes.watchdog import Health
 
 __all__ = ["EngineChild", "read_engine_file"]
@@ -109,6 +110,7 @@ class EngineChild:
             creationflags=_creation_flags(),
         )
         self.pid = self._process.pid
+        hurry(self.pid)
         self.output = asyncio.create_task(self._pass_words_on(), name="engine output")
 
     async def ready(self) -> Health:

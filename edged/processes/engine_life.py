@@ -18,6 +18,7 @@ from edged.host import ExitStatus
 from edged.processes.first_aid import first_aid
 from edged.processes.sim_child import SimChild
 from edged.processes.state_lock import StateLock
+from edged.processes.urgency import calm
 
 if TYPE_CHECKING:
     from edged.work.left_work import Left
@@ -62,6 +63,8 @@ def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:
             abort_within_s=config.abort_after_crash_sec,
             clock=SystemClock(),
         )
+    if is_supervised:
+        calm()
     from edged.processes import engine
 
     return asyncio.run(engine.main(config, sim, is_supervised=is_supervised, visited=visited))

@@ -68,6 +68,7 @@ async def _visit_all(
         for entry in entries
         if connection_of(entry.payload.get("connection")) is not None
     }
+    visa.load()
     try:
         await asyncio.gather(
             *(make_safe(left, visit, clock, abort_within_s) for left in visited.values())

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,16 @@ def test_stop_makes_the_bench_safe_and_says_what_was_confirmed(engine: EnginePro
     assert as_json(engine, "stop")["is_confirmed"] is True
     complaint = edged(engine.state_dir, "stop", "--lockout", status=2).stderr
     assert "--reason" in complaint
+
+
+@pytest.mark.parametrize("client", ["claude", "cursor", "vscode", "json"])
+def test_connect_prints_an_address_at_which_the_engine_answers(
+    engine: EngineProcess, client: str
+) -> None:
+    told = json.loads(edged(engine.state_dir, "connect", client, "--json").stdout)
+    assert told["url"] == engine.mcp_url
+    assert told["url"] in told["configuration"]
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    request = urllib.request.Request(told["url"], body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert json.load(answer)["result"] == {}

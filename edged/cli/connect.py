@@ -1,0 +1,180 @@
+"""``edged connect CLIENT``: the configuration with which an MCP client reaches this bench.
+
+What is to be copied goes to stdout, and nothing else; where to put it to stderr. The address is
+the one at which the private network reaches this machine, or 127.0.0.1 where nothing is opened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.cli.options import add_config_options, load, locate
+from edged.config import LoadedConfig
+from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.host import ExitStatus, keep_edge_id
+from edged.processes.port_proxy import LOOPBACK, WILDCARD, is_private, machine_addresses
+from edged.processes.supervisor_file import read_supervisor_file
+
+__all__ = ["CLIENTS", "Target", "address_of", "run"]
+
+TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
+OTHER_MACHINES: Final = "Only programs of this machine reach it: no supervisor has opened the port."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a client is to be told.
+
+    Attributes:
+        name: what the client shall call this bench.
+        needs_token: it is the relay's address, which wants a bearer token.
+    """
+
+    name: str
+    url: str
+    needs_token: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """How one client is configured.
+
+    Attributes:
+        write: what is to be copied.
+        where: where to put it, a sentence.
+    """
+
+    write: Callable[[Target], str]
+    where: str
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged connect", description=__doc__)
+    parser.add_argument("client", choices=tuple(CLIENTS), help="what shall reach the bench")
+    parser.add_argument("--host", help="the name or address to use, instead of the one found")
+    parser.add_argument("--name", default="edged", help="what the client shall call the bench")
+    parser.add_argument("--relay", action="store_true", help="by the relay, with a token")
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    add_config_options(parser, ["--state-dir"])
+    options = parser.parse_args(arguments)
+    loaded = load(options)
+    target, remark = _relayed(loaded, options) if options.relay else _direct(loaded, options)
+    client = CLIENTS[options.client]
+    if options.json:
+        told = {"client": options.client, "url": target.url, "configuration": client.write(target)}
+        print(json.dumps({**told, "where": client.where, "remark": remark}))
+        return ExitStatus.OK
+    print(client.where, file=sys.stderr)
+    print(client.write(target))
+    if remark:
+        print(remark, file=sys.stderr)
+    return ExitStatus.OK
+
+
+def address_of(bound: Sequence[str], addresses: Sequence[str]) -> str:
+    """The address to name: a private one that is listened on, of IPv4 first; else loopback.
+
+    Args:
+        bound: where the supervisor listens.
+        addresses: those of this machine.
+    """
+    open_ones = [a for a in addresses if a in bound or (WILDCARD in bound and ":" not in a)]
+    # Link-local addresses of IPv6 end in a zone, which means nothing elsewhere.
+    private = [a for a in open_ones if is_private(a) and "%" not in a]
+    return min(private, key=lambda address: ":" in address, default=LOOPBACK)
+
+
+def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target, str]:
+    port, path = loaded.config.mcp_port, loaded.config.mcp_path
+    state_dir, remark = loaded.config.state_dir, ""
+    try:
+        engine = locate(loaded)
+        state_dir, port = engine.path.parent, engine.mcp_port or port
+    except EdgedError:
+        remark = "No engine is running now; this is by the configuration."
+    bound = read_supervisor_file(state_dir).get("addresses", ())
+    host = options.host or address_of(bound, machine_addresses())
+    if host == LOOPBACK and not remark:
+        remark = OTHER_MACHINES
+    netloc = f"[{host}]" if ":" in host else host
+    return Target(name=options.name, url=f"http://{netloc}:{port}{path}"), remark
+
+
+def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target, str]:
+    config = loaded.config
+    if not config.relay_url:
+        raise Invalid(
+            "RELAY_URL is not set: there is no relay to connect by.",
+            code=ErrorCode.BAD_CONFIG,
+            remedy="docs/relay.md shows what the relay needs.",
+        )
+    edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
+    url = f"{config.relay_url.rstrip('/')}/mcp/{edge_id}"
+    remark = f"Put a token into {TOKEN_VARIABLE}; it lives five minutes at most."
+    return Target(name=options.name, url=url, needs_token=True), remark
+
+
+def _claude(target: Target) -> str:
+    words = ["claude", "mcp", "add", "--transport", "http", target.name, target.url]
+    command = shlex.join(words)
+    if target.needs_token:
+        command += f' --header "Authorization: Bearer ${TOKEN_VARIABLE}"'
+    return command
+
+
+def _mcp_servers(target: Target, variable: str, *, is_typed: bool) -> str:
+    entry: dict[str, Any] = {"type": "http"} if is_typed else {}
+    entry["url"] = target.url
+    if target.needs_token:
+        entry["headers"] = {"Authorization": f"Bearer {variable}"}
+    return json.dumps({"mcpServers": {target.name: entry}}, indent=2)
+
+
+def _cursor(target: Target) -> str:
+    return _mcp_servers(target, f"${{env:{TOKEN_VARIABLE}}}", is_typed=False)
+
+
+def _json(target: Target) -> str:
+    return _mcp_servers(target, f"${{{TOKEN_VARIABLE}}}", is_typed=True)
+
+
+def _vscode(target: Target) -> str:
+    entry: dict[str, Any] = {"type": "http", "url": target.url}
+    told: dict[str, Any] = {"servers": {target.name: entry}}
+    if target.needs_token:
+        entry["headers"] = {"Authorization": "Bearer ${input:edged-token}"}
+        asked = {"type": "promptString", "id": "edged-token", "description": "Token for edged"}
+        told["inputs"] = [{**asked, "password": True}]
+    return json.dumps(told, indent=2)
+
+
+CLIENTS: Final[Mapping[str, Client]] = MappingProxyType(
+    {
+        "claude": Client(
+            write=_claude,
+            where="Claude Code: run this in a shell. (`edged connect json` is what a project's "
+            ".mcp.json holds.)",
+        ),
+        "cursor": Client(
+            write=_cursor,
+            where="Cursor: put this into ~/.cursor/mcp.json, or .cursor/mcp.json of a project.",
+        ),
+        "vscode": Client(
+            write=_vscode,
+            where="VS Code: put this into .vscode/mcp.json of a workspace, or into the file that "
+            "`MCP: Open User Configuration` opens.",
+        ),
+        "json": Client(
+            write=_json,
+            where="The form most clients take, .mcp.json of Claude Code among them.",
+        ),
+    }
+)

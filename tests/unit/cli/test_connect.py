@@ -1,0 +1,64 @@
+"""What each client is told, by the form that its own documentation shows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from edged.cli.connect import CLIENTS, Target, address_of
+
+BENCH = Target(name="bench", url="http://10.0.0.7:8767/mcp")
+RELAYED = Target(name="bench", url="https://relay.example.org/mcp/edge-1", needs_token=True)
+
+
+def of_json(client: str, target: Target) -> Any:
+    return json.loads(CLIENTS[client].write(target))
+
+
+def test_claude_code_gets_its_own_command() -> None:
+    words = shlex.split(CLIENTS["claude"].write(BENCH))
+    assert words == ["claude", "mcp", "add", "--transport", "http", "bench", BENCH.url]
+    relayed = shlex.split(CLIENTS["claude"].write(RELAYED))
+    assert relayed[-2:] == ["--header", "Authorization: Bearer $EDGED_TOKEN"]
+
+
+def test_cursor_and_the_general_form_have_mcp_servers() -> None:
+    assert of_json("cursor", BENCH) == {"mcpServers": {"bench": {"url": BENCH.url}}}
+    entry = {"type": "http", "url": BENCH.url}
+    assert of_json("json", BENCH) == {"mcpServers": {"bench": entry}}
+
+
+def test_vs_code_has_servers_and_asks_for_the_token() -> None:
+    entry = {"type": "http", "url": BENCH.url}
+    assert of_json("vscode", BENCH) == {"servers": {"bench": entry}}
+    relayed = of_json("vscode", RELAYED)
+    asked = relayed["inputs"][0]["id"]
+    assert relayed["servers"]["bench"]["headers"]["Authorization"] == f"Bearer ${{input:{asked}}}"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_token_itself_is_never_part_of_it(client: str) -> None:
+    text = CLIENTS[client].write(RELAYED)
+    assert "Bearer $" in text
+    assert "Authorization" not in CLIENTS[client].write(BENCH)
+
+
+@pytest.mark.parametrize(
+    ("bound", "addresses", "found"),
+    [
+        ((), ("127.0.0.1", "192.168.1.5"), "127.0.0.1"),
+        (("192.168.1.5",), ("127.0.0.1", "192.168.1.5"), "192.168.1.5"),
+        (("0.0.0.0",), ("127.0.0.1", "203.0.113.5", "10.1.1.1"), "10.1.1.1"),
+        (("fd00::7", "10.1.1.1"), ("fd00::7", "10.1.1.1"), "10.1.1.1"),
+        (("fd00::7",), ("fd00::7",), "fd00::7"),
+        (("fe80::1%eth0",), ("fe80::1%eth0",), "127.0.0.1"),
+        (("0.0.0.0",), ("203.0.113.5",), "127.0.0.1"),
+    ],
+)
+def test_the_address_is_one_that_the_private_network_reaches(
+    bound: tuple[str, ...], addresses: tuple[str, ...], found: str
+) -> None:
+    assert address_of(bound, addresses) == found
