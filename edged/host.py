@@ -52,6 +52,7 @@ class ExitStatus(enum.IntEnum):
     FAILED = 1
     USAGE = 2
     UNAVAILABLE = 69
+    RESTART = 75
     CONFIG = 78
     INTERRUPTED = 130
 

@@ -340,6 +340,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "auth.flood-at-the-door": Promise(
             "9", "A flood of 10,000 bad tokens makes at most one extra JWKS request a minute."
         ),
+        "restart.when-idle": Promise(
+            "9", "The supervisor restarts the engine; an upgrade never restarts a bench at work."
+        ),
         "supervisor.abort-after-kill": Promise(
             "13", "kill -9 of the engine under the supervisor: abort bytes within 3 s."
         ),

@@ -37,6 +37,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "supervisor": Verb(
             "edged.cli.supervisor", "keep an engine running, and its port open to the network"
         ),
+        "restart": Verb("edged.cli.restart", "restart --when-idle: once nothing is under way"),
         "expose": Verb("edged.cli.expose", "say who can reach this bench"),
         "connect": Verb("edged.cli.connect", "print how an MCP client is configured to reach it"),
         "relay": Verb("edged.cli.relay", "run a public front of the relay route"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
 from edged.cli.options import add_config_options, load
+from edged.host import ExitStatus
 from edged.log import set_up_logging
 
 __all__ = ["run"]
@@ -31,11 +33,16 @@ def run(arguments: Sequence[str]) -> int:
     set_up_logging(config.log_level, config.log_format)
     from edged.processes import supervisor
 
-    return supervisor.run(
+    status = supervisor.run(
         config,
         engine_arguments=[word for word in own if word != "--bind-each"] + more,
         is_port_shared=sys.platform == "linux" and not options.bind_each,
     )
+    if status == ExitStatus.RESTART and sys.platform == "linux":
+        # In the same process: whoever watches it, systemd too, sees no end.
+        command = [sys.executable, "-m", "edged", "supervisor", *arguments]
+        os.execv(sys.executable, command)  # noqa: S606 - our own command line, once more
+    return status
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:

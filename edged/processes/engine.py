@@ -45,6 +45,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
 from edged.processes.buses import make_sources, monitor_for
+from edged.processes.idle_restart import IdleRestart, Work
 from edged.processes.long_work import LongWork
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.notify import Notifier, say_alive
@@ -97,9 +98,11 @@ async def main(
             notifier.ready("engine is running")
             alive = asyncio.create_task(say_alive(notifier, SystemClock()), name="systemd watchdog")
             parts.callback(alive.cancel)
+            engine.restart_by(asked)
             await asked.wait()
-            notifier.stopping()
-    return ExitStatus.OK
+            if not engine.is_restarting:
+                notifier.stopping()
+    return ExitStatus.RESTART if engine.is_restarting else ExitStatus.OK
 
 
 class Engine:
@@ -175,6 +178,19 @@ class Engine:
         )
         self._sdk.shelf.subscribe(self._registry.refresh)
         self._desk = ToolDesk(registry=self._registry, path=self._path, permissions=permissions)
+        self.is_restarting = False
+        self._asked: asyncio.Event | None = None
+        self._restart = IdleRestart(
+            work=Work(
+                sweeps=self._work.sweeps.active,
+                streams=self._work.streams.running,
+                sequences=self._work.sequences.running,
+                calls=lambda: self._desk.in_flight,
+            ),
+            is_supervised=is_supervised,
+            end=self._end_for_restart,
+            clock=clock,
+        )
         parts = self._rpc_parts()
         self._rpc = RpcListener(
             desk=self._desk,
@@ -236,6 +252,7 @@ class Engine:
         await self._work.clean_up()
         parts.callback(self._registry.close)
         await self._rpc.start()
+        parts.push_async_callback(self._restart.stop)
         parts.push_async_callback(self._rpc.stop)
         self._sdk.start(parts)
         parts.push_async_callback(self._pool.stop)
@@ -265,6 +282,15 @@ class Engine:
             rpc_port=self._rpc.port,
             instruments=len(self._pool.all()),
         )
+
+    def restart_by(self, asked: asyncio.Event) -> None:
+        """What to set when the engine is to end and be started again."""
+        self._asked = asked
+
+    def _end_for_restart(self) -> None:
+        if self._asked is not None:
+            self.is_restarting = True
+            self._asked.set()
 
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
@@ -467,6 +493,7 @@ class Engine:
             mcp=lambda: self._mcp,
             sweeps=self._work.sweeps,
             discovery=self._discovery,
+            restart=self._restart,
             clock=self._clock,
         )
 

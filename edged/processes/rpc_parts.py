@@ -14,6 +14,7 @@ from edged.commands.lockout import LockoutDesk
 from edged.instruments.discovery import Discovery
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
+from edged.processes.idle_restart import IdleRestart
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.stores import Stores
 from edged.surfaces.mcp import McpSurface
@@ -52,6 +53,7 @@ class RpcParts:
     mcp: Callable[[], McpSurface]
     sweeps: SweepBook
     discovery: Discovery
+    restart: IdleRestart
     clock: Clock
 
     def methods(self) -> dict[str, OwnMethod]:
@@ -60,6 +62,7 @@ class RpcParts:
             **daemon_methods(audit=self.stores.audit, lockout=self.lockout, pool=self.pool),
             **run_methods(self.runs, self.streams, self.artist),
             **discovery_methods(self.discovery),
+            **self.restart.methods(),
         }
 
     def sights(self) -> Sights:

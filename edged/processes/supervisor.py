@@ -42,6 +42,8 @@ LONGEST_WHEN_READY_S: Final = 1.0
 TAKEN_BACKOFF_S: Final = 2.0
 PART_AGAIN_S: Final = 1.0
 LAST_WORDS_S: Final = 1.0
+CAN_BEGIN_ANEW: Final = sys.platform == "linux"
+"""Elsewhere a process cannot become another program: the engine alone is begun anew."""
 
 
 def backoff_s(failures: int, *, got_ready: bool = False) -> float:
@@ -57,7 +59,10 @@ def backoff_s(failures: int, *, got_ready: bool = False) -> float:
 
 
 def run(config: Config, *, engine_arguments: Sequence[str], is_port_shared: bool) -> int:
-    """Supervise until asked to stop; returns the exit status."""
+    """Supervise until asked to stop; returns the exit status.
+
+    RESTART asks for this program to be begun anew, with what is installed now.
+    """
     lock = StateLock(config.state_dir, name="supervisor.lock", what="supervisor")
     try:
         lock.take()
@@ -147,8 +152,12 @@ class Supervisor:
         stopping = asyncio.create_task(asked.wait(), name="stop request")
         try:
             await asyncio.wait({keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            self._notifier.stopping()
-            return keeping.result() if keeping.done() else ExitStatus.OK
+            status = keeping.result() if keeping.done() else ExitStatus.OK
+            if status == ExitStatus.RESTART:
+                self._notifier.status("begins anew")
+            else:
+                self._notifier.stopping()
+            return status
         finally:
             tasks += [keeping, stopping]
             if self._proxying is not None:
@@ -167,6 +176,12 @@ class Supervisor:
             began_s = self._clock.monotonic()
             self._got_ready = False
             status = await self._one_life()
+            if status == ExitStatus.RESTART:
+                self._log.info("begins_anew")
+                if CAN_BEGIN_ANEW:
+                    return status
+                failures = 0
+                continue
             if status == ExitStatus.CONFIG:
                 self._log.error("engine_refuses_configuration", exit_status=status)
                 return status

@@ -23,12 +23,16 @@ class ToolDesk:
         path: the command path.
         permissions: judges names that lead to no tool, so that a caller who may not use a name
             does not learn whether it exists.
+
+    Attributes:
+        in_flight: calls that are being performed.
     """
 
     def __init__(
         self, *, registry: ToolRegistry, path: CommandPath, permissions: Permissions
     ) -> None:
         self.registry = registry
+        self.in_flight = 0
         self._path = path
         self._permissions = permissions
 
@@ -38,7 +42,11 @@ class ToolDesk:
             tool = self.registry.find(call.name)
         except NotFound as unknown:
             return self._refuse(call, unknown)
-        return await self._path.perform(_action(tool, call))
+        self.in_flight += 1
+        try:
+            return await self._path.perform(_action(tool, call))
+        finally:
+            self.in_flight -= 1
 
     def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
         """Perform one call of a tool that ``answers_at_once``; the same in every other respect."""

@@ -98,6 +98,18 @@ def test_after_a_kill_of_the_engine_the_abort_reaches_the_instrument_within_thre
 
 def kill_in_a_sweep(one: Supervised, bench: SimBench) -> float:
     """Seconds from the kill to the abort at the instrument."""
+    start_sweep(one, bench)
+    mark = bench.mark()
+    killed = time.monotonic()
+    os.kill(one.facts()["pid"], signal.SIGKILL)
+    wait_for(lambda: aborts(bench, mark))
+    spent = time.monotonic() - killed
+    wait_for(one.connected)
+    return spent
+
+
+def start_sweep(one: Supervised, bench: SimBench) -> str:
+    """The id of a sweep that moves and lasts."""
     begun = bench.mark()
     started = one.engine().tool(
         "start_sweep",
@@ -109,13 +121,45 @@ def kill_in_a_sweep(one: Supervised, bench: SimBench) -> float:
     )
     assert not started["is_error"], started
     wait_for(lambda: any("VOLT 0." in text for text in bench.received("psu1", since=begun)))
-    mark = bench.mark()
-    killed = time.monotonic()
-    os.kill(one.facts()["pid"], signal.SIGKILL)
-    wait_for(lambda: aborts(bench, mark))
-    spent = time.monotonic() - killed
-    wait_for(one.connected)
-    return spent
+    return str(started["result"]["sweep_id"])
+
+
+@promise("restart.when-idle")
+def test_a_restart_when_idle_waits_for_a_sweep_and_begins_both_programs_anew(
+    tmp_path: Path,
+) -> None:
+    with running_bench("--instruments", "psu1") as bench, supervised(tmp_path, bench) as one:
+        sweep = start_sweep(one, bench)
+        impatient = edged_restart(tmp_path, "--within", "1")
+        assert sweep in impatient.communicate(timeout=20)[1]
+        assert impatient.returncode == 1
+        old = one.facts()["pid"]
+        supervisor = psutil.Process(one.process.pid)
+        held_before = supervisor.create_time()
+        waiting = edged_restart(tmp_path)
+        assert waiting.stderr is not None
+        assert sweep in waiting.stderr.readline()
+        assert one.facts()["pid"] == old
+        assert not aborts(bench, 0)
+        one.engine().tool("stop_sweep", sweep_id=sweep)
+        out, errors = waiting.communicate(timeout=30)
+        assert waiting.returncode == 0, errors
+        assert f"PID {one.facts()['pid']}" in out
+        assert one.facts()["pid"] != old
+        # The same process, with another program begun in it.
+        assert supervisor.create_time() == held_before
+        wait_for(one.connected)
+        wait_for(lambda: (tmp_path / "supervisor.json").exists())
+
+
+def edged_restart(directory: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*EDGED, "restart", "--when-idle", "--config", str(directory / "edged.yaml"), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+    )
 
 
 @promise("proxy.peer-in-audit")

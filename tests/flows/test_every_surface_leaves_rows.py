@@ -23,7 +23,8 @@ from tests.promises import promise
 EDGED = (sys.executable, "-m", "edged")
 # What works without an engine, or is one.
 BY_ITSELF = {"engine", "supervisor", "relay", "sim", "config", "version", "expose", "profile"} | {
-    "dev-issuer"
+    "dev-issuer",
+    "connect",
 }
 OF_THE_CALL = {"seq", "time_ms", "action_id", "parent_id", "duration_ms", "prev", "hash"}
 OF_THE_TRANSPORT = {"route", "session", "remote", "subject"}
@@ -154,6 +155,7 @@ def test_every_verb_that_asks_an_engine_leaves_a_row(engine: EngineProcess) -> N
         "lockout": [],
         "trace": ["psu1"],
         "completion": ["tools"],
+        "restart": ["--when-idle"],
         "sweep": ["status", "sweep-none"],
     }
     for verb in VERBS.keys() - BY_ITSELF:

@@ -80,6 +80,10 @@ def _entry(
     return name, Method(sentence, result, schema, compile_schema(name, schema))
 
 
+RESTART: Final = (
+    "{state: none, waiting, restarting, given_up or cancelled; under_way: [text], left_s}"
+)
+
 METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
     dict(
         (
@@ -150,6 +154,20 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "How the buses are looked at, what was set aside and why, and which profiles tie.",
                 "{buses, hotplug, scans, rescan_interval_s, ties, set_aside}",
             ),
+            _entry(
+                "restart.begin",
+                "Restarts engine and supervisor as soon as nothing is under way; gives that up "
+                "after a while. Only with a supervisor.",
+                RESTART,
+                within_s=_whole("give up after so many seconds (3600)", 1, 86_400),
+            ),
+            _entry(
+                "restart.status",
+                "How far that is; answers when it has changed, or after `wait_s`.",
+                RESTART,
+                wait_s=_whole("how long to wait for a change (0)", 0, 60),
+            ),
+            _entry("restart.cancel", "Takes it back.", RESTART),
             _entry("lockout.list", "Lists what is locked out.", "{lockouts}"),
             _entry(
                 "trace",

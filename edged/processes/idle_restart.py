@@ -1,0 +1,142 @@
+"""A restart that waits until nothing is under way: after an upgrade, with the bench at work.
+
+Nobody is kept from beginning anything meanwhile, so it may never come to it: then it is given up at
+its deadline, and told. The engine ends by ``ExitStatus.RESTART``, by which the supervisor knows
+that it is to begin anew itself, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from edged.clock import Clock
+from edged.errors import Conflict
+from edged.surfaces.rpc.methods import OwnMethod
+
+__all__ = ["IdleRestart", "Work", "under_way"]
+
+LOOK_EVERY_S: Final = 0.1
+WITHIN_S: Final = 3_600
+Params = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What may be under way, as its rooms tell of it."""
+
+    sweeps: Callable[[], tuple[Mapping[str, Any], ...]]
+    streams: Callable[[], list[dict[str, Any]]]
+    sequences: Callable[[], tuple[Mapping[str, Any], ...]]
+    calls: Callable[[], int]
+
+
+def under_way(work: Work) -> list[str]:
+    """What a restart would break off, a clause each; a sweep that holds an output is at work."""
+    found = [
+        f"sweep {sweep['sweep_id']} on {sweep['instrument_id']} ({sweep['status']})"
+        for sweep in work.sweeps()
+        if sweep["status"] in {"running", "holding"} or _owes_abort(sweep)
+    ]
+    found += [
+        f"stream {stream['stream_id']} on {stream['instrument_id']}" for stream in work.streams()
+    ]
+    found += [
+        f"sequence {run['sequence_name']} on {run['instrument_id']}" for run in work.sequences()
+    ]
+    # Streams and sequences are calls, too, unless they are detached.
+    if not found and work.calls():
+        found.append(f"{work.calls()} calls")
+    return found
+
+
+def _owes_abort(sweep: Mapping[str, Any]) -> bool:
+    return bool((sweep.get("abort") or {}).get("state") == "pending")
+
+
+class IdleRestart:
+    """Waits for an idle moment when it is asked to, and ends the engine in it.
+
+    Args:
+        work: what may be under way.
+        is_supervised: whether somebody starts the engine again.
+        end: ends the engine so that it is started again.
+    """
+
+    def __init__(
+        self, *, work: Work, is_supervised: bool, end: Callable[[], None], clock: Clock
+    ) -> None:
+        self._work = work
+        self._is_supervised = is_supervised
+        self._end = end
+        self._clock = clock
+        self._waiting: asyncio.Task[None] | None = None
+        self._until_s = 0.0
+        self._state = "none"
+        self._log = structlog.get_logger("edged.restart")
+
+    def methods(self) -> dict[str, OwnMethod]:
+        """The RPC interface's methods for it."""
+        return {
+            "restart.begin": self._begin,
+            "restart.status": self._status,
+            "restart.cancel": self._cancel,
+        }
+
+    async def stop(self) -> None:
+        """The engine ends; nothing is waited for any more."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            await asyncio.gather(self._waiting, return_exceptions=True)
+
+    async def _begin(self, params: Params) -> Any:
+        if not self._is_supervised:
+            raise Conflict(
+                "Nobody would start this engine again: it runs without a supervisor.",
+                remedy="Stop it and start it again yourself, or run `edged supervisor`.",
+            )
+        self._until_s = self._clock.monotonic() + params.get("within_s", WITHIN_S)
+        if self._waiting is None or self._waiting.done():
+            self._state = "waiting"
+            self._waiting = asyncio.create_task(self._wait(), name="restart when idle")
+        return self._told()
+
+    async def _status(self, params: Params) -> Any:
+        """As soon as it is another than it was, or after a while."""
+        before, until_s = self._told(), self._clock.monotonic() + params.get("wait_s", 0)
+        while self._is_as(before) and self._clock.monotonic() < until_s:
+            await self._clock.sleep(LOOK_EVERY_S)
+        return self._told()
+
+    async def _cancel(self, _params: Params) -> Any:
+        await self.stop()
+        if self._state == "waiting":
+            self._state = "cancelled"
+        return self._told()
+
+    async def _wait(self) -> None:
+        while found := under_way(self._work):
+            if self._clock.monotonic() >= self._until_s:
+                self._state = "given_up"
+                self._log.warning("restart_given_up", under_way=found)
+                return
+            await self._clock.sleep(LOOK_EVERY_S)
+        self._state = "restarting"
+        self._log.info("restart_begins")
+        self._end()
+
+    def _is_as(self, before: Mapping[str, Any]) -> bool:
+        now = self._told()
+        return (now["state"], now["under_way"]) == (before["state"], before["under_way"])
+
+    def _told(self) -> dict[str, Any]:
+        left_s = max(0.0, self._until_s - self._clock.monotonic())
+        return {
+            "state": self._state,
+            "under_way": under_way(self._work),
+            "left_s": round(left_s, 1) if self._state == "waiting" else 0.0,
+        }
