@@ -134,7 +134,7 @@ def _ages(near: Seen, far: Seen) -> list[Figure]:
 
 
 def _set_point(edge: int) -> float:
-    return round(0.5 + edge, 3)
+    return round(0.5 + edge / 4, 3)
 
 
 async def _set_up(direct: list[McpClient], relayed: list[McpClient]) -> None:

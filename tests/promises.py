@@ -24,6 +24,7 @@ class Promise:
 PROMISES: Mapping[str, Promise] = MappingProxyType(
     {
         # 1, 2: processes and configuration
+        "platform.windows-shape": Promise("1", "A daemon for Linux, Raspberry Pi, Windows."),
         "platform.macos-refused": Promise("1", "On macOS it says so and stops."),
         "config.all-keys": Promise("2", "Every key of the table is accepted and validated."),
         "config.precedence": Promise("2", "Flag > environment > drop-in > file > default."),

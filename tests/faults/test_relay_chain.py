@@ -115,6 +115,35 @@ def test_a_killed_engine_and_a_restarted_nats_are_503_at_once_and_come_back_by_t
         wait_for(lambda: relay_link(chain) == "connected")
 
 
+@promise("relay.engine-back")
+def test_the_official_client_goes_on_after_the_engine_was_killed_and_nats_restarted(
+    tmp_path: Path,
+) -> None:
+    with running_chain(tmp_path, a_port) as chain:
+        token = chain.token("list_instruments", "execute_command:measure_voltage", "start_stream")
+        read = {
+            "instrument_id": "psu1",
+            "command_name": "measure_voltage",
+            "parameters": {"channel": 1},
+        }
+        with sdk_session("python-sdk-1", chain.url(), token) as client:
+            assert client.call("execute_command", **read)["success"] is True
+            os.kill(chain.engine_pid(), signal.SIGKILL)
+            wait_for(lambda: chain.post(token, "ping", front=1)[0] == 200)
+            # Sessions live in the engine: a client begins another one, and works on.
+            client.reconnect()
+            assert client.call("execute_command", **read)["success"] is True
+            chain.nats.stop()
+            chain.nats.start()
+            wait_for(lambda: chain.post(token, "ping", front=0)[0] == 200)
+            # The session outlived the server that carried it.
+            assert client.call("execute_command", **read)["success"] is True
+            long = {**read, "interval_ms": 50, "duration_ms": 60_000}
+            given_up = client.do("cancel", name="start_stream", arguments=long, after_s=0.5)
+            assert given_up == "cancelled"
+            wait_for(lambda: chain.rpc_tool("get_status")["result"]["streams"] == [])
+
+
 def relay_link(chain: Chain) -> str:
     """The state that get_status and the supervisor's file agree on; empty where they do not yet."""
     told = chain.rpc_tool("get_status")["result"]["relay"]["link"]
