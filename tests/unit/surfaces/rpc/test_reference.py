@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from edged.processes.idle_restart import IdleRestart
 from edged.processes.rpc_parts import RpcParts
 from edged.surfaces.rpc.methods import METHODS
 from edged.surfaces.rpc.reference import METHOD_TABLE, reference
@@ -23,7 +24,8 @@ def test_the_page_is_what_the_table_says() -> None:
 @promise("rpc.documented")
 def test_every_method_that_is_served_stands_in_the_table_and_no_other() -> None:
     nothing: Any = SimpleNamespace(audit=None)
+    restart = IdleRestart(work=nothing, is_supervised=False, end=lambda: None, clock=nothing)
     parts = RpcParts(
-        **dict.fromkeys(RpcParts.__dataclass_fields__, nothing),
+        **{**dict.fromkeys(RpcParts.__dataclass_fields__, nothing), "restart": restart},
     )
     assert set(METHOD_TABLE) == {*METHODS, *parts.methods()}
