@@ -15,7 +15,7 @@ from typing import Final
 
 from edged.errors import Invalid
 
-__all__ = ["RampPlan", "behind_s", "gap_s", "make_plan", "next_step", "steps_left"]
+__all__ = ["RampPlan", "arrived_by", "behind_s", "gap_s", "make_plan", "next_step", "steps_left"]
 
 GRID_SLACK: Final = 1e-6
 """How far beside a grid point (in grid steps) a float may lie and still mean that point."""
@@ -105,6 +105,21 @@ def next_step(plan: RampPlan, confirmed: float) -> float | None:
 def gap_s(plan: RampPlan, written: float, following: float) -> float:
     """Seconds that must lie between writing ``written`` and writing ``following``."""
     return abs(following - written) / plan.rate_per_s
+
+
+def arrived_by(gone_s: float, confirmed_s: float, usual_s: float) -> float:
+    """By when a write has reached the instrument, for all that is known; the next counts from then.
+
+    Between having left here and being confirmed it was somewhere on the wire. What a confirmation
+    usually takes is no delay; what it took beyond may have been spent on the way there, and the
+    next write may be quicker.
+
+    Args:
+        gone_s: when it had left here.
+        confirmed_s: when the instrument's answer behind it was here.
+        usual_s: what may pass between the two without anything having been held back.
+    """
+    return max(gone_s, confirmed_s - usual_s)
 
 
 def behind_s(plan: RampPlan, confirmed: float, elapsed_s: float) -> float:

@@ -120,7 +120,8 @@ class Sweep:
     Attributes:
         began: monotonic seconds when it was started; ``began_ms`` the same for people.
         confirmed: the value that the instrument last accepted; at first its own set-point.
-        written_at: monotonic seconds by which ``confirmed`` had gone out.
+        written_at: monotonic seconds by which ``confirmed`` had reached the instrument.
+        quickest_s: the shortest that a confirmation of this sweep took.
         is_writing: a step is on its way to the instrument.
         must_park: hold as soon as that step is confirmed.
         wishes: what others want of it; read by its task alone.
@@ -140,6 +141,7 @@ class Sweep:
     began_ms: int
     confirmed: float
     written_at: float
+    quickest_s: float = float("inf")
     state: SweepState = SweepState.RUNNING
     error: str = ""
     readback: float | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -16,9 +17,10 @@ from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.instruments.address import Transport
 from edged.profiles.model import ParameterType, Scalar
 from edged.work.journalling import HEARTBEAT_S
-from edged.work.plan import gap_s, next_step
+from edged.work.plan import arrived_by, gap_s, next_step
 from edged.work.ports import NewId, Perform
 from edged.work.states import SweepEvent
 from edged.work.sweep import Ending, Sweep
@@ -27,6 +29,10 @@ from edged.work.sweep_rows import Cell
 
 __all__ = ["Ramp", "Steps"]
 
+CABLES: Final = frozenset({Transport.USBTMC, Transport.SERIAL, Transport.GPIB})
+"""What goes out on these arrives at once: a confirmation that is slow is so for the instrument."""
+NETWORK_USUAL_S: Final = 0.02
+"""A network may hold back one write and not the next, so only so much is taken for the usual."""
 STALL_S: Final = 0.1
 MOST_STALLS: Final = 50
 """Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
@@ -118,7 +124,10 @@ class Ramp:
         sweep.stalls = 0
         sweep.confirmed = value
         # Without a time of its own it had gone out at the latest when the answer to it was there.
-        sweep.written_at = outcome.written_at or self.clock.monotonic()
+        now = self.clock.monotonic()
+        gone = outcome.written_at or now
+        sweep.quickest_s = min(sweep.quickest_s, now - gone)
+        sweep.written_at = arrived_by(gone, now, min(sweep.quickest_s, _held_back_s(sweep)))
         sweep.steps += 1
 
     async def _look(self, sweep: Sweep) -> Ending | None:
@@ -221,6 +230,12 @@ class Ramp:
             parameters=parameters,
             purpose=purpose,
         )
+
+
+def _held_back_s(sweep: Sweep) -> float:
+    """How much of a confirmation's usual time may not have been spent on the way there."""
+    is_on_a_cable = sweep.thing.instrument.transport in CABLES
+    return math.inf if is_on_a_cable else NETWORK_USUAL_S
 
 
 def _is_stall(error: EdgedError) -> bool:

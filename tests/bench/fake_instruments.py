@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edged.errors import ErrorCode, NotFound
+from edged.instruments.address import Transport
 from edged.instruments.conversation import Ask, AskBlock, Pause, Send
 from edged.instruments.mailbox import Priority
 from edged.profiles.bench import UnitRules
@@ -73,6 +74,7 @@ class FakeInstrument:
     alias: str = ""
     location: str = ""
     serial: str = "0001"
+    transport: Transport = Transport.SOCKET
     is_connected: bool = True
     is_offered: bool = True
     answers: dict[str, str] = field(default_factory=dict)

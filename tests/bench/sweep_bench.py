@@ -107,9 +107,13 @@ class Supply(FakeInstrument):
         self.outputs = {"CH1": "ON", "CH2": "ON"}
         # Seconds that one conversation takes; and what happens to the next ones instead.
         self.latency_s = 0.0
+        # Seconds that the wire holds back what goes to the instrument, and what comes from it; one
+        # pair for each conversation to come. A confirmed write has then left long ago.
+        self.wire_s: list[tuple[float, float]] = []
         self.troubles: list[Exception] = []
         self.abort_troubles: list[Exception] = []
         self.address = self.id
+        self._under_way_s = 0.0
 
     async def converse(
         self,
@@ -125,11 +129,16 @@ class Supply(FakeInstrument):
         troubles = self.abort_troubles if priority is Priority.SAFE else self.troubles
         if troubles:
             raise troubles.pop(0)
-        return await super().converse(make, priority=priority, timeout_s=timeout_s, name=name)
+        there_s, back_s = self.wire_s.pop(0) if self.wire_s else (0.0, 0.0)
+        self._under_way_s = there_s
+        done = await super().converse(make, priority=priority, timeout_s=timeout_s, name=name)
+        if there_s or back_s:
+            await self.clock.sleep(there_s + back_s)
+        return done
 
     def _answer(self, step: Any) -> Any:
         text = getattr(step, "text", "")
-        self.log.append((self.clock.monotonic(), text))
+        self.log.append((self.clock.monotonic() + self._under_way_s, text))
         header, _, told = text.partition(" ")
         if header in self.held:
             self.held[header] = float(told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import socket
 from collections.abc import Iterator
@@ -11,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from edged.work.sweep_ramp import NETWORK_USUAL_S
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.flows.test_sweeps import (
     OFF,
+    SLACK_S,
     SUPPLY,
     assert_within_the_rate,
+    connected,
     engine_on,
     messages,
     start,
@@ -29,6 +33,7 @@ from tests.promises import promise
 
 RATE = 2.0
 TARGET = 1.6
+HELD_BACK_S = (0.0, 0.0, 0.005, 0.05, 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +64,40 @@ async def test_whatever_the_wire_does_no_write_comes_too_far_or_too_fast(
         finally:
             await proxy.heal()
             await asyncio.to_thread(running.__exit__, None, None, None)
+
+
+@promise("sweep.never-a-jump")
+async def test_a_wire_that_delays_at_random_brings_no_two_steps_closer_together(
+    bench: SimBench, tmp_path: Path
+) -> None:
+    by_chance = random.Random(7)
+    async with FaultProxy(bench.port(SUPPLY)) as proxy:
+        address = f"TCPIP::127.0.0.1::{proxy.port}::SOCKET"
+        config = {"INSTRUMENTS": [{"address": address, "name": SUPPLY}], "GONE_AFTER_SEC": 30}
+        running = running_engine(tmp_path, sim=False, config=config)
+        engine = await asyncio.to_thread(running.__enter__)
+        try:
+            await asyncio.to_thread(wait_for, lambda: connected(engine) == 1, 20)
+            mark = bench.mark()
+            sweep_id = await asyncio.to_thread(start, engine, 4.0, RATE)
+            for _ in range(40):
+                proxy.delay_requests_s = by_chance.choice(HELD_BACK_S)
+                proxy.always = Spoil(How.DELAY, seconds=by_chance.choice(HELD_BACK_S))
+                await asyncio.sleep(by_chance.uniform(0.02, 0.2))
+            await proxy.heal()
+
+            def is_over() -> bool:
+                return status(engine, sweep_id)["status"] != "running"
+
+            await asyncio.to_thread(wait_for, is_over, 20)
+            told = status(engine, sweep_id)
+        finally:
+            await proxy.heal()
+            await asyncio.to_thread(running.__exit__, None, None, None)
+    assert told["status"] == "completed", told
+    assert told["behind_s"] > 0.1
+    # Steps of 0.1 s: none may come sooner than that but for the usual round trip and the log's own.
+    assert_within_the_rate(writes(bench, mark), RATE, SLACK_S + NETWORK_USUAL_S)
 
 
 async def _one_fault(

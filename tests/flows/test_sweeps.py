@@ -117,10 +117,12 @@ def writes(bench: SimBench, since: int) -> list[tuple[float, float]]:
     ]
 
 
-def assert_within_the_rate(written: list[tuple[float, float]], rate: float) -> None:
+def assert_within_the_rate(
+    written: list[tuple[float, float]], rate: float, slack_s: float = SLACK_S
+) -> None:
     for (before, from_value), (after, to_value) in itertools.pairwise(written):
         assert abs(to_value - from_value) <= rate * 0.1 + 1e-6
-        assert abs(to_value - from_value) <= rate * (after - before + SLACK_S)
+        assert abs(to_value - from_value) <= rate * (after - before + slack_s)
 
 
 @promise("sweep.outlives-client")

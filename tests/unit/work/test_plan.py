@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
-from edged.work.plan import RampPlan, behind_s, gap_s, make_plan, next_step, steps_left
+from edged.work.plan import (
+    RampPlan,
+    arrived_by,
+    behind_s,
+    gap_s,
+    make_plan,
+    next_step,
+    steps_left,
+)
 from tests.promises import promise
 
 VALUES = st.floats(-50, 50).map(lambda v: round(v, 6))
@@ -137,3 +145,10 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
 def test_a_target_that_is_none_is_refused(target: float) -> None:
     with pytest.raises(Invalid):
         plan_of(0, target, 1)
+
+
+def test_what_a_confirmation_took_beyond_the_usual_counts_as_the_way_there() -> None:
+    assert arrived_by(10.0, 10.02, 0.02) == pytest.approx(10.0)
+    assert arrived_by(10.0, 10.5, 0.02) == pytest.approx(10.48)
+    assert arrived_by(10.0, 10.01, 0.02) == 10.0
+    assert arrived_by(10.0, 10.5, float("inf")) == 10.0

@@ -3,12 +3,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edged.actions.action import DrawSweep
 from edged.actions.caller import Caller, Claims, Route
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.instruments.address import Transport
 from edged.instruments.pool import Left
 from edged.profiles.bench import UnitRules
+from edged.work.sweep_ramp import NETWORK_USUAL_S
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_artist import DRAWN
 from tests.bench.sweep_bench import DIRECT, SweepHouse
@@ -32,12 +36,14 @@ def code_of(outcome: Any) -> ErrorCode:
     return outcome.error.code
 
 
-def assert_within_the_rate(house: SweepHouse, rate: float, start: float = 0.0) -> None:
+def assert_within_the_rate(
+    house: SweepHouse, rate: float, start: float = 0.0, slack_s: float = 0.0
+) -> None:
     """No two writes further apart than the rate allows, in value or in time."""
     at, value = house.clock.monotonic() - 1e9, start
     for then, written in house.supply.writes():
         assert abs(written - value) <= max(rate * 0.1, 0.001) + 1e-9
-        assert abs(written - value) <= rate * (then - at) + 1e-6
+        assert abs(written - value) <= rate * (then - at + slack_s) + 1e-6
         at, value = then, written
 
 
@@ -92,6 +98,51 @@ async def test_after_a_stall_it_goes_on_from_where_it_was_and_says_how_late_it_i
     told = await house.status(sweep_id)
     assert told["status"] == "completed"
     assert told["behind_s"] == pytest.approx(7.0, abs=0.05)
+    assert_within_the_rate(house, 1.0)
+
+
+DELAYS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.0, 0.005, 0.05, 0.3]), st.sampled_from([0.0, 0.0, 0.005, 0.3])
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@promise("sweep.never-a-jump")
+@given(delays=DELAYS, rate=st.sampled_from([0.5, 1.0, 2.0]))
+@settings(max_examples=40, deadline=None)
+async def test_a_wire_that_holds_things_back_never_brings_two_steps_closer_together(
+    delays: list[tuple[float, float]], rate: float
+) -> None:
+    clock = DrivenClock()
+    house = SweepHouse(clock)
+    asking = asyncio.create_task(house.start(1.0, rate))
+    await clock.advance(0.01)
+    sweep_id = await asking
+    house.supply.wire_s = list(delays)
+    await clock.advance(1.0 / rate + 2 * sum(map(sum, delays)) + 1.0)
+    assert (await house.status(sweep_id))["status"] == "completed"
+    assert_within_the_rate(house, rate, slack_s=NETWORK_USUAL_S)
+    await house.sweeps.close(0.5)
+
+
+@pytest.mark.parametrize(
+    ("transport", "wire_s"),
+    [(Transport.SOCKET, (0.01, 0.01)), (Transport.SERIAL, (0.0, 0.06))],
+)
+async def test_a_wire_that_is_always_equally_slow_costs_no_time(
+    house: SweepHouse, driven_clock: DrivenClock, transport: Transport, wire_s: tuple[float, float]
+) -> None:
+    house.supply.transport = transport
+    sweep_id = await house.start(1.0, 1.0)
+    house.supply.wire_s = [wire_s] * 100
+    await driven_clock.advance(1.2)
+    told = await house.status(sweep_id)
+    assert told["status"] == "completed"
+    # The last confirmation alone, and not one for each of the ten steps.
+    assert told["behind_s"] <= 0.07
     assert_within_the_rate(house, 1.0)
 
 
