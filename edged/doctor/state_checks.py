@@ -13,6 +13,7 @@ from edged.doctor.facts import Facts
 from edged.doctor.report import Line, fail, passed, skip, warn
 from edged.host import may_write
 from edged.store.database_file import DatabaseFile, close
+from edged.store.health import is_locked
 from edged.store.migrations import MIGRATIONS
 
 __all__ = ["check_config", "check_database", "check_state_dir"]
@@ -84,6 +85,8 @@ def _closed_database(path: Path) -> Line:
         finally:
             close(connection)
     except sqlite3.Error as error:
+        if is_locked(error):
+            return skip(f"{path} is in use by a program that could not be asked.")
         return fail(
             f"{path} cannot be read: {error}.",
             "The engine moves a damaged file aside and begins a new one; look at the disk.",

@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 
 from edged.clock import Clock
+from edged.store.health import is_locked
 from edged.store.migrations import Migration, migrate, version_of
 from edged.store.salvage import salvage
 
@@ -117,13 +118,15 @@ class DatabaseFile:
         for one that nobody writes, and then misses what is in the log only.
 
         Raises:
-            sqlite3.Error: it cannot be read either way.
+            sqlite3.Error: it cannot be read either way, or a running engine has it open.
         """
         address = self.path.absolute().as_uri()
         try:
             return _readable(f"{address}?mode=ro")
-        except sqlite3.OperationalError:
-            pass
+        except sqlite3.OperationalError as error:
+            # What is read past a lock may be half written, and look damaged.
+            if is_locked(error):
+                raise
         try:
             return _readable(f"{address}?mode=rw", is_alone=True)
         except sqlite3.OperationalError:

@@ -12,7 +12,14 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 
-__all__ = ["StoreHealth", "StoreState", "judge_error", "must_be_moved_aside", "refusal"]
+__all__ = [
+    "StoreHealth",
+    "StoreState",
+    "is_locked",
+    "judge_error",
+    "must_be_moved_aside",
+    "refusal",
+]
 
 
 class StoreState(enum.StrEnum):
@@ -130,6 +137,11 @@ def judge_error(
 def must_be_moved_aside(error: sqlite3.Error | OSError) -> bool:
     """True if the file itself is damaged, so that nothing will come of trying again."""
     return _sqlite_code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """True if another program holds the file: a running engine does."""
+    return _sqlite_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def refusal(health: StoreHealth) -> Failed:

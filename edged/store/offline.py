@@ -9,6 +9,7 @@ from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.database_file import DatabaseFile, close
+from edged.store.health import is_locked
 from edged.store.migrations import MIGRATIONS
 
 __all__ = ["verify_file"]
@@ -33,6 +34,12 @@ def verify_file(path: Path) -> VerifyReport:
         finally:
             close(connection)
     except sqlite3.Error as error:
+        if is_locked(error):
+            raise Failed(
+                f"{path} is in use by a running engine.",
+                code=ErrorCode.STORE_FAILED,
+                remedy="Ask that one: `edged audit verify` without --file.",
+            ) from error
         raise Failed(
             f"{path} cannot be read: {error}.",
             code=ErrorCode.STORE_FAILED,

@@ -79,6 +79,12 @@ def test_the_record_is_listed_by_what_is_wanted_and_verified(engine: EngineProce
 
 
 @promise("audit.command-line")
+def test_the_file_of_a_running_engine_is_left_to_the_engine(engine: EngineProcess) -> None:
+    database = str(engine.state_dir / "edged.db")
+    told = edged(engine.state_dir, "audit", "verify", "--file", database, status=1)
+    assert "in use by a running engine" in told.stderr
+
+
 def test_the_record_is_exported_as_lines_and_as_csv(engine: EngineProcess, tmp_path: Path) -> None:
     set_voltage(engine, 1)
     lines = edged(engine.state_dir, "audit", "export", "--tool", "execute_command").stdout

@@ -17,8 +17,7 @@ from tests.bench.engine_process import EngineProcess, running_engine
 from tests.promises import promise
 
 ANSWER_S = 10.0
-# Long work is other tests' matter.
-NAMES = sorted(({*METHOD_TABLE} | {tool.name for tool in static_tools()}) - {"start_stream"})
+NAMES = sorted({*METHOD_TABLE} | {tool.name for tool in static_tools()})
 WORDS = ["psu1", "dmm1", "set_voltage", "channel", "*IDN?", "jsonl", "", "\x00", "é" * 300]
 VALUES = st.recursive(
     st.none()

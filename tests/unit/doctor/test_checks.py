@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -139,6 +141,12 @@ async def test_database_by_its_file_while_no_engine_runs(tmp_path: Path) -> None
     verdict, found = told(check(down))
     assert verdict == "PASS"
     assert "2 rows" in found
+    with contextlib.closing(sqlite3.connect(tmp_path / "edged.db", isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        verdict, found = told(check(down))
+    assert verdict == "SKIP"
+    assert "in use" in found
     (tmp_path / "edged.db").write_bytes(b"no database at all" * 100)
     assert told(check(down))[0] == "FAIL"
 
