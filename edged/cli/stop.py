@@ -80,7 +80,10 @@ def _draw(told: Mapping[str, Any], locked: Sequence[object]) -> None:
         for one in (*told["instruments"], *told["wrappers"])
         if one["state"] != "not_connected"
     ]
-    print_table(rows, COLUMNS)
+    if rows:
+        print_table(rows, COLUMNS)
+    else:
+        print("nothing is connected that could be stopped")
     for sweep in told["sweeps"]:
         print(f"{sweep['sweep_id']}: {sweep['status']} {cell(sweep['error'] or '')}".rstrip())
     if locked:

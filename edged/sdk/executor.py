@@ -213,6 +213,9 @@ class WrapperExecutor:
             try:
                 if await self._bring_up(worker):
                     await self._serve(worker)
+            except Exception as bug:  # noqa: BLE001 - the top of a task: whatever a worker says
+                self._log.error("sdk_worker_not_understood", exc_info=bug)
+                self._lose(f"What the worker of {self.stem} said could not be understood.")
             finally:
                 await worker.end()
                 self._worker = None

@@ -91,7 +91,8 @@ class Launch:
 
     Attributes:
         directories: all of SDK_WRAPPER_DIRS, so that wrappers can share modules.
-        memory_mb: address space it may have; on Windows memory in use.
+        memory_mb: address space it may have; where that cannot be bounded, memory in use.
+        is_limited: whether it is to bound its address space itself, where it can.
         libraries, settings: SDK_LIBRARIES, and SDK_SETTINGS of this wrapper.
     """
 
@@ -102,11 +103,12 @@ class Launch:
     load_s: float = LOAD_S
     libraries: Mapping[str, Path] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
-    is_memory_looked_at: bool = sys.platform == "win32"
+    is_limited: bool = True
 
     def command(self) -> tuple[str, ...]:
         """The command line."""
-        words = [self.path, self.stem, self.memory_mb, self.load_s, *self.directories]
+        limit_mb = self.memory_mb if self.is_limited else 0
+        words = [self.path, self.stem, limit_mb, self.load_s, *self.directories]
         return (sys.executable, "-m", "edged.sdk.worker", *map(str, words))
 
     def environ(self, own: Mapping[str, str]) -> dict[str, str]:
@@ -140,6 +142,8 @@ class WorkerProcess:
         self._answers: dict[int, asyncio.Future[Message]] = {}
         self._asked = 0
         self._why = ""
+        self._is_limited = False
+        self._looking: asyncio.Task[None] | None = None
         self.is_dead = False
 
     @property
@@ -167,8 +171,9 @@ class WorkerProcess:
             asyncio.create_task(self._read(process), name=f"sdk {self._launch.stem} frames"),
             asyncio.create_task(self._pump(process), name=f"sdk {self._launch.stem} output"),
         ]
-        if self._launch.is_memory_looked_at:
-            self._tasks.append(asyncio.create_task(self._look_at_memory(), name="sdk memory"))
+        self._looking = asyncio.create_task(
+            self._look_at_memory(), name=f"sdk {self._launch.stem} memory"
+        )
         try:
             async with asyncio.timeout(self._launch.load_s):
                 return await first
@@ -225,6 +230,9 @@ class WorkerProcess:
             pass
         finally:
             self.kill()
+            if self._looking is not None:
+                self._looking.cancel()
+                self._tasks.append(self._looking)
             # The pipes are read to their ends, which closes them; only a grandchild that left the
             # group could keep them open.
             await asyncio.wait(self._tasks, timeout=REAP_S)
@@ -256,6 +264,7 @@ class WorkerProcess:
 
     def _hand_on(self, message: Mapping[str, Any]) -> None:
         if self._first is not None and not self._first.done():
+            self._is_limited = message.get("is_memory_limited") is True
             self._first.set_result(message)
             return
         number = message.get("answer")
@@ -287,7 +296,7 @@ class WorkerProcess:
 
     async def _look_at_memory(self) -> None:
         """Where there is no limit of the address space: end it when it has become too large."""
-        while not self.is_dead:
+        while not self.is_dead and not self._is_limited:
             await self._clock.sleep(LOOK_AT_MEMORY_S)
             with contextlib.suppress(psutil.Error, OSError):
                 used = psutil.Process(self.pid).memory_info().rss // MEBIBYTE

@@ -28,6 +28,7 @@ from edged.sdk.files import stamp_of
 from edged.sdk.loading import Loading, told
 from edged.sdk.results import json_ready
 from edged.sdk.wire import HEAD, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
+from edged.sdk.wrapper import NotConnected, SdkMissing
 
 if sys.platform != "win32":
     import resource
@@ -97,7 +98,7 @@ def main(arguments: list[str]) -> int:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     faulthandler.enable(all_threads=False)
-    _limit_memory(int(memory_mb))
+    is_limited = _limit_memory(int(memory_mb))
     orders: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     is_gone = threading.Event()
     threading.Thread(target=_listen, args=(pipes, orders, is_gone), daemon=True).start()
@@ -105,7 +106,8 @@ def main(arguments: list[str]) -> int:
     with _watched(float(load_s)):
         # As it was before it was read: so a change meanwhile is seen as one.
         stamp = stamp_of(Path(path))
-        pipes.write({**_load(loading, Path(path)), "stamp": stamp})
+        loaded = _load(loading, Path(path))
+        pipes.write({**loaded, "stamp": stamp, "is_memory_limited": is_limited})
     while (order := orders.get()) is not None and not is_gone.is_set():
         with _watched(float(order["timeout_s"])):
             pipes.write(_call(loading, order, Path(path)))
@@ -164,19 +166,30 @@ def _close(loading: Loading) -> None:
 
 
 def _log(error: BaseException) -> None:
-    """The trace goes to the log; the caller gets a sentence."""
+    """The trace goes to the log; the caller gets a sentence. What was foreseen has no trace."""
+    if isinstance(error, SdkMissing | NotConnected):
+        return
     with contextlib.suppress(Exception):
         traceback.print_exception(error, limit=-4)
 
 
-def _limit_memory(megabytes: int) -> None:
-    """Bound the address space; on Windows the engine looks at the memory in use instead."""
-    if sys.platform != "win32":
+def _limit_memory(megabytes: int) -> bool:
+    """Bound the address space; returns whether that could be done.
+
+    Windows has no such bound, and a service may be forbidden to set any (``@resources`` in a
+    unit's SystemCallFilter); then the engine looks at the memory in use.
+    """
+    if sys.platform != "win32" and megabytes:
         wanted = megabytes * MEBIBYTE
-        _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if hard != resource.RLIM_INFINITY:
-            wanted = min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
+        try:
+            _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+            if hard != resource.RLIM_INFINITY:
+                wanted = min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
+        except (OSError, ValueError):
+            return False
+        return True
+    return False
 
 
 if __name__ == "__main__":

@@ -188,14 +188,11 @@ async def test_a_worker_that_is_not_loaded_in_time_is_told_and_ended(tmp_path: P
 
 
 async def test_where_no_limit_can_be_set_memory_is_looked_at(tmp_path: Path) -> None:
-    """As on Windows; the address space is left free, so only the engine's look can end it."""
+    """As on Windows, or where a service's unit forbids it: only the engine's look can end it."""
     directory = write(tmp_path, "grows")
-    launch = Launch(
-        stem="grows", path=directory / "grows.py", memory_mb=100_000, is_memory_looked_at=True
-    )
+    launch = Launch(stem="grows", path=directory / "grows.py", memory_mb=100, is_limited=False)
     worker, _ended = await worker_of(launch)
     await worker.start()
-    object.__setattr__(launch, "memory_mb", 100)
     with pytest.raises(WorkerDied, match="MiB of memory, over its 100"):
         await worker.ask("act", {}, WITHIN_S)
     await worker.end()

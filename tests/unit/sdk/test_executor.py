@@ -258,6 +258,23 @@ async def test_stopping_tells_everybody_who_waits(bench: WorkerBench) -> None:
         await bench.run("read")
 
 
+@pytest.mark.parametrize(
+    "nonsense", [{}, {"loaded": 7}, {"loaded": {}}, {"answer": 1}, {"broken": "x"}]
+)
+async def test_a_worker_that_says_what_nobody_understands_is_replaced(
+    bench: WorkerBench, driven_clock: DrivenClock, nonsense: Any
+) -> None:
+    bench.starts = [nonsense, nonsense, loaded()]
+    await up(bench)
+    await driven_clock.advance(1.1)
+    assert bench.executor.state is State.READY
+    bench.answers = [{"error": 7}, {"value": 1.0}]
+    failed = await failing(bench, "read")
+    assert "could not be understood" in str(failed) or failed.code is ErrorCode.WRAPPER_FAILED
+    await driven_clock.advance(1.1)
+    assert await bench.run("read") == 1.0
+
+
 async def test_other_tools_after_a_restart_are_told_of(bench: WorkerBench) -> None:
     await up(bench)
     before = bench.executor.digest
