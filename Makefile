@@ -18,13 +18,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	done; true)
 MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1 mcp2 fastmcp
+PEERS := mcp2 fastmcp
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
 PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage conformance faults check lint format types smoke clients docs deb \
+.PHONY: help run test coverage conformance faults bench check lint format types smoke clients docs deb \
 	deb-test lock clean
 
 help: ## show this table
@@ -49,6 +50,9 @@ faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kern
 
 conformance: $(VENV)/.ok clients $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/conformance $(ARGS)
+
+bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
+	$(PY) -m benchmarks.compare $(ARGS)
 
 check: lint test ## lint, then test: what CI runs
 
@@ -111,6 +115,11 @@ $(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py)
 	@$(call install,$(@D),$<)
 	@touch $@
 
+.venv-clients/bench-%/.ok: benchmarks/peers/requirements-%.txt
+	@$(call make-venv,$(@D))
+	@$(call install,$(@D),$<)
+	@touch $@
+
 $(NODE)/npm/.ok: $(NODE)/.ok $(NODE_PACKAGES)
 	@mkdir -p $(@D) && cp $(NODE_PACKAGES) tests/clients/node/.npmrc $(@D)/
 	@echo "installing $(NODE_PACKAGES) into $(@D)"
@@ -156,6 +165,6 @@ lock:
 	$(call pin,requirements.lock,setup.cfg --upgrade)
 	$(call pin,requirements-dev.lock,setup.cfg --upgrade --extra dev -c requirements.lock)
 	$(PY) packaging/vendored.py --lock
-	for client in tests/clients/requirements-*.txt; do \
-		$(call pin,$$client,--upgrade <(sed -n '1s/.* from: //p' $$client)); done
+	for client in tests/clients/requirements-*.txt benchmarks/peers/requirements-*.txt; do \
+		$(call pin,$$client,--upgrade <(sed -n '1s/.* from: //p' $$client | tr ' ' '\n')); done
 	cd tests/clients/node && $(call npm,../../../$(NODE)) update --package-lock-only

@@ -1,0 +1,69 @@
+"""What was measured before: a line of JSON a run in docs/, and who fell since."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compare.rows import ROWS
+from tests.bench.engine_process import REPOSITORY
+
+HISTORY = "docs/benchmarks-history.jsonl"
+FALL = 0.2
+"""A fall by more than this share is told; less is noise."""
+
+
+def last_entry() -> Mapping[str, float]:
+    """The ratios of the latest line; none when there is no line yet."""
+    path = REPOSITORY / HISTORY
+    lines = path.read_text().splitlines() if path.exists() else []
+    return json.loads(lines[-1])["ratios"] if lines else {}
+
+
+def fallen(ratios: Mapping[str, float], before: Mapping[str, float]) -> Iterator[str]:
+    """A sentence for each ratio that got worse by more than ``FALL``."""
+    for row in ROWS:
+        now, then = ratios.get(row.key), before.get(row.key)
+        if now is None or then is None or not then or not row.must:
+            continue
+        share = (then - now) / then if row.at_least else (now - then) / then
+        if share > FALL:
+            yield f"FELL: {row.text}: {then:.2f} → {now:.2f} {row.unit}".rstrip()
+
+
+def write_json(
+    path: Path, ratios: Mapping[str, float], figures: Mapping[str, float], *, rounds: int
+) -> None:
+    """All that was measured, for programs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    bounds = {row.key: {"must": row.must, "goal": row.goal} for row in ROWS}
+    told = _head(rounds) | {"ratios": dict(ratios), "bounds": bounds, "figures": dict(figures)}
+    path.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def add_entry(ratios: Mapping[str, float], *, rounds: int) -> None:
+    """A line for this run."""
+    told = _head(rounds) | {"ratios": {key: round(value, 3) for key, value in ratios.items()}}
+    with (REPOSITORY / HISTORY).open("a") as history:
+        history.write(json.dumps(told) + "\n")
+
+
+def _head(rounds: int) -> dict[str, Any]:
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude=*"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return {
+        "commit": commit,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "rounds": rounds,
+    }

@@ -1,0 +1,194 @@
+"""What is measured: each function is one round of one piece of work, side by side.
+
+A round gives figures by name; ``__main__`` takes the medians of some rounds and makes ratios.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyvisa
+
+from benchmarks.compare.clients import LIST, Line, call, load, median_us, p99_beside_load_us
+from benchmarks.compare.progress import progress_rate
+from benchmarks.compare.servers import (
+    Server,
+    Simulator,
+    echo,
+    engine,
+    fastmcp,
+    node_program,
+    sdk,
+    simulator,
+    typescript,
+)
+from benchmarks.figures import percentile
+from tests.bench.engine_process import EngineProcess
+
+THREE = "psu1=rigol_dp832,dmm1=keysight_34461a,scope1=rigol_ds1054z"
+MANY = 32
+TOOLS = 500
+FOR_TOOLS = 13
+"""Supplies that make about 500 tools."""
+ANSWER_MS = 5
+Figures = dict[str, float]
+
+STATUS = call("get_status", {})
+OUR_QUERY = call(
+    "execute_command",
+    {"instrument_id": "psu1", "command_name": "measure_voltage", "parameters": {"channel": 1}},
+)
+SCPI = ":MEAS:VOLT? CH1"
+THEIR_QUERY = call("query", {"instrument": 0, "command": SCPI})
+OUR_CAPTURE = call(
+    "execute_command",
+    {
+        "instrument_id": "scope1",
+        "command_name": "capture_memory",
+        "parameters": {"channel": 1, "first": 1, "last": 4096},
+    },
+)
+THEIR_WAVEFORM = (
+    call("capture_waveform", {"instrument": 2, "points": 4096}),
+    call("fetch_waveform", {}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """Everybody on one simulated bench of three instruments."""
+
+    bench: Simulator
+    ours: Server
+    engine: EngineProcess
+    echo: Server
+    sdk: Server
+    fastmcp: Server
+    ts: Server | None
+
+
+@contextlib.contextmanager
+def field() -> Iterator[Field]:
+    """Start everybody."""
+    with contextlib.ExitStack() as parts:
+        bench = parts.enter_context(simulator("--instruments", THREE))
+        ours, process = parts.enter_context(engine(bench))
+        # The memory of this scope is only given while it stands still.
+        process.tool("execute_command", instrument_id="scope1", command_name="stop", parameters={})
+        node = node_program()
+        yield Field(
+            bench=bench,
+            ours=ours,
+            engine=process,
+            echo=parts.enter_context(echo()),
+            sdk=parts.enter_context(sdk(bench.ports)),
+            fastmcp=parts.enter_context(fastmcp(bench.ports)),
+            ts=parts.enter_context(typescript(node)) if node else None,
+        )
+
+
+def cached(everybody: Field, seconds: float) -> Figures:
+    """Calls a second of a tool that tells what is known, and what one costs."""
+    found: Figures = {}
+    for key, server in (
+        ("ours", everybody.ours),
+        ("echo", everybody.echo),
+        ("sdk", everybody.sdk),
+        ("fastmcp", everybody.fastmcp),
+        ("ts", everybody.ts),
+    ):
+        if server is not None:
+            told = load(server, [STATUS], clients=16, seconds=seconds)
+            found[f"cached.{key}.per_s"] = told["calls_per_s"]
+            found[f"cached.{key}.cpu_us"] = told["cpu_us"]
+            found[f"cached.{key}.p99_us"] = told["p99_us"]
+    return found
+
+
+def hardware(everybody: Field, seconds: float) -> Figures:
+    """Median of a query: bare, and through each server."""
+    return {
+        "hardware.bare_us": _bare_us(everybody.bench.ports[0], seconds),
+        "hardware.ours_us": median_us(everybody.ours, [OUR_QUERY], seconds),
+        "hardware.sdk_us": median_us(everybody.sdk, [THEIR_QUERY], seconds),
+        "hardware.fastmcp_us": median_us(everybody.fastmcp, [THEIR_QUERY], seconds),
+    }
+
+
+def _bare_us(port: int, seconds: float) -> float:
+    manager = pyvisa.ResourceManager("@py")
+    line: Any = manager.open_resource(f"TCPIP::127.0.0.1::{port}::SOCKET")
+    line.read_termination = line.write_termination = "\n"
+    found = []
+    until = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < until:
+        line.query(SCPI)
+        found.append((time.perf_counter() - began) * 1e6)
+    line.close()
+    manager.close()
+    return percentile(found, 0.5)
+
+
+def beside(everybody: Field, seconds: float) -> Figures:
+    """A hardware query's p99 beside 16 clients that read what is known, flat out."""
+    return {
+        "beside.ours_us": p99_beside_load_us(everybody.ours, OUR_QUERY, STATUS, seconds=seconds),
+        "beside.sdk_us": p99_beside_load_us(everybody.sdk, THEIR_QUERY, STATUS, seconds=seconds),
+    }
+
+
+def waveform(everybody: Field, seconds: float) -> Figures:
+    """4,096 points from the scope to the client, by two calls."""
+    return {
+        "waveform.ours_us": _our_waveform_us(everybody.ours, seconds),
+        "waveform.sdk_us": median_us(everybody.sdk, THEIR_WAVEFORM, seconds),
+    }
+
+
+def _our_waveform_us(server: Server, seconds: float) -> float:
+    line = Line(server)
+    found = []
+    until = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < until:
+        answer = line.post(OUR_CAPTURE)
+        told = json.loads(answer.partition(b"\r\n\r\n")[2])["result"]["structuredContent"]["data"]
+        where = {key: told[key] for key in ("stream_id", "point_index")}
+        fetched = line.post(call("fetch_waveform", where))
+        found.append((time.perf_counter() - began) * 1e6)
+        assert len(fetched) > 4 * told["y_length"]
+    line.close()
+    return percentile(found, 0.5)
+
+
+def progress(everybody: Field, _seconds: float) -> Figures:
+    """Progress events a second of one stream."""
+    return {
+        "progress.ours_per_s": progress_rate(None),
+        "progress.sdk_per_s": progress_rate(everybody.sdk),
+    }
+
+
+Measure = Callable[[Field, float], Figures]
+
+
+@contextlib.contextmanager
+def listers() -> Iterator[tuple[Server, Server, int]]:
+    """Both servers with about 500 tools, and how many."""
+    supplies = f"psu*{FOR_TOOLS}=rigol_dp832"
+    with simulator("--instruments", supplies) as bench, engine(bench) as (ours, process):
+        count = process.rpc("tools/list")["tools"]
+        with sdk(more_tools=len(count) - 5) as theirs:
+            yield ours, theirs, len(count)
+
+
+def listing(ours: Server, theirs: Server, seconds: float) -> Figures:
+    """Median of tools/list."""
+    return {
+        "list.ours_us": median_us(ours, [LIST], seconds),
+        "list.sdk_us": median_us(theirs, [LIST], seconds),
+    }

@@ -1,0 +1,46 @@
+"""From figures to the ratios of ``ROWS``; one whose figures are missing is missing too. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Figures = Mapping[str, float]
+
+QUOTIENTS = {
+    "cached.sdk": ("cached.ours.per_s", "cached.sdk.per_s"),
+    "cached.fastmcp": ("cached.ours.per_s", "cached.fastmcp.per_s"),
+    "cached.ts": ("cached.ours.per_s", "cached.ts.per_s"),
+    "cached.echo": ("cached.ours.per_s", "cached.echo.per_s"),
+    "cached.cpu": ("cached.ours.cpu_us", "cached.echo.cpu_us"),
+    "list.sdk": ("list.sdk_us", "list.ours_us"),
+    "many.own": ("many.ours_per_s", "many.one_per_s"),
+    "many.sdk": ("many.ours_per_s", "many.sdk_per_s"),
+    "beside.sdk": ("beside.ours_us", "beside.sdk_us"),
+    "hung.others": ("hung.ill_us", "hung.well_us"),
+    "progress.sdk": ("progress.ours_per_s", "progress.sdk_per_s"),
+    "waveform.sdk": ("waveform.ours_us", "waveform.sdk_us"),
+    "start.sdk": ("start.ours_ms", "start.sdk_ms"),
+    "idle.sdk": ("idle.ours_mb", "idle.sdk_mb"),
+}
+SAME = {
+    "sessions.kb": "sessions.kb",
+    "sessions.news": "sessions.news_ms",
+    "sessions.opens": "sessions.opens",
+    "churn.kb": "churn.kb",
+    "churn.left": "churn.left",
+}
+
+
+def ratios_of(figures: Figures) -> dict[str, float]:
+    """By the keys of ``ROWS``."""
+    found = {
+        key: figures[above] / figures[below]
+        for key, (above, below) in QUOTIENTS.items()
+        if above in figures and below in figures
+    }
+    found |= {key: figures[name] for key, name in SAME.items() if name in figures}
+    bare = figures["hardware.bare_us"]
+    for key, theirs in (("hardware.added", "sdk"), ("hardware.added.fastmcp", "fastmcp")):
+        added = figures["hardware.ours_us"] - bare
+        found[key] = added / (figures[f"hardware.{theirs}_us"] - bare)
+    return found
