@@ -90,9 +90,13 @@ class House:
     def names(self) -> set[str]:
         return {tool.plain_name for tool in self.tools.tools()}
 
+    def instruments(self) -> list[Instrument]:
+        """By serial number: they answer in any order."""
+        return sorted(self.pool.all(), key=lambda instrument: instrument.identity.serial)
+
     @property
     def first(self) -> Instrument:
-        return self.pool.all()[0]
+        return self.instruments()[0]
 
 
 @pytest.fixture
@@ -138,7 +142,7 @@ async def test_what_the_owner_wrote_holds_at_once(house: House) -> None:
     marks = {"": Mark(path="bench.yaml", line=2, column=1)}
     rules = UnitRules(key="A000", limits={"set_level": {"level": Bound(max=5)}}, marks=marks)
     await house.learn(knowing(profile(), units={"A000": rules}))
-    profiles = [unit.profile for unit in house.pool.all() if unit.profile is not None]
+    profiles = [unit.profile for unit in house.instruments() if unit.profile is not None]
     assert [p.commands["set_level"].parameters["level"].max for p in profiles] == [5, 10, 10]
     # An entry that fits no longer keeps the unit from being offered, until one of both is mended.
     wrong = replace(rules, limits={"set_level": {"level": Bound(max=50)}})
@@ -152,8 +156,8 @@ async def test_a_new_profiles_own_question_must_be_answered(house: House) -> Non
     house.units[1].special["LANG?"] = lambda: b"TSP\n"
     asking = profile(("timeout_ms: 500", 'timeout_ms: 500, probe: {query: "LANG?", expect: SCPI}'))
     await house.learn(knowing(asking))
-    assert [bool(i.profile) for i in house.pool.all()] == [True, False, False]
-    assert "probe question" in house.pool.all()[1].remark
+    assert [bool(i.profile) for i in house.instruments()] == [True, False, False]
+    assert "probe question" in house.instruments()[1].remark
 
 
 async def test_what_it_wants_said_at_connection_is_said_now(house: House) -> None:
