@@ -132,7 +132,7 @@ async def _converse(
         )
     steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble)
     return await instrument.converse(
-        functools.partial(_captured, stretches, preamble, answer, connection),
+        functools.partial(_captured, command, stretches, preamble, connection),
         priority=PRIORITY[purpose],
         timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,
         name=command.name,
@@ -160,12 +160,13 @@ def _stretches(
 
 
 def _captured(
+    command: Command,
     stretches: tuple[_Stretch, ...],
     preamble: tuple[str, ...],
-    answer: WaveformAnswer | ImageAnswer,
     connection: Connection,
 ) -> Conversation[_Capture]:
     """All reads of one capture; what the bytes mean is asked once, at the first."""
+    answer = command.returns
     blocks: list[bytes] = []
     meaning: str | None = None
     sent: tuple[str, ...] = ()
@@ -177,6 +178,7 @@ def _captured(
             connection=connection,
             trailing_bytes=answer.trailing_bytes if isinstance(answer, WaveformAnswer) else 0,
             separator=answer.preamble_separator if isinstance(answer, WaveformAnswer) else ",",
+            command=command if number == 0 else None,
         )
         blocks.append(reply.block or b"")
         meaning = reply.preamble if number == 0 else meaning

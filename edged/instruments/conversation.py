@@ -176,6 +176,7 @@ def capture_conversation(
     connection: Connection,
     trailing_bytes: int = 0,
     separator: str = ",",
+    command: Command | None = None,
 ) -> Conversation[Reply]:
     """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
 
@@ -184,7 +185,10 @@ def capture_conversation(
 
     Args:
         preamble: the questions; their answers are joined by ``separator``.
+        command: the one whose precondition must hold first; ``None`` once it has been asked.
     """
+    if command is not None and command.precondition is not None:
+        yield from _require(command.name, command.precondition, connection)
     timeout_s = connection.timeout_ms / 1000
     sent = yield from _write(setup, connection)
     stale: tuple[str, ...] = ()

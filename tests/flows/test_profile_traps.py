@@ -20,6 +20,7 @@ INSTRUMENTS = (
     "lakeshore_335",
     "tektronix_tbs1000c",
     "siglent_sds1104xe",
+    "rigol_ds1054z",
 )
 
 
@@ -159,3 +160,15 @@ def test_an_integration_time_is_not_offered_where_it_would_never_be_answered(
     refused = answer(engine, "keithley_dmm6500", "set_nplc", function="ac_voltage", nplc=1)
     assert refused["is_error"]
     assert len(received(engine, "keithley_dmm6500")) == before
+
+
+def test_the_memory_of_a_scope_that_acquires_is_not_asked_for_in_vain(
+    engine: EngineProcess,
+) -> None:
+    run(engine, "rigol_ds1054z", "run")
+    told = answer(engine, "rigol_ds1054z", "capture_memory", channel=1)
+    assert told["is_error"]
+    assert "stop ends that" in told["error"]["message"] + told["error"]["remedy"]
+    assert not any("WAV" in entry["text"] for entry in received(engine, "rigol_ds1054z"))
+    run(engine, "rigol_ds1054z", "stop")
+    assert run(engine, "rigol_ds1054z", "capture_memory", channel=1)["y_length"] == 1200
