@@ -14,6 +14,7 @@ import enum
 import socket
 import struct
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -51,6 +52,10 @@ class _Pair:
     server: asyncio.StreamWriter
 
 
+def _no_time() -> float:
+    return 0.0
+
+
 class FaultProxy:
     """Forwards connections of ``port`` to ``target_port`` on loopback."""
 
@@ -59,6 +64,7 @@ class FaultProxy:
         self.port = 0  # known inside the context
         self.always = Spoil(How.PASS)
         self.delay_requests_s = 0.0
+        self.held_back_s: Callable[[], float] = _no_time  # by each request, besides
         self.is_black_hole = False  # connections are taken, and nothing passes either way
         self.connections = 0  # taken so far
         self._next: deque[Spoil] = deque()
@@ -116,6 +122,7 @@ class FaultProxy:
         self.always = Spoil(How.PASS)
         self.is_black_hole = False
         self.delay_requests_s = 0.0
+        self.held_back_s = _no_time
         self._healed.set()
         await self.listen()
 
@@ -189,8 +196,9 @@ class FaultProxy:
         while data := await reader.read(CHUNK_BYTES):
             if self.is_black_hole:
                 continue
-            if self.delay_requests_s:
-                await asyncio.sleep(self.delay_requests_s)
+            delay_s = self.delay_requests_s + self.held_back_s()
+            if delay_s:
+                await asyncio.sleep(delay_s)
             server.write(data)
             await server.drain()
 

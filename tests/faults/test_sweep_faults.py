@@ -80,8 +80,8 @@ async def test_a_wire_that_delays_at_random_brings_no_two_steps_closer_together(
             await asyncio.to_thread(wait_for, lambda: connected(engine) == 1, 20)
             mark = bench.mark()
             sweep_id = await asyncio.to_thread(start, engine, 4.0, RATE)
+            proxy.held_back_s = lambda: by_chance.choice(HELD_BACK_S)
             for _ in range(40):
-                proxy.delay_requests_s = by_chance.choice(HELD_BACK_S)
                 proxy.always = Spoil(How.DELAY, seconds=by_chance.choice(HELD_BACK_S))
                 await asyncio.sleep(by_chance.uniform(0.02, 0.2))
             await proxy.heal()
