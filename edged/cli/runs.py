@@ -94,8 +94,6 @@ def _show(client: RpcClient, options: argparse.Namespace) -> int:
 
 def _export(client: RpcClient, options: argparse.Namespace) -> int:
     path = options.output if options.output and str(options.output) != "-" else None
-    if options.format == "parquet":
-        return _parquet(client, options.run_id, path)
     if path is None:
         for _, piece in _pieces(client, options.run_id, options.format):
             sys.stdout.buffer.write(piece)

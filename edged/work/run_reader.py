@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.work.npy import archive_bytes, member_bytes, npy_bytes, text_npy_bytes
+from edged.work.parquet import parquet_bytes
 from edged.work.run_files import META_FILE, ROWS_FILE
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
     "show_run",
 ]
 
-FORMATS: Final = ("csv", "jsonl", "npz")
+FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
 MAX_ROWS: Final = 10_000
 CHUNK_BYTES: Final = 1024 * 1024
 """Of one answer of ``export_run``; a longer recording comes in several."""
@@ -98,7 +99,7 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
 
     Args:
         form: csv and jsonl give the rows as text; npz the waveforms, or the table if there are
-            none, in base64.
+            none, and parquet the table, both in base64.
         offset: ``next_offset`` of the piece before; 0 for the first.
 
     Raises:
@@ -113,6 +114,10 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
         case "npz":
             archives = sorted(directory.glob("data*.npz"), key=archive_number)
             name, raw, following = _archive(directory, run_id, archives, offset)
+            content, encoding = base64.b64encode(raw).decode("ascii"), "base64"
+        case "parquet":
+            raw, following = parquet_bytes(_columns(directory)), None
+            name = f"{run_id}.parquet"
             content, encoding = base64.b64encode(raw).decode("ascii"), "base64"
         case _:
             raise Invalid(
@@ -254,9 +259,20 @@ def _archive(
 
 def _table_archive(directory: Path) -> bytes:
     """The rows as one array a column: numbers where every cell is one (empty is NaN), else text."""
+    return archive_bytes(
+        member_bytes(f"{_ascii(name)}.npy", _column(cells)) for name, cells in _columns(directory)
+    )
+
+
+def _columns(directory: Path) -> list[tuple[str, list[str]]]:
+    """Every column with its name and all its cells.
+
+    Raises:
+        Failed: RECORDING_FAILED, there are too many, or they cannot be read.
+    """
     if (directory / ROWS_FILE).stat().st_size > MAX_TABLE_BYTES:
         raise Failed(
-            "This table is too long for one archive.",
+            "This table is too long for one file.",
             code=ErrorCode.RECORDING_FAILED,
             remedy="Export it as csv.",
         )
@@ -265,12 +281,11 @@ def _table_archive(directory: Path) -> bytes:
         names = next(table, [])
         columns: list[list[str]] = [[] for _ in names]
         for row in table:
-            for column, cell in zip(columns, row, strict=False):
-                column.append(cell)
-    return archive_bytes(
-        member_bytes(f"{_ascii(name)}.npy", _column(cells))
-        for name, cells in zip(names, columns, strict=True)
-    )
+            # A row that is being written just now may be short.
+            if len(row) == len(names):
+                for column, cell in zip(columns, row, strict=True):
+                    column.append(cell)
+    return list(zip(names, columns, strict=True))
 
 
 def _column(cells: list[str]) -> bytes:

@@ -24,6 +24,7 @@ import pytest
 from edged.clock import SystemClock
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import OMIT, Connection, McpClient
+from tests.bench.parquet_reader import read_parquet
 
 METER = "dmm1"
 SUPPLY = "psu1"
@@ -394,6 +395,9 @@ def test_the_command_line_streams_lists_shows_and_exports(
     cli(engine, "runs", "export", run_id, "--format", "npz", "--output", out)
     with zipfile.ZipFile(out) as archive:
         assert archive.namelist() == ["timestamp_ms.npy", "value.npy", "flag.npy"]
+    out = tmp_path / "table.parquet"
+    cli(engine, "runs", "export", run_id, "--format", "parquet", "--output", out)
+    assert len(read_parquet(out.read_bytes())["value"]) == end["count"]
     picture = tmp_path / "run.png"
     cli(engine, "runs", "show", run_id, "--png", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")

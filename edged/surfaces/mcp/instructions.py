@@ -31,6 +31,7 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
         "park or abort with stop_sweep.",
     ),
     ("start_stream", "For repeated readings use start_stream, not a loop of calls."),
+    ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is large."),
     (
         "get_status",
         "What runs goes on without you; get_status lists it. Before a dangerous command say what "

@@ -198,7 +198,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "the piece",
                 "run_id",
                 run_id=_text("its id"),
-                format=_text("csv (the default), npz or another that it has"),
+                format=_text("csv (the default), jsonl, npz or parquet"),
                 offset=_whole("where to go on", 0, 1 << 62),
             ),
             _entry(
