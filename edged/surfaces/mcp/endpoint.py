@@ -47,7 +47,7 @@ from edged.surfaces.mcp.wire import CLOSED, DateLine, Wire, whole_answer
 __all__ = ["Endpoint"]
 
 TOO_SLOW: Final = 408
-MAX_KEPT_VERDICTS: Final = 4_096
+MAX_KEPT_VERDICTS: Final = 256
 MAX_KEPT_HEAD_BYTES: Final = 4_096
 RawHead = tuple[str, str, tuple[tuple[bytes, bytes], ...]]
 

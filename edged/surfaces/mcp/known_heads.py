@@ -3,7 +3,8 @@
 A client sends the same head over and over. The first time aiohttp parses it and ``protocol`` judges
 it; both are pure functions of the bytes, so after that the bytes alone say what came of it. Kept
 are only heads that passed, of requests whose framing is plain: a Content-Length or nothing, no
-``Expect``, no ``Transfer-Encoding``, no token.
+``Expect``, no ``Transfer-Encoding``, no token; and only from the second time on, so that sessions
+that come, ask a thing or two and are abandoned fill no memory.
 """
 
 from __future__ import annotations
@@ -52,16 +53,31 @@ class HeadBook:
 
     def __init__(self) -> None:
         self._heads: dict[bytes, KnownHead] = {}
+        # Hashes of heads that came once; two heads with one hash do no harm.
+        self._seen_once: dict[int, None] = {}
         self.find = self._heads.get
 
     def learn(self, head: bytes, accepted: Accepted, choice: Choice) -> None:
         """Remember a head (without the empty line) that passed; an unusual one is not kept."""
+        if not self._is_back(head):
+            return
         size = body_size(head)
         if size is None or len(head) > MAX_HEAD_BYTES:
             return
         if len(self._heads) >= MAX_HEADS:
             del self._heads[next(iter(self._heads))]
         self._heads[head] = KnownHead(accepted=accepted, choice=choice, body_bytes=size)
+
+    def _is_back(self, head: bytes) -> bool:
+        """Whether it came before; at its first time that is noted."""
+        key = hash(head)
+        if key in self._seen_once:
+            del self._seen_once[key]
+            return True
+        if len(self._seen_once) >= MAX_HEADS:
+            del self._seen_once[next(iter(self._seen_once))]
+        self._seen_once[key] = None
+        return False
 
 
 def body_size(head: bytes) -> int | None:

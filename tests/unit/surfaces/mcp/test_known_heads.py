@@ -9,6 +9,12 @@ ACCEPTED = Accepted(verb=Verb.POST, wants_json=True, wants_sse=True, headers={},
 START = b"POST /mcp HTTP/1.1\r\nHost: a"
 
 
+def learn(book: HeadBook, head: bytes) -> None:
+    """As two requests with this head do."""
+    for _ in range(2):
+        book.learn(head, ACCEPTED, Choice(Listing.ALL))
+
+
 @pytest.mark.parametrize(
     ("more", "size"),
     [
@@ -45,13 +51,29 @@ def test_the_size_of_a_plain_body_is_read_from_its_head(more: bytes, size: int) 
 def test_framing_that_readers_could_disagree_about_is_left_to_a_real_parser(more: bytes) -> None:
     assert body_size(START + more) is None
     book = HeadBook()
-    book.learn(START + more, ACCEPTED, Choice(Listing.ALL))
+    learn(book, START + more)
     assert book.find(START + more) is None
+
+
+def test_a_head_is_known_from_its_second_time_on() -> None:
+    book = HeadBook()
+    book.learn(START, ACCEPTED, Choice(Listing.ALL))
+    assert book.find(START) is None
+    book.learn(START, ACCEPTED, Choice(Listing.ALL))
+    assert book.find(START) is not None
+
+
+def test_heads_that_came_once_are_forgotten_when_there_are_too_many() -> None:
+    book = HeadBook()
+    for number in range(MAX_HEADS + 1):
+        book.learn(START + b"%d" % number, ACCEPTED, Choice(Listing.ALL))
+    book.learn(START + b"0", ACCEPTED, Choice(Listing.ALL))
+    assert book.find(START + b"0") is None
 
 
 def test_the_oldest_heads_are_forgotten_when_there_are_too_many() -> None:
     book = HeadBook()
     heads = [START + b"%d" % number for number in range(MAX_HEADS + 2)]
     for head in heads:
-        book.learn(head, ACCEPTED, Choice(Listing.ALL))
+        learn(book, head)
     assert [head for head in heads if book.find(head) is None] == heads[:2]
