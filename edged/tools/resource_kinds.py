@@ -7,6 +7,7 @@ the row in the audit is the tool's. Recordings have no tool; they are read by th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -100,6 +101,7 @@ def find_kind(uri: str) -> tuple[ResourceKind, dict[str, str]]:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def uri_of(name: str, **values: str | int) -> str:
     """The URI of a resource of the kind of that name."""
     uri = KINDS[name].template
