@@ -129,6 +129,10 @@ class Actor:
         if self._serving is None and len(self._mailbox) == 0:
             self._mailbox.nudge()
 
+    def let_go(self) -> None:
+        """Have the connection closed, once what is on the wire is done, if nobody lives here."""
+        self._mailbox.nudge()
+
     def exchanges(self) -> list[Exchange]:
         """The last exchanges, oldest first."""
         return self._trace.exchanges()

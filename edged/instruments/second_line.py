@@ -49,7 +49,7 @@ class OtherLine:
     def leave(self) -> None:
         """Let go of the connection: the line is another's, or nobody's."""
         if self.actor.tenant.number == 0:
-            self.actor.look()
+            self.actor.let_go()
 
 
 def named_first(

@@ -35,6 +35,10 @@ class LoopbackInstrument:
     def address(self) -> str:
         return f"TCPIP::127.0.0.1::{self.port}::SOCKET"
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._writers)
+
     async def __aenter__(self) -> LoopbackInstrument:
         await self.plug_in()
         return self
