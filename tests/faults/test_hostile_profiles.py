@@ -113,8 +113,14 @@ def test_bad_files_that_come_later_harm_nothing_either(tmp_path: Path) -> None:
         assert_all_are_named(engine, directory)
 
 
+def widening(path: Path) -> None:
+    path.write_text("format: 1\nDP8B26AM00234: {limits: {set_voltage: {voltage: {max: 1.0e6}}}}\n")
+
+
 @pytest.mark.parametrize(
-    "make", [bomb, huge, in_itself, fifo, lambda p: p.symlink_to(p)], ids=lambda make: make.__name__
+    "make",
+    [widening, bomb, huge, in_itself, fifo, lambda p: p.symlink_to(p)],
+    ids=lambda make: make.__name__,
 )
 def test_a_bench_file_like_that_stops_the_start_with_its_place(
     tmp_path: Path, make: Callable[[Path], object]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
-from tests.bench.mcp_client import McpClient
+from tests.bench.mcp_client import Connection, McpClient
 
 WITHIN_S = 20.0
 UNKNOWN = """\
@@ -67,9 +67,12 @@ class Story:
         change()
         self.until(lambda: self.status()["reloads"] > before)
 
+    def entry_of(self, alias: str) -> dict[str, Any]:
+        listed = self.engine.tool("list_instruments")["result"]
+        return next(entry for entry in listed if entry["alias"] == alias)
+
     def id_of(self, alias: str) -> str:
-        listed = self.engine.tool("list_instruments", filter=alias)["result"]
-        return str(listed[0]["id"])
+        return str(self.entry_of(alias)["id"])
 
     def maximum(self) -> float:
         told = self.engine.tool("get_capabilities", instrument_id=self.id_of("gx1"))["result"]
@@ -83,6 +86,15 @@ class Story:
             command_name=command,
             parameters=parameters,
         )
+
+
+async def tools_changed(stream: Connection) -> None:
+    """Wait for the next news that the tools changed; news of resources is passed over."""
+    method = ""
+    while method != "notifications/tools/list_changed":
+        event = await stream.next_event()
+        assert event is not None
+        method = event.json()["method"]
 
 
 @pytest.fixture
@@ -102,20 +114,18 @@ async def test_a_new_profile_gives_its_tools_with_one_list_changed(story: Story)
     await client.initialize()
     async with await client.open_stream() as stream:
         await asyncio.to_thread(story.reloaded, lambda: story.write(UNKNOWN))
-        event = await stream.next_event()
-        assert event is not None
-        assert event.json()["method"] == "notifications/tools/list_changed"
+        await tools_changed(stream)
         tools = {tool["name"] for tool in story.engine.rpc("tools/list")["tools"]}
         # Two units of one model, both named for the first time in this one change.
         assert sum(name.endswith("__set_level") for name in tools) == 2
         # The next thing on the stream is the next change's, so there was no second one for this.
         text = UNKNOWN.replace("  read:", "  look: {description: Look., scpi: 'LEV?'}\n  read:")
         await asyncio.to_thread(story.reloaded, lambda: story.write(text))
-        assert await stream.next_event() is not None
+        await tools_changed(stream)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1.0):
-                await stream.next_event()
-    entry = story.engine.tool("list_instruments", filter="gx1")["result"][0]
+                await tools_changed(stream)
+    entry = story.entry_of("gx1")
     assert (entry["profile_name"], entry["state"]) == ("example_gx100", "registered")
     assert story.call("look")["result"]["success"]
 
@@ -146,7 +156,7 @@ def test_a_broken_profile_leaves_the_old_in_force_and_is_told(story: Story) -> N
 def test_a_profile_that_is_taken_away_takes_its_tools_along(story: Story) -> None:
     story.reloaded(lambda: story.write(UNKNOWN))
     story.reloaded((story.profiles / "example_gx100.yaml").unlink)
-    entry = story.engine.tool("list_instruments", filter="gx1")["result"][0]
+    entry = story.entry_of("gx1")
     assert (entry["profile_name"], entry["state"]) == ("", "listed")
     assert story.call("read")["is_error"]
     tools = [tool["name"] for tool in story.engine.rpc("tools/list")["tools"]]

@@ -267,7 +267,27 @@ def test_profiles(tmp_path: Path) -> None:
     (mine / "broken.yaml").write_text("key: [")
     verdict, found = told(check(odd))
     assert verdict == "WARN"
-    assert "broken.yaml" in found
+    assert "broken.yaml:1:" in found
+    kept = {**STATUS, "profiles": {"kept": ["broken"], "bench_error": ""}}
+    going_on = facts(tmp_path, config=odd.config, status=kept)
+    assert "goes on with what it had read before of broken" in check(going_on).remedy
+
+
+def test_the_bench_file(tmp_path: Path) -> None:
+    check = bench_checks.check_bench_file
+    file = tmp_path / "bench.yaml"
+    own = config(tmp_path, bench_file=file)
+    assert told(check(facts(tmp_path, config=own)))[0] == "PASS"
+    file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 12}}}}\n")
+    verdict, found = told(check(facts(tmp_path, config=own)))
+    assert (verdict, "1 units" in found) == ("PASS", True)
+    file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 1.0e6}}}}\n")
+    verdict, found = told(check(facts(tmp_path, config=own)))
+    assert verdict == "FAIL"
+    assert f"{file}:2:" in found
+    older = {**STATUS, "profiles": {"kept": [], "bench_error": "bench.yaml:9:1: wrong."}}
+    verdict, found = told(check(facts(tmp_path, config=own, status=older)))
+    assert (verdict, "bench.yaml:9:1" in found) == ("FAIL", True)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_what_the_instrument_lists_is_no_command_before_somebody_has_looked_it_u
     assert list(parse_profile(draft_profile(met, "a_b")).commands) == ["identify"]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.text(min_size=1, max_size=80).filter(lambda idn: bool(idn.strip().strip("\"'").strip())))
 def test_whatever_answers_the_draft_loads(idn: str) -> None:
     met = Met(idn=idn, address=ADDRESS)
