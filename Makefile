@@ -73,12 +73,15 @@ format: $(VENV)/.ok ## ruff's fixes and format
 smoke: ## curl against a running engine: initialize, tools/list, one call
 	@MCP_URL=$(MCP_URL) bash tests/smoke.sh
 
-docs: $(VENV)/.ok ## write anew what is generated in docs/
+docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a site in site/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
 	$(PY) -m edged.surfaces.rpc.reference > docs/rpc.md
 	$(PY) -m edged.work.state_tables > docs/states.md
 	$(PY) -m edged.profiles.format_schema > docs/profile.schema.json
 	$(PY) docs/generate.py
+	$(PY) docs/reference.py
+	$(PY) -m mkdocs build --quiet
+	@echo "the site is in site/"
 
 deb: $(VENV)/.ok ## build dist/edged_VERSION_all.deb, for every Debian since bookworm
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb
@@ -90,7 +93,7 @@ deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (r
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) .venv-clients $(WARMED) build dist *.egg-info var .coverage* .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-clients $(WARMED) build dist site *.egg-info var .coverage* .mypy_cache .ruff_cache \
 		.pytest_cache .hypothesis .import_linter_cache
 	find edged tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -146,13 +146,10 @@ async def _set_up(direct: list[McpClient], relayed: list[McpClient]) -> None:
             "parameters": {"channel": 1, "voltage": _set_point(edge)},
         }
         async with asyncio.timeout(READY_WITHIN_S):
-            while (  # noqa: ASYNC110 - other processes have no event
-                await client.call("execute_command", arguments)
-            ).get("isError", True):
-                await asyncio.sleep(0.1)
-            while (  # noqa: ASYNC110
-                await relayed[edge].request("ping")
-            ).status != 200:
+            while (await client.call("execute_command", arguments)).get("isError", True):
+                # One that was too slow for a busy machine's first look is looked at again.
+                await client.call("scan_instruments")
+            while (await relayed[edge].request("ping")).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
 

@@ -1,0 +1,193 @@
+"""Writes the reference pages that are made from the code: tools, verbs, error codes.
+
+Run by ``make docs``; ``--check`` changes nothing and ends with 1 where a page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "packaging")]
+
+from man_pages import parser_of, sentence_of, subparsers, value_name  # noqa: E402
+
+from edged.cli.main import VERBS  # noqa: E402
+from edged.errors import ErrorCode  # noqa: E402
+from edged.protocol.jsonrpc import RpcCode  # noqa: E402
+from edged.surfaces.mcp.error_codes import PLACES, Place  # noqa: E402
+from edged.tools.static import bench_tools, static_tools  # noqa: E402
+from edged.tools.tool import Tool  # noqa: E402
+
+MADE: Final = "Made from the code by `make docs`; what is written here by hand is lost."
+
+
+def main() -> int:
+    is_right = True
+    for name, page in PAGES.items():
+        path, text = ROOT / "docs" / name, "\n".join(page()) + "\n"
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8", newline="\n")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"docs/{name} is out of date: run `make docs`.\n")
+            is_right = False
+    return 0 if is_right else 1
+
+
+def tools() -> Iterator[str]:
+    yield "# The tools that are always there\n"
+    yield f"{MADE}\n"
+    yield "Every command of a profile is a tool of its own besides ([profiles.md](profiles.md));"
+    yield "`bench__stop_all` is there while any instrument is registered."
+    for tool in (*static_tools(), *bench_tools()):
+        yield from _tool(tool)
+
+
+def _tool(tool: Tool) -> Iterator[str]:
+    yield f"\n## `{tool.name}`\n"
+    yield f"{tool.description}\n"
+    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    required = tool.input_schema.get("required", ())
+    if properties:
+        yield "| argument | type | |\n|---|---|---|"
+    for name, schema in properties.items():
+        mark = " (required)" if name in required else ""
+        yield f"| {name}{mark} | {_type(schema)} | {_cell(schema.get('description', ''))} |"
+    hints = tool.annotations
+    said = [
+        "reads only" if hints.read_only else "",
+        "may be dangerous" if hints.destructive else "",
+    ]
+    told = ", ".join(word for word in said if word)
+    if told:
+        yield f"\nHints: {told}."
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    found = schema.get("type", "any")
+    text = " or ".join(found) if isinstance(found, list) else str(found)
+    bounds = [f"{schema[key]:g}" if key in schema else "" for key in ("minimum", "maximum")]
+    text += f" {bounds[0]}..{bounds[1]}" if any(bounds) else ""
+    if "enum" in schema:
+        text += ": " + ", ".join(str(value) for value in schema["enum"])
+    return text + (f", default {schema['default']!r}" if "default" in schema else "")
+
+
+def verbs() -> Iterator[str]:
+    yield "# Every verb and its options\n"
+    yield f"{MADE} What the verbs are for: [cli.md](cli.md).\n"
+    yield "`edged VERB --help` says the same. Every verb that talks to an engine takes `--json`."
+    for verb, entry in VERBS.items():
+        parser = parser_of(verb)
+        yield f"\n## `edged {verb}`\n"
+        yield f"{_upper(entry.sentence)}."
+        yield from _options(parser)
+        for name, child in subparsers(parser):
+            yield f"\n### `edged {verb} {name}`"
+            if child.description:
+                yield f"\n{_cell(child.description)}"
+            yield from _options(child)
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    rows = []
+    for action in parser._actions:  # noqa: SLF001 - argparse tells of itself in no other way
+        is_help = isinstance(action, argparse._HelpAction)  # noqa: SLF001
+        is_group = isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
+        if is_help or is_group or action.help == argparse.SUPPRESS:
+            continue
+        name = ", ".join(action.option_strings)
+        label = f"{name} {value_name(action)}".strip()
+        rows.append(f"| `{_cell(label)}` | {_cell(sentence_of(action))} |")
+    if rows:
+        yield "\n| option | |\n|---|---|"
+        yield from rows
+
+
+def errors() -> Iterator[str]:
+    yield "# Error codes\n"
+    yield f"{MADE}\n"
+    yield "Every error of edged has one of these codes, a sentence that names the thing, the value"
+    yield "and the bound, and what to do about it. A *result* is a tool result with `isError`: a"
+    yield "model reads it and can correct itself. A number is a JSON-RPC error.\n"
+    yield "| code | means | MCP gives |\n|---|---|---|"
+    for code in ErrorCode:
+        yield f"| `{code.value}` | {MEANINGS[code]} | {_place(PLACES[code])} |"
+    yield "\n| JSON-RPC | name |\n|---|---|"
+    for rpc in RpcCode:
+        yield f"| {rpc.value} | {rpc.name.lower().replace('_', ' ')} |"
+    yield "\n-33001 comes with HTTP 401; -33003 and -33004 with HTTP 200 ([relay.md](relay.md))."
+
+
+def _place(place: RpcCode | Place) -> str:
+    if isinstance(place, RpcCode):
+        return str(place.value)
+    return "a result" if place is Place.RESULT else "-32602; from 2025-11-25 on a result"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+PAGES: Final = MappingProxyType({"tools.md": tools, "verbs.md": verbs, "errors.md": errors})
+
+MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
+    {
+        ErrorCode.BAD_REQUEST: "the message is no request that can be served",
+        ErrorCode.BAD_ARGUMENTS: "an argument is missing, unknown, of a wrong type or over a bound",
+        ErrorCode.BAD_CONFIG: "the configuration cannot be used",
+        ErrorCode.UNSUPPORTED_PLATFORM: "edged does not run on this system",
+        ErrorCode.BAD_PROFILE: "a profile cannot be used",
+        ErrorCode.BAD_SCPI: "this text cannot be sent as SCPI (line ends, quotes, characters)",
+        ErrorCode.UNKNOWN_TOOL: "there is no tool of that name",
+        ErrorCode.RENAMED_TOOL: "the tool has another name now, which is said",
+        ErrorCode.UNKNOWN_INSTRUMENT: "there is no instrument of that id, alias or address",
+        ErrorCode.UNKNOWN_COMMAND: "the instrument's profile has no such command",
+        ErrorCode.UNKNOWN_SEQUENCE: "the instrument's profile has no such sequence",
+        ErrorCode.UNKNOWN_SWEEP: "there is no sweep of that id",
+        ErrorCode.UNKNOWN_STREAM: "there is no stream of that id",
+        ErrorCode.UNKNOWN_POINT: "the stream has no such point, or it was evicted",
+        ErrorCode.UNKNOWN_METHOD: "there is no method of that name",
+        ErrorCode.UNKNOWN_SESSION: "the session has ended, or never was: begin a new one",
+        ErrorCode.UNKNOWN_RUN: "there is no recording of that id",
+        ErrorCode.UNKNOWN_RESOURCE: "there is no resource at that URI",
+        ErrorCode.NOT_AUTHENTICATED: "the relay's token was not accepted; why is in the audit only",
+        ErrorCode.NOT_ALLOWED: "the caller may not use this tool or scope",
+        ErrorCode.DANGEROUS: "what would run is dangerous, and the caller may not do that",
+        ErrorCode.REQUIRES_SWEEP: "this command is only ramped: start_sweep",
+        ErrorCode.LOCKED_OUT: "somebody's hands are in the fixture; the reason is said",
+        ErrorCode.DENIED_BY_OWNER: "the owner's bench file forbids it",
+        ErrorCode.RAW_SCPI_RESTRICTED: "RAW_SCPI does not let this line through",
+        ErrorCode.SWEEP_CONFLICT: "a sweep has this parameter; its id is said",
+        ErrorCode.BUSY: "the line or the daemon has too much to do",
+        ErrorCode.TIMEOUT: "the instrument did not answer in time",
+        ErrorCode.DISCONNECTED: "the instrument is not connected now",
+        ErrorCode.INSTRUMENT_ERROR: "the instrument reported an error of its own",
+        ErrorCode.BAD_ANSWER: "the instrument's answer is none that can be",
+        ErrorCode.VERIFY_FAILED: "the instrument does not hold what was set",
+        ErrorCode.PREEMPTED: "something safe came first, and ended this",
+        ErrorCode.CANCELLED: "the caller took it back or went away",
+        ErrorCode.STEP_FAILED: "a step of a sequence failed; what was sent is said",
+        ErrorCode.STORE_FAILED: "the database cannot be written: writes are refused until it heals",
+        ErrorCode.WRAPPER_FAILED: "an SDK wrapper failed, crashed or hung",
+        ErrorCode.SDK_MISSING: "the vendor's library of an SDK wrapper is missing; what to install",
+        ErrorCode.RECORDING_FAILED: "the recording cannot be written, or its budget is used up",
+        ErrorCode.DRAWING_FAILED: "the picture could not be drawn",
+        ErrorCode.BIND_FAILED: "a port is taken or cannot be bound; by whom is said",
+        ErrorCode.NO_ENGINE: "no engine answers",
+        ErrorCode.INTERNAL: "edged made a mistake; the id is in its log",
+    }
+)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
