@@ -147,6 +147,7 @@ def test_every_method_of_the_rpc_interface_leaves_a_row(engine: EngineProcess, m
 @promise("audit.row-of-every-attempt")
 def test_every_verb_that_asks_an_engine_leaves_a_row(engine: EngineProcess) -> None:
     words = {
+        "bench": ["show"],
         "call": ["list_profiles"],
         "scpi": ["psu1", "*IDN?"],
         "stream": ["list"],
