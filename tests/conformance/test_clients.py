@@ -82,10 +82,11 @@ def setters(client: SdkSession) -> list[str]:
 
 
 def hears_progress(client: SdkSession) -> None:
-    streamed = client.do("progress", name="start_stream", arguments=STREAM | {"duration_ms": 100})
+    streamed = client.do("progress", name="start_stream", arguments=STREAM | {"duration_ms": 400})
     counted = [step for step, _ in streamed["progress"]]
     assert counted == list(range(1, len(counted) + 1))
-    assert json.loads(streamed["text"])["count"] == len(counted) >= 4
+    # A busy machine skips points of the grid, and counts them.
+    assert json.loads(streamed["text"])["count"] == len(counted) >= 2
     assert json.loads(streamed["progress"][0][1])["unit"] == "V"
 
 

@@ -53,9 +53,9 @@ def test_the_inspector_lists_calls_and_gives_up(
     done = inspector.call("rigol_dp832__set_voltage", channel=2, voltage=1.5)
     assert done["data"]["set"]["voltage"] == 1.5
     streamed = inspector.call(
-        "start_stream", "--tool-metadata", "progressToken=p1", **STREAM, duration_ms=100
+        "start_stream", "--tool-metadata", "progressToken=p1", **STREAM, duration_ms=400
     )
-    assert streamed["count"] >= 4
+    assert streamed["count"] >= 2
 
     endless = inspector.start_call("start_stream", **STREAM, duration_ms=600_000)
     wait_for_streams(bench, 1)

