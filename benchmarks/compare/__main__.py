@@ -2,7 +2,8 @@
 
 Everybody does the same work in one run, by turns; what counts are ratios of medians over the
 rounds, since the machine's speed comes and goes. Prints a table against what must hold and what is
-wished for, writes JSON, and with ``--record`` adds a line to the history in docs/.
+wished for, and writes JSON. A full run also adds a line to the history in docs/ and puts its table
+into docs/benchmarks.md; ``--quick`` is one short round and leaves both alone.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.compare import many, measures, sessions, start
-from benchmarks.compare.history import HISTORY, add_entry, fallen, last_entry, write_json
+from benchmarks.compare.history import add_entry, fallen, last_entry, write_json, write_table
 from benchmarks.compare.ratios import ratios_of
-from benchmarks.compare.rows import ROWS
+from benchmarks.compare.rows import ROWS, Row
 from benchmarks.compare.servers import FASTMCP_PYTHON, SDK_PYTHON, node_program
 from tests.bench.engine_process import REPOSITORY
 
@@ -36,7 +37,6 @@ FIELD: tuple[tuple[measures.Measure, float], ...] = (
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round: a look, no verdict")
-    parser.add_argument("--record", action="store_true", help=f"add a line to {HISTORY}")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "var" / "bench.json")
     options = parser.parse_args()
     for program in (SDK_PYTHON, FASTMCP_PYTHON):
@@ -52,8 +52,9 @@ def main() -> int:
     for sentence in fallen(ratios, before):
         _say(sentence)
     write_json(options.json, ratios, figures, rounds=rounds)
-    if options.record:
+    if not options.quick:
         add_entry(ratios, rounds=rounds)
+        write_table(ratios)
     return 0 if all(row.holds(ratios[row.key]) for row in ROWS if row.key in ratios) else 1
 
 
@@ -99,12 +100,18 @@ def _tell(ratios: Figures, figures: Figures) -> None:
             sys.stdout.write(f"  {row.text:<60}{'not measured':>13}\n")
             continue
         value = ratios[row.key]
-        verdict = "goal" if row.reaches(value) else "kept" if row.holds(value) else "NOT KEPT"
+        verdict = _verdict(row, value)
         sign = "≥" if row.at_least else "≤"
         shown = f"{value:.2f} {row.unit}"
-        bounds = f"{sign}{row.must:>6g}  {sign}{row.goal:>6g}"
+        bounds = f"{sign}{row.must:>6g}  {sign}{row.goal:>6g}" if row.is_bounded else " " * 16
         sys.stdout.write(f"  {row.text:<60}{shown:>10} {bounds}  {verdict}\n")
     sys.stdout.flush()
+
+
+def _verdict(row: Row, value: float) -> str:
+    if not row.is_bounded:
+        return ""
+    return "goal" if row.reaches(value) else "kept" if row.holds(value) else "NOT KEPT"
 
 
 def _say(sentence: str) -> None:

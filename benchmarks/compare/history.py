@@ -14,6 +14,9 @@ from benchmarks.compare.rows import ROWS
 from tests.bench.engine_process import REPOSITORY
 
 HISTORY = "docs/benchmarks-history.jsonl"
+PAGE = "docs/benchmarks.md"
+BEGIN = "<!-- generated: make bench -->"
+END = "<!-- end of make bench -->"
 FALL = 0.2
 """A fall by more than this share is told; less is noise."""
 
@@ -41,7 +44,7 @@ def write_json(
 ) -> None:
     """All that was measured, for programs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    bounds = {row.key: {"must": row.must, "goal": row.goal} for row in ROWS}
+    bounds = {row.key: {"must": row.must, "goal": row.goal} for row in ROWS if row.is_bounded}
     told = _head(rounds) | {"ratios": dict(ratios), "bounds": bounds, "figures": dict(figures)}
     path.write_text(json.dumps(told, indent=1) + "\n")
 
@@ -51,6 +54,30 @@ def add_entry(ratios: Mapping[str, float], *, rounds: int) -> None:
     told = _head(rounds) | {"ratios": {key: round(value, 3) for key, value in ratios.items()}}
     with (REPOSITORY / HISTORY).open("a") as history:
         history.write(json.dumps(told) + "\n")
+
+
+def write_table(ratios: Mapping[str, float]) -> None:
+    """Put the ratios where people read them."""
+    path = REPOSITORY / PAGE
+    before, _, rest = path.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    head = _head(0)
+    lines = [
+        f"{head['commit']}, {head['time']}, Python {head['python']}:",
+        "",
+        "| work, and against what | measured | must | goal |",
+        "|---|---|---|---|",
+    ]
+    for row in ROWS:
+        if row.key not in ratios:
+            lines.append(f"| {row.text} | not measured | | |")
+            continue
+        value, sign = ratios[row.key], "≥" if row.at_least else "≤"
+        verdict = "" if row.holds(value) else " **not kept**"
+        bounds = f"{sign} {row.must:g} | {sign} {row.goal:g}" if row.is_bounded else " | "
+        lines.append(f"| {row.text} | {value:.2f} {row.unit}{verdict} | {bounds} |")
+    table = "\n".join(lines)
+    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
 
 
 def _head(rounds: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,23 +142,27 @@ def simulator(*arguments: str) -> Iterator[Simulator]:
 
 @contextlib.contextmanager
 def engine(
-    bench: Simulator, *, more: Sequence[dict[str, str]] = (), **settings: Any
+    bench: Simulator,
+    *,
+    more: Sequence[dict[str, str]] = (),
+    before: Callable[[Path], None] | None = None,
+    **settings: Any,
 ) -> Iterator[tuple[Server, EngineProcess]]:
     """A real engine with its default configuration, its instruments those of the bench.
 
     Args:
         more: addresses at which somebody may come later.
+        before: given the state directory before the engine starts.
     """
     entries = [
         {"address": f"TCPIP0::127.0.0.1::{entry['port']}::SOCKET", "name": entry["name"]}
         for entry in bench.instruments
     ]
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        running_engine(
-            Path(directory), sim=False, config={"INSTRUMENTS": [*entries, *more], **settings}
-        ) as process,
-    ):
+    config = {"INSTRUMENTS": [*entries, *more], **settings}
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as parts:
+        if before is not None:
+            before(Path(directory) / "state")
+        process = parts.enter_context(running_engine(Path(directory), sim=False, config=config))
         wait_for_instruments(process, len(entries))
         port = int(process.ports["mcp_port"])
         yield Server(name="edged", pid=process.process.pid, port=port), process

@@ -43,7 +43,7 @@ def streams() -> Figures:
     ):
         _open_and_close(ours, 50)
         before_kb = ours.rss_kb()
-        readers = [_open_stream(ours) for _ in range(STREAMS)]
+        readers = [open_stream(ours) for _ in range(STREAMS)]
         kb = (ours.rss_kb() - before_kb) / STREAMS
         order(bench, "add", name="psu2", model="rigol_dp832", port=later)
         process.tool("scan_instruments")
@@ -91,7 +91,8 @@ def _open_and_close(server: Server, count: int) -> None:
     line.close()
 
 
-def _open_stream(server: Server) -> socket.socket:
+def open_stream(server: Server) -> socket.socket:
+    """The GET stream of a new session, its head read."""
     session = open_session(server.url)
     reader = socket.create_connection(("127.0.0.1", server.port), 30)
     lines = [

@@ -111,10 +111,11 @@ class VisaLibrary:
         with self._making:
             if self._manager is None:
                 # Imported late: it takes a quarter of a second, and the first answer to a client
-                # need not wait for it.
-                import pyvisa
+                # need not wait for it. numpy would cost 20 MB; no other thread here imports it.
+                with without("numpy"):
+                    import pyvisa
 
-                self._manager = pyvisa.ResourceManager(self._library)
+                    self._manager = pyvisa.ResourceManager(self._library)
             return self._manager
 
 

@@ -49,9 +49,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Respond:
-    """Send a whole HTTP answer; nothing follows."""
+    """Send a whole HTTP answer; nothing follows. Not frozen, as the others: made for every call."""
 
     status: int
     headers: HeaderList
@@ -66,7 +66,7 @@ class OpenStream:
     status: int = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Write:
     """Send these bytes on the open stream, and flush."""
 
@@ -83,7 +83,7 @@ Effects = tuple[Effect, ...]
 NOTHING: Final[Effects] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call:
     """A request to serve; ``slot`` names it here, since ids may repeat within a batch."""
 

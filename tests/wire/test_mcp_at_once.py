@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -239,3 +240,27 @@ async def test_a_closing_endpoint_answers_known_requests_with_503(at_once: Endpo
 
 def test_only_requests_that_wait_for_nothing_are_in_the_table() -> None:
     assert set(AT_ONCE) == {"ping", "tools/list", "tools/call"}
+
+
+async def test_a_known_request_takes_few_steps(at_once: Endpoint) -> None:
+    """Counts Python's own function calls, which no busy machine changes; there were 490 once."""
+    data, steps = request(call("told")), 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal steps
+        steps += event == "call"
+
+    async with await Connection.to(at_once.port) as connection:
+        for _ in range(3):
+            connection.send(data)
+            await connection.read_answer()
+        connection.send(data)
+        sys.setprofile(count)
+        try:
+            # The loop reads the request and writes the answer while this waits for nothing else.
+            while not at_once.tools.calls[3:]:
+                await asyncio.sleep(0)
+        finally:
+            sys.setprofile(None)
+        assert (await connection.read_answer()).status == 200
+    assert 20 < steps < 250

@@ -257,9 +257,9 @@ class Endpoint:
             verdict = judge_head(
                 HttpHead(verb=request.method, path=path, headers=headers), self._door
             )
-            if CALLER_TOKEN_HEADER not in request.headers and _is_small(request.raw_headers):
+            if _comes_again(request):
                 if len(self._verdicts) >= MAX_KEPT_VERDICTS:
-                    self._verdicts.clear()
+                    del self._verdicts[next(iter(self._verdicts))]
                 self._verdicts[key] = verdict
         return verdict
 
@@ -305,5 +305,8 @@ def _goes_on(request: web.BaseRequest, wire: Wire) -> bool:
     return wire.keeps_connection and request.version == HttpVersion11
 
 
-def _is_small(headers: tuple[tuple[bytes, bytes], ...]) -> bool:
-    return sum(len(name) + len(value) for name, value in headers) <= MAX_KEPT_HEAD_BYTES
+def _comes_again(request: web.BaseRequest) -> bool:
+    """Whether the same head may come again: a session ends once, and tokens change."""
+    if request.method != Verb.POST or CALLER_TOKEN_HEADER in request.headers:
+        return False
+    return sum(len(name) + len(value) for name, value in request.raw_headers) <= MAX_KEPT_HEAD_BYTES

@@ -19,8 +19,8 @@ from edged.surfaces.mcp.tool_list import Choice
 __all__ = ["HEAD_END", "HeadBook", "KnownHead", "body_size"]
 
 HEAD_END: Final = b"\r\n\r\n"
-MAX_HEADS: Final = 4_096
-"""A thousand sessions with some lengths of body each; 2 KB or so a head."""
+MAX_HEADS: Final = 2_048
+"""A thousand sessions with two lengths of body each; 2 KB or so a head."""
 MAX_HEAD_BYTES: Final = 2_048
 _LENGTH_NAME: Final = re.compile(rb"\r\ncontent-length", re.IGNORECASE)
 _LENGTH: Final = re.compile(

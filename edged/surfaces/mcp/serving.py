@@ -44,9 +44,9 @@ from edged.surfaces.mcp.wire import Wire
 __all__ = ["Served", "Serving"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Served:
-    """A POST that passed every door.
+    """A POST that passed every door. Not frozen: made for every one.
 
     Attributes:
         session: ``None`` when it stands alone.
