@@ -17,6 +17,8 @@ import pytest
 
 from tests.bench.engine_process import REPOSITORY
 
+pytestmark = pytest.mark.timeout(600)
+
 PAGE = (REPOSITORY / "docs" / "add-your-instrument.md").read_text(encoding="utf-8")
 OWN_TERMINAL = "<!-- a terminal of its own -->\n"
 FENCE = re.compile(r"(<!-- a terminal of its own -->\n)?```(sh|yaml)\n(.*?)```\n", re.DOTALL)
@@ -113,8 +115,12 @@ def test_the_page_works_as_it_stands_and_within_its_fifteen_minutes(reader: Read
             )  # fmt: skip
         else:
             for line in text.splitlines():
-                done = reader.run(line)
                 is_refused = "# refused" in line
+                done = reader.run(line)
+                # A machine at work on other things takes a changed file in later.
+                deadline = time.monotonic() + WITHIN_S
+                while is_refused and done.returncode == 0 and time.monotonic() < deadline:
+                    done = reader.run(line)
                 assert (done.returncode == 1) is is_refused, (line, done.stdout, done.stderr)
                 assert "Traceback" not in done.stderr, done.stderr
     assert (time.monotonic() - began) / 60 < MINUTES

@@ -16,6 +16,8 @@ import pytest
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import Connection, McpClient
 
+pytestmark = pytest.mark.timeout(180)
+
 WITHIN_S = 20.0
 UNKNOWN = """\
 format: 1
