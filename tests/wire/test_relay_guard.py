@@ -20,6 +20,7 @@ from edged.surfaces.mcp.relay_guard import RelayGuard
 from edged.surfaces.mcp.seams import CallerHead
 from tests.bench.bad_tokens import bad_tokens, extra_jwks
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_resources import TEXT, FakeResources
 from tests.bench.mcp_client import OMIT, Answer, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
@@ -61,6 +62,7 @@ class Relayed:
             refuse=lambda caller, tool, error: self.audit.append((caller, tool, error)),
             clock=clock,
         )
+        self.shelf = FakeResources()
         self.endpoint: Endpoint
 
     def client(self, **claims: Any) -> McpClient:
@@ -72,7 +74,7 @@ class Relayed:
 @pytest.fixture
 async def relayed() -> AsyncIterator[Relayed]:
     made = Relayed()
-    async with running_endpoint(guard=made.guard) as made.endpoint:
+    async with running_endpoint(guard=made.guard, resources=made.shelf) as made.endpoint:
         yield made
 
 
@@ -111,6 +113,23 @@ async def test_every_bad_token_gets_its_request_id_back_with_33001_and_reaches_n
     assert (caller.route, tool) == (Route.RELAY, "echo")
     assert error.code is ErrorCode.NOT_AUTHENTICATED
     assert all(call.caller.claims for call in relayed.endpoint.tools.calls)
+
+
+@promise("mcp.resource-claims")
+async def test_a_resource_is_read_as_the_tokens_caller_and_by_no_bad_token(
+    relayed: Relayed,
+) -> None:
+    read = {"jsonrpc": "2.0", "id": 7, "method": "resources/read", "params": {"uri": TEXT}}
+    answer = await relayed.client(tools_allow=["get_status"]).post(read)
+    assert answer.json()["result"]["contents"][0]["text"] == "hello"
+    ((_, caller, _),) = relayed.shelf.read_by
+    assert caller.route is Route.RELAY
+    assert caller.claims is not None
+    assert caller.claims.tools_allow == {"get_status"}
+    for method in ("resources/read", "resources/list", "completion/complete"):
+        answer = await relayed.endpoint.client().post({**read, "method": method}, {HEADER: "x.y.z"})
+        assert_unauthenticated(answer, 7)
+    assert len(relayed.shelf.read_by) == 1
 
 
 LARGE = 4 * 1024 * 1024

@@ -49,6 +49,8 @@ async def read_resource(context: Context, request: Request) -> bytes:
     """Read one."""
     uri = resources.resource_uri(request)
     parts = context.parts
+    if context.revision.is_disconnect_a_cancel:
+        context.post.tie(context.call)
     await parts.first_look.wait()
     try:
         contents = await parts.resources.read(uri, context.caller, parts.new_action_id())

@@ -112,7 +112,7 @@ DELAYS = st.lists(
 
 @promise("sweep.never-a-jump")
 @given(delays=DELAYS, rate=st.sampled_from([0.5, 1.0, 2.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 async def test_a_wire_that_holds_things_back_never_brings_two_steps_closer_together(
     delays: list[tuple[float, float]], rate: float
 ) -> None:
