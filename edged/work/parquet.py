@@ -22,6 +22,8 @@ OPTIONAL, UTF8, PLAIN, RLE, UNCOMPRESSED, DATA_PAGE = 1, 0, 0, 3, 0, 0
 # Thrift compact protocol: the types of fields.
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
 LONGEST_SHORT_LIST: Final = 14
+NUMERAL: Final = frozenset("0123456789+-.eEinfaNtyIFATY")
+"""What a number may be written with; Python would take underscores, blanks and other digits too."""
 WHOLE_RANGE: Final = range(-(1 << 63), 1 << 63)
 T = TypeVar("T")
 TRUTHS: Final = {"true": True, "false": False}
@@ -79,6 +81,8 @@ def _encoded(cells: Sequence[str]) -> tuple[int, bytes]:
 
 
 def _converted(cells: Sequence[str], convert: Callable[[str], T]) -> list[T] | None:
+    if any(not NUMERAL.issuperset(cell) for cell in cells):
+        return None
     try:
         return [convert(cell) for cell in cells]
     except ValueError:

@@ -25,6 +25,7 @@ def test_each_column_has_the_type_that_its_cells_fit() -> None:
         "number": ["1.5", "", "nan"],
         "truth": ["true", "false", ""],
         "text": ["overload", "", "Ω"],
+        "no number": ["1_000", " 2", "٣"],
         "nothing": ["", "", ""],
         "too whole": [str(1 << 70), "1", "2"],
     }
@@ -34,6 +35,7 @@ def test_each_column_has_the_type_that_its_cells_fit() -> None:
     assert math.isnan(read["number"][2])
     assert read["truth"] == [True, False, None]
     assert read["text"] == ["overload", None, "Ω"]
+    assert read["no number"] == ["1_000", " 2", "٣"]
     assert read["nothing"] == [None, None, None]
     assert read["too whole"] == [float(1 << 70), 1.0, 2.0]
 
@@ -47,6 +49,8 @@ def test_whatever_stands_in_the_cells_comes_back(cells: list[str]) -> None:
             assert value == cell
         elif isinstance(value, bool):
             assert value is (cell == "true")
+        elif isinstance(value, int):
+            assert value == int(cell)
         elif value is not None and not math.isnan(value):
             assert value == float(cell)
 
