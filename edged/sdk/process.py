@@ -165,8 +165,9 @@ class WorkerProcess:
                 # A process group of its own: what it starts ends with it.
                 start_new_session=sys.platform != "win32",
             )
-        except OSError as error:
-            raise WorkerDied(f"could not be started: {error.strerror or error}") from error
+        except (OSError, ValueError) as error:
+            # A ValueError is a name in SDK_SETTINGS that no environment can hold.
+            raise WorkerDied(f"could not be started: {error}") from error
         self._tasks = [
             asyncio.create_task(self._read(process), name=f"sdk {self._launch.stem} frames"),
             asyncio.create_task(self._pump(process), name=f"sdk {self._launch.stem} output"),

@@ -464,10 +464,10 @@ def bench_tools() -> tuple[Tool, ...]:
             "bench__stop_all",
             "Make the whole bench safe",
             "Stop everything at once: ends every sweep, stream and sequence and runs the abort of "
-            "each sweep and each instrument (outputs off), ahead of whatever is on the lines. "
-            "Reports for each instrument what was sent and what it confirmed. Use it whenever "
-            "something looks wrong; it is never refused for danger, conflicts or lockouts. No "
-            "substitute for an emergency switch.",
+            "each sweep, instrument and SDK wrapper (outputs off), ahead of whatever is on the "
+            "lines. Reports for each instrument what was sent and what it confirmed. Use it "
+            "whenever something looks wrong; it is never refused for danger, conflicts or "
+            "lockouts. No substitute for an emergency switch.",
             schema=NO_ARGUMENTS,
             output=result_of(instruments=LIST, sweeps=LIST, is_confirmed=BOOLEAN, took_ms=NUMBER),
             annotations=CALM,

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pytest
 from edged.clock import SystemClock
 from edged.sdk.output import OutputLog
 from edged.sdk.process import Launch, WorkerDied, WorkerProcess
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -101,6 +102,45 @@ def test_wrappers_that_hang_or_die_at_import_hold_up_nobody(tmp_path: Path) -> N
         names = {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
         assert not any(name.startswith(("hangs", "dies")) for name in names)
         assert engine.stop() == 0
+
+
+@promise("sdk.crash")
+def test_an_instrument_is_measured_throughout_whatever_a_wrapper_does(tmp_path: Path) -> None:
+    config = {"SDK_WRAPPER_DIRS": [str(REPOSITORY / "tests/bench/wrappers")], "SDK_MEMORY_MB": 200}
+    measured: list[float] = []
+    is_over = threading.Event()
+
+    def measure(engine: EngineProcess) -> None:
+        while not is_over.is_set():
+            began = time.monotonic()
+            told = engine.tool("rigol_dp832__measure_voltage", channel=1)
+            assert told["is_error"] is False, told
+            measured.append(time.monotonic() - began)
+
+    with running_engine(tmp_path, config=config) as engine, ThreadPoolExecutor(1) as pool:
+        until(lambda: told(engine, "rough")["state"] == "ready", "loading")
+        measuring = pool.submit(measure, engine)
+        try:
+            for _ in range(3):
+                for name in ("crash", "hang", "leak", "leave", "flood", "fail", "strange", "add"):
+                    engine.tool(f"rough__{name}", **({"a": 1} if name == "add" else {}))
+        finally:
+            is_over.set()
+        measuring.result(WITHIN_S)
+        assert engine.tool("rough__add", a=2, b=3)["result"]["data"] == 5
+        lag_ms = engine.tool("get_status")["result"]["loop"]["worst_lag_ms"]
+    assert len(measured) > 20
+    assert max(measured) < 2
+    assert lag_ms < 500
+
+
+async def test_a_setting_that_no_environment_can_hold_is_told(tmp_path: Path) -> None:
+    directory = write(tmp_path, "good")
+    launch = Launch(stem="good", path=directory / "good.py", settings={"a=b": "c"})
+    worker, _ended = await worker_of(launch)
+    with pytest.raises(WorkerDied, match="could not be started: illegal environment variable"):
+        await worker.start()
+    await worker.end()
 
 
 @promise("sdk.ends-with-engine")
