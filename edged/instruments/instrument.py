@@ -108,7 +108,7 @@ class Instrument:
         self.idn = found.idn
         self.identity = found.identity
         self.is_plugged = found.is_plugged
-        if self.profile is None:
+        if self.profile is None or (found.alias and not self.alias):
             self._learn(found)
             return
         self.warning = found.warning
@@ -222,6 +222,11 @@ class Instrument:
                 timeout_s=timeout_s,
                 name=name,
             )
+        except Failed as failed:
+            # Not where it failed over to this very line meanwhile, and so lives there now.
+            if self.actor is not other.actor or failed.code is not ErrorCode.DISCONNECTED:
+                raise
+            return await self._say_here(make, Priority.SAFE, timeout_s, name)
         finally:
             other.leave()
 

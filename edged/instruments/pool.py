@@ -325,6 +325,11 @@ class InstrumentPool:
         if is_new:
             log.info("instrument_alternative", id=instrument.id, address=address)
             self._publish(Changed(instrument=instrument))
+        if found.alias and not instrument.alias:
+            # The owner named the unit at this address, and what he forbids goes by that name.
+            own = instrument.connection
+            profile = replace(found.profile, connection=own) if found.profile else None
+            self.relearn([(instrument, replace(found, connection=own, profile=profile))])
 
     @staticmethod
     def _settle(instrument: Instrument, actor: Actor, found: Found) -> None:

@@ -99,6 +99,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         process.wait(10)
 
 
+@pytest.mark.timeout(240)
 def test_the_page_works_as_it_stands_and_within_its_fifteen_minutes(reader: Reader) -> None:
     began = time.monotonic()
     profile = reader.home / ".config/edged/profiles/example_gx100.yaml"

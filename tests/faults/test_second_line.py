@@ -38,7 +38,7 @@ def bench() -> Iterator[SimBench]:
 def engine(bench: SimBench, tmp_path: Path) -> Iterator[EngineProcess]:
     config = {
         "INSTRUMENTS": [
-            {"address": bench.address("psu1"), "name": "psu1", "timeout_ms": 800},
+            {"address": bench.address("psu1"), "name": "psu1", "timeout_ms": 3000},
             {"address": bench.address("again")},
         ],
         "GONE_AFTER_SEC": 60,
@@ -89,7 +89,8 @@ def test_a_safe_command_goes_by_the_second_line_and_another_one_does_not(
             "execute_command", instrument_id="psu1", command_name=command, parameters=parameters
         )
 
-    assert not run("output_off", channel=1)["is_error"]
+    told = run("output_off", channel=1)
+    assert not told["is_error"], told
     assert OFF[0] in bench.received(second, mark)
     bench.clear()
     # By itself: the unit is back at the first, or has failed over to the second.

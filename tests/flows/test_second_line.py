@@ -143,6 +143,25 @@ async def test_the_instruments_own_complaint_is_told_and_not_tried_elsewhere(
     assert unit.second.received == []
 
 
+async def test_the_owners_name_holds_whichever_address_answered_first() -> None:
+    async with LoopbackInstrument() as first, LoopbackInstrument() as second:
+        visa = VisaLibrary(clock=SystemClock())
+        lab = Lab(visa)
+        try:
+            await lab.begin(first)
+            instrument = await lab.saw(Arrived)
+            entry = InstrumentEntry(address=second.address, timeout_ms=300, name="psu")
+            lab.discovery.watch(entry)
+            await lab.saw(Changed, 2)
+            assert lab.pool.get("psu") is instrument
+            assert instrument.address == first.address
+            assert instrument.is_offered
+        finally:
+            await lab.discovery.stop()
+            await lab.pool.stop()
+            visa.close()
+
+
 async def test_a_unit_whose_first_address_refuses_is_made_safe_at_once() -> None:
     async with LoopbackInstrument() as first, LoopbackInstrument() as second:
         visa = VisaLibrary(clock=SystemClock())
