@@ -87,8 +87,11 @@ deb: $(VENV)/.ok ## build dist/edged_VERSION_all.deb, for every Debian since boo
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb
 
 deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (root, a quarter of an hour)
+	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb
 	@PYTHON=$(CURDIR)/$(PY) packaging/check_everywhere
 	@PYTHON=$(CURDIR)/$(PY) packaging/deb_test $(ARGS)
+	@if command -v qemu-aarch64-static > /dev/null; then packaging/arm64_test; \
+	else echo "not tried: arm64 (apt install qemu-user-static)"; fi
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 

@@ -8,6 +8,7 @@ that is wrong, each with file, line, key and the nearest key there is. The keys 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import sys
@@ -19,6 +20,7 @@ from typing import Any, Final
 from edged.config_instruments import InstrumentEntry
 from edged.config_keys import (
     KEYS,
+    RENAMED,
     Bus,
     Exposure,
     Key,
@@ -113,10 +115,12 @@ class LoadedConfig:
 
     Attributes:
         origins: key → "default", "/etc/edged/edged.yaml:12", "EDGED_MCP_PORT", "--mcp-port".
+        warnings: whole sentences about what works and should be changed.
     """
 
     config: Config
     origins: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +171,7 @@ def load_config(
     file: Path | None = None,
     flags: Sequence[tuple[str, str, str]] = (),
     is_simulated: bool = False,
+    renamed: Mapping[str, str] = RENAMED,
 ) -> LoadedConfig:
     """Gather, judge and merge.
 
@@ -177,6 +182,7 @@ def load_config(
         flags: (key, value as one would write it in the file, flag as typed), later ones win.
         is_simulated: a simulated bench is wanted, so no bus is looked at unless DISCOVERY is set,
             and no wrapper is loaded that could work a real device, unless SDK_WRAPPER_DIRS is.
+        renamed: former names of keys → today's.
 
     Raises:
         Invalid: BAD_CONFIG; ``data["complaints"]`` lists all that is wrong. A program ends with
@@ -189,6 +195,7 @@ def load_config(
         *_read_environment(environ, complaints),
         *_read_flags(flags, complaints),
     ]
+    layers, warnings = _under_todays_names(layers, renamed, complaints)
     fields = {key.field: _default(key, places, is_simulated=is_simulated) for key in KEYS.values()}
     origins = dict.fromkeys(KEYS, "default")
     for setting in layers:
@@ -210,7 +217,31 @@ def load_config(
     complaints.extend(_contradictions(fields, origins) if not complaints else ())
     if complaints:
         raise _as_error(complaints)
-    return LoadedConfig(config=Config(**fields), origins=origins)
+    return LoadedConfig(config=Config(**fields), origins=origins, warnings=warnings)
+
+
+def _under_todays_names(
+    layers: Sequence[Setting], renamed: Mapping[str, str], complaints: list[Complaint]
+) -> tuple[list[Setting], tuple[str, ...]]:
+    """The settings with former names of keys replaced, and a warning for each."""
+    in_files = {(setting.key, setting.where) for setting in layers if setting.has_lines}
+    settings: list[Setting] = []
+    warnings: list[str] = []
+    for setting in layers:
+        today = renamed.get(setting.key)
+        if today is None:
+            settings.append(setting)
+            continue
+        place = setting.place(setting.value.line)
+        told = f"{setting.key} is called {today} now"
+        if (today, setting.where) in in_files:
+            # Which of the two is meant cannot be known.
+            message = f"{told}, which is set here, too; take {setting.key} out."
+            complaints.append(Complaint(where=place, key=setting.key, message=message))
+            continue
+        warnings.append(f"{place}: {told}; the former name will not be understood for ever.")
+        settings.append(dataclasses.replace(setting, key=today))
+    return settings, tuple(warnings)
 
 
 def _take(key: Key, setting: Setting, places: Places, *, is_simulated: bool) -> Any:

@@ -37,6 +37,7 @@ from edged.host import Places, host_name
 
 __all__ = [
     "KEYS",
+    "RENAMED",
     "Bus",
     "Exposure",
     "Key",
@@ -454,3 +455,7 @@ _TABLE: Final = (
 )
 
 KEYS: Final[Mapping[str, Key]] = MappingProxyType({key.name: key for key in _TABLE})
+
+RENAMED: Final[Mapping[str, str]] = MappingProxyType({})
+"""Former name → today's, for every key that a release has renamed: the former one is understood
+still, with a warning. None has been yet."""

@@ -2,7 +2,7 @@
 # PID 1. Sourced by deb_test, which runs as root in a mount namespace of its own; what is mounted
 # goes with that. Mirrors are those of this machine's apt, read when they are needed.
 
-cache=${EDGED_DEB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/edged-deb-test}
+cache=${DEB_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/edged-deb-test}
 bench_packages=systemd-sysv,systemd,udev,dbus,curl,ca-certificates
 
 mirror() { # ENDING: the first archive of this machine's apt whose address ends so

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -63,7 +64,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def load(options: argparse.Namespace, *, is_simulated: bool = False) -> LoadedConfig:
-    """The configuration under these options.
+    """The configuration under these options; warnings about it go to standard error.
 
     Raises:
         Invalid: BAD_CONFIG, UNSUPPORTED_PLATFORM.
@@ -74,13 +75,16 @@ def load(options: argparse.Namespace, *, is_simulated: bool = False) -> LoadedCo
         value = given.get(flag.removeprefix("--").replace("-", "_"))
         if value is not None:
             flags.append((key, value, flag))
-    return load_config(
+    loaded = load_config(
         places=this_machine(),
         environ=os.environ,
         file=options.config,
         flags=flags,
         is_simulated=is_simulated,
     )
+    for warning in loaded.warnings:
+        print(f"edged: {warning}", file=sys.stderr)
+    return loaded
 
 
 def locate(loaded: LoadedConfig) -> EngineFile:

@@ -84,7 +84,9 @@ def check_format(fields: Fields) -> None:
     value = scalar_of(node, fields.name_of("format"))
     if value != FORMAT or isinstance(value, bool):
         message = f'{fields.name_of("format")} is "{value}"; this edged reads {FORMAT}.'
-        raise complaint(node.mark, message)
+        is_newer = isinstance(value, int) and not isinstance(value, bool) and value > FORMAT
+        remedy = "It was written for a newer edged: upgrade, or write it anew." if is_newer else ""
+        raise complaint(node.mark, message, remedy)
 
 
 def marks_of(root: MapNode) -> dict[str, Mark]:

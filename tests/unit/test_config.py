@@ -12,13 +12,16 @@ import pytest
 from edged.cli.config import configuration_page
 from edged.config import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
 from edged.config_instruments import InstrumentEntry
-from edged.config_keys import KEYS
+from edged.config_keys import KEYS, RENAMED
 from edged.config_talk import ErrorsEntry, ProbeEntry
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places
 from tests.promises import promise
 
 ROOT = Path(__file__).parent.parent.parent
+
+
+FORMER_NAMES = {"LISTEN_PORT": "MCP_PORT", "LOUDNESS": "LOG_LEVEL"}
 
 
 @pytest.fixture
@@ -270,6 +273,29 @@ def test_an_unknown_key_is_complained_about_with_the_nearest(places: Places) -> 
 
 
 @promise("config.complaint")
+def test_a_key_under_its_former_name_is_taken_with_a_warning_that_names_the_new_one(
+    places: Places,
+) -> None:
+    places.config_file.write_text("LISTEN_PORT: 9000\n")
+    loaded = load_config(places=places, environ={"EDGED_LOUDNESS": "debug"}, renamed=FORMER_NAMES)
+    assert (loaded.config.mcp_port, loaded.config.log_level) == (9000, LogLevel.DEBUG)
+    assert loaded.origins["MCP_PORT"] == f"{places.config_file}:1"
+    assert [warning.split(";")[0] for warning in loaded.warnings] == [
+        f"{places.config_file}:1: LISTEN_PORT is called MCP_PORT now",
+        "EDGED_LOUDNESS in the environment: LOUDNESS is called LOG_LEVEL now",
+    ]
+
+
+def test_a_key_under_both_its_names_in_one_file_is_refused(places: Places) -> None:
+    places.config_file.write_text("MCP_PORT: 9000\nLISTEN_PORT: 9001\n")
+    with pytest.raises(Invalid, match=":2: LISTEN_PORT is called MCP_PORT now, which is set here"):
+        load_config(places=places, environ={}, renamed=FORMER_NAMES)
+
+
+def test_a_former_name_leads_to_a_key_and_is_none_itself() -> None:
+    assert all(today in KEYS and former not in KEYS for former, today in RENAMED.items())
+
+
 def test_an_unknown_variable_is_complained_about(places: Places) -> None:
     (complaint,) = complaints(places, environ={"EDGED_mcp_port": "1"})
     assert complaint["where"] == "EDGED_mcp_port in the environment"

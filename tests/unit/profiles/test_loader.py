@@ -348,7 +348,8 @@ def test_a_complaint_has_the_exact_place() -> None:
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
-        ("format: 2", "format"),
+        ("format: 2", "written for a newer edged"),
+        ("format: one", "format"),
         ("profile_key: Acme-One", "profile_key"),
         ("profile_key: acme__one", "profile_key"),
         ("profile_key: bench", "bench"),
