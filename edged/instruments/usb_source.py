@@ -8,6 +8,8 @@ libusb is a remark, no error: a bench may have no USB.
 from __future__ import annotations
 
 import errno
+import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 from edged.config_instruments import InstrumentEntry
@@ -17,6 +19,7 @@ __all__ = ["UsbSource", "usb_address"]
 
 USBTMC: Final = (0xFE, 0x03)
 """Interface class and subclass."""
+LIBUSB: Final = "libusb-1.0.so.0"
 NO_LIBUSB: Final = (
     "usb: not looked at, because there is no libusb. On Debian: apt install libusb-1.0-0."
 )
@@ -34,6 +37,7 @@ class UsbSource:
 
     Args:
         backend: a pyusb backend; ``None`` takes the machine's libusb.
+        load: finds that; tests give another.
     """
 
     name = "usb"
@@ -41,8 +45,9 @@ class UsbSource:
     tells_departures = True
     limit_s = 5.0
 
-    def __init__(self, backend: Any = None) -> None:
+    def __init__(self, backend: Any = None, *, load: Callable[[], Any] | None = None) -> None:
         self._backend = backend
+        self._load = load or _libusb
         # By bus, address, vendor and product: another plug-in is another address. Only the scan
         # thread uses it.
         self._serials: dict[DeviceKey, str] = {}
@@ -53,7 +58,7 @@ class UsbSource:
         import usb.core
 
         try:
-            devices = list(usb.core.find(find_all=True, backend=self._backend))
+            devices = list(usb.core.find(find_all=True, backend=self._backend or self._load()))
         except usb.core.NoBackendError:
             return Listing(remark=NO_LIBUSB)
         instruments = [(_key(device), device) for device in devices if _has_usbtmc(device)]
@@ -95,6 +100,20 @@ def _opening(vendor: int, product: int, serial: str) -> str:
         return ""
     pattern = "".join(c if printable(c) else "?" for c in serial)
     return usb_address(vendor, product, pattern)
+
+
+def _libusb() -> Any:
+    """The library under the name that Linux knows it by; ``None`` leaves it to pyusb to look.
+
+    pyusb asks ldconfig, whose cache lacks what was installed a moment ago: the packaged daemon
+    starts before it is made anew. Found once, it serves every later use of pyusb.
+    """
+    if sys.platform == "win32":
+        return None
+    else:  # noqa: RET505 - mypy for Windows calls what follows a return unreachable
+        import usb.backend.libusb1
+
+        return usb.backend.libusb1.get_backend(find_library=lambda _name: LIBUSB)
 
 
 def _key(device: Any) -> DeviceKey:

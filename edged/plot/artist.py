@@ -67,8 +67,8 @@ class Artist:
             raise Failed(
                 "Pictures are drawn by matplotlib, which is not installed here.",
                 code=ErrorCode.DRAWING_FAILED,
-                remedy="Let the owner install it (pip install 'edged[plot]'), or ask for another "
-                "format.",
+                remedy="Let the owner install it (apt install python3-matplotlib, or pip install "
+                "'edged[plot]'), or ask for another format.",
             )
         if self._waiting >= MAX_WAITING:
             raise Conflict(

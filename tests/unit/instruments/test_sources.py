@@ -146,7 +146,7 @@ def test_a_missing_libusb_is_a_remark_and_no_error(monkeypatch: pytest.MonkeyPat
         raise usb.core.NoBackendError("No backend available")
 
     monkeypatch.setattr(usb.core, "find", none)
-    listing = UsbSource().list_now()
+    listing = UsbSource(load=lambda: None).list_now()
     assert listing.candidates == ()
     assert "libusb" in listing.remark
 
