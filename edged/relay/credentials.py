@@ -77,8 +77,11 @@ def read_credentials(text: str) -> Password | Nkey | Pass:
 def public_nkey(seed: bytes) -> str:
     """The public half of a user's key, as the server's configuration names it."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+    key = Ed25519PrivateKey.from_private_bytes(seed).public_key()
+    # public_bytes_raw is younger than the cryptography of Debian bookworm.
+    public = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
     body = bytes([USER]) + public
     return base64.b32encode(body + _checksum(body)).decode("ascii").rstrip("=")
 

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 KINDS = {"O": 14 << 3, "A": 0, "U": 20 << 3}
 SEED = 18 << 3
@@ -30,7 +31,9 @@ class NatsKey:
 
     @property
     def public(self) -> str:
-        return _text(bytes([KINDS[self.kind]]) + self._key.public_key().public_bytes_raw())
+        # public_bytes_raw is younger than the cryptography of Debian bookworm.
+        public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return _text(bytes([KINDS[self.kind]]) + public)
 
     @property
     def seed(self) -> str:
