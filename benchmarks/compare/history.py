@@ -32,7 +32,8 @@ def fallen(ratios: Mapping[str, float], before: Mapping[str, float]) -> Iterator
     """A sentence for each ratio that got worse by more than ``FALL``."""
     for row in ROWS:
         now, then = ratios.get(row.key), before.get(row.key)
-        if now is None or then is None or not then or not row.must:
+        # What is beyond the goal may wander there; a share of next to nothing says nothing.
+        if now is None or not then or not row.is_bounded or row.reaches(now):
             continue
         share = (then - now) / then if row.at_least else (now - then) / then
         if share > FALL:
