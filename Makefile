@@ -23,6 +23,8 @@ WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
+# Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
+SHUFFLED := -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
 .PHONY: help run test coverage conformance faults bench check lint format types smoke clients docs deb \
@@ -39,17 +41,17 @@ run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench,
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
 test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite
-	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)
+	$(PY) -m pytest -q $(SHUFFLED) $(ARGS)
 
 coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not reach
-	$(PY) -m pytest -q -n 2 --dist loadfile --cov --cov-report= $(ARGS)
+	$(PY) -m pytest -q $(SHUFFLED) --cov --cov-report= $(ARGS)
 	$(VENV)/bin/coverage report
 
 faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
-	$(PY) -m pytest -q -n 2 --dist loadfile tests/faults $(ARGS)
+	$(PY) -m pytest -q $(SHUFFLED) tests/faults $(ARGS)
 
 conformance: $(VENV)/.ok clients $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
-	$(PY) -m pytest -q -n 2 --dist loadfile tests/conformance $(ARGS)
+	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
 	$(PY) -m benchmarks.compare $(ARGS)

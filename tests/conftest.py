@@ -25,6 +25,20 @@ from tests.bench.driven_clock import DrivenClock
 GRACE_S = 2.0
 FDS = Path("/proc/self/fd")
 
+# Files that take long go first, so that neither core waits for the other at the end.
+LONG_FILES = ("test_profiles_matrix", "test_engine_killed", "test_sdk_client", "test_clients")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.path.stem in LONG_FILES:
+        return LONG_FILES.index(item.path.stem)
+    return len(LONG_FILES) + ("unit" in item.path.parts)
+
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:

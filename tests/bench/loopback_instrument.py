@@ -13,6 +13,9 @@ from types import TracebackType
 
 IDN = "ACME,PSU1,A001,1.0"
 
+TURNS = 10
+"""Turns of the loop after which whoever was accepted a moment ago is being served."""
+
 
 class LoopbackInstrument:
     """``async with LoopbackInstrument() as instrument``, then ``instrument.address``."""
@@ -61,11 +64,18 @@ class LoopbackInstrument:
         if self._server is not None:
             self._server.close()
             self._server = None
-        for writer in tuple(self._writers):
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+        writers = tuple(self._writers)
+        for writer in writers:
             writer.transport.abort()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in writers:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(5):
+                    await writer.wait_closed()
 
     async def say(self, data: bytes) -> None:
         """Send something that nobody asked for to every connection."""
@@ -89,9 +99,11 @@ class LoopbackInstrument:
                 while data := await reader.readline():
                     await self._answer(data.decode("latin-1").strip(), writer)
         finally:
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
             self._tasks.discard(task)
             self._writers.discard(writer)
-            writer.close()
 
     async def _answer(self, line: str, writer: asyncio.StreamWriter) -> None:
         self.received.append(line)

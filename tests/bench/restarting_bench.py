@@ -10,6 +10,8 @@ from pathlib import Path
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.sim_bench import SimBench, running_bench
 
+SCANS = 10
+
 
 class RestartingBench:
     """Two supplies of one kind, the second switched off; the simulation outlives the engine.
@@ -36,9 +38,12 @@ class RestartingBench:
         self.engine = self._start()
 
     def plug(self) -> None:
-        """The second supply comes."""
+        """The second supply comes; a busy machine may need a second look to see it."""
         self.sim.clear("psu2")
-        self.engine.tool("scan_instruments")
+        for _ in range(SCANS):
+            self.engine.tool("scan_instruments")
+            if len(self.engine.tool("list_instruments")["result"]) == 2:
+                return
 
     def unplug(self) -> None:
         """It goes; the engine notices within GONE_AFTER_SEC."""

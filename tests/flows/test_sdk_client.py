@@ -44,7 +44,7 @@ def test_official_clients_hear_side_by_side_of_instruments_and_come_back_after_a
 
         bench.plug()
         for name, client in clients.items():
-            assert client.do("wait_list_changed", within_s=5), name
+            assert client.do("wait_list_changed", within_s=20), name
             names = client.do("list")
             assert "rigol_dp832__set_voltage" not in names
             setters = sorted(tool for tool in names if tool.endswith("__set_voltage"))

@@ -12,6 +12,7 @@ from tests.bench.engine_process import running_engine
 from tests.bench.profile_matrix import (
     EXCUSED,
     SIMULATED,
+    TRIES,
     MatrixBench,
     instruments_flag,
     smallest,
@@ -39,7 +40,10 @@ def sequence_faults_of(bench: MatrixBench, profile: Profile) -> list[str]:
         arguments = smallest(sequence).arguments
         if (profile.key, sequence.name, "minimum") in EXCUSED:
             continue
-        answer = bench.run_sequence(profile.key, sequence.name, arguments)
+        for _ in range(TRIES):
+            answer = bench.run_sequence(profile.key, sequence.name, arguments)
+            if not answer["is_error"] or "in time" not in str(answer):
+                break
         if answer["is_error"]:
             faults.append(f"{profile.key}.{sequence.name} {arguments}: {answer}")
         if sequence.is_dangerous and any(switches(bench.state(profile.key))):
