@@ -30,12 +30,10 @@ from edged.config_keys import (
     RawScpi,
     ToolNames,
 )
-from edged.config_source import Value, parse_scalar, parse_text, read_file
 from edged.config_values import BadValue, IpNetwork
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places, find_checkout, find_places, find_platform
-from edged.yaml.problem import YamlProblem
-from edged.yaml.tree import Mark
+from edged.yaml_source import Value, YamlProblem, parse_scalar, parse_text, read_file
 
 __all__ = [
     "Bus",
@@ -271,8 +269,8 @@ def _read_files(
         try:
             value = _read_mapping(path)
         except YamlProblem as problem:
-            where = f"{path}:{problem.mark.line}"
-            complaints.append(Complaint(where=where, key="", message=_told(problem)))
+            where = f"{path}:{problem.line}" if problem.line else str(path)
+            complaints.append(Complaint(where=where, key="", message=problem.message))
             continue
         for key, entry in (value.data or {}).items():
             yield Setting(
@@ -283,13 +281,8 @@ def _read_files(
 def _read_mapping(path: Path) -> Value:
     value = read_file(path)
     if value.data is not None and not isinstance(value.data, dict):
-        mark = Mark(path=str(path), line=value.line, column=1)
-        raise YamlProblem(mark, "It must be a mapping of keys to values.")
+        raise YamlProblem("It must be a mapping of keys to values.", line=value.line)
     return value
-
-
-def _told(problem: YamlProblem) -> str:
-    return " ".join(filter(None, (problem.sentence, problem.remedy)))
 
 
 def _read_environment(environ: Mapping[str, str], complaints: list[Complaint]) -> Iterator[Setting]:
@@ -311,9 +304,12 @@ def _read_text(key: str, text: str, where: str, complaints: list[Complaint]) -> 
     """A value given in one line: a flow list, flow map or quoted string as YAML, else a scalar."""
     try:
         text = text.strip()
-        value = parse_text(text) if text.startswith(FLOW_STARTS) else parse_scalar(text)
+        if text.startswith(FLOW_STARTS):
+            value = parse_text(text)
+        else:
+            value = Value(data=parse_scalar(text), line=1, text=text)
     except YamlProblem as problem:
-        complaints.append(Complaint(where=where, key=key, message=f"{key}: {_told(problem)}"))
+        complaints.append(Complaint(where=where, key=key, message=f"{key}: {problem.message}"))
         return
     yield Setting(key=key, value=value, where=where, base=Path.cwd())
 

@@ -3,10 +3,59 @@
 # goes with that. Mirrors are those of this machine's apt, read when they are needed.
 
 cache=${DEB_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/edged-deb-test}
+group=edged-deb-test
 bench_packages=systemd-sysv,systemd,udev,dbus,curl,ca-certificates
 
 mirror() { # ENDING: the first archive of this machine's apt whose address ends so
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m 1 "/$1/\?$"
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep "/$1/\?$" | sort -u | head -n 1
+}
+
+lacks() { # SENTENCE…: collected, so that all of it is said at once
+    echo "deb_test: $*" >&2
+    is_lacking=yes
+}
+
+check_machine() { # RELEASE…: ends with a sentence for each thing that this machine lacks
+    local tool release place is_lacking=
+    for tool in debootstrap lintian dpkg-buildpackage dh unshare setpriv nsenter ip systemd-analyze man pgrep; do
+        command -v "$tool" > /dev/null || lacks "there is no $tool." \
+            "On Debian: sudo apt install debootstrap lintian debhelper dpkg-dev iproute2 systemd man-db procps"
+    done
+    [ "$(id -u)" = 0 ] || lacks "it makes systems to try the package in: run it as root."
+    for release; do
+        [ ! -d /usr/share/debootstrap ] || [ -e "/usr/share/debootstrap/scripts/$release" ] ||
+            lacks "this machine's debootstrap does not know $release."
+    done
+    [ -n "$(mirror debian)" ] ||
+        lacks "this machine's apt has no archive of Debian (an address that ends in /debian)."
+    [ -z "$is_lacking" ] || exit 1
+    if ! unshare --mount --pid --net --uts --ipc --cgroup --fork true; then
+        lacks "root may make no namespaces here (a container? It needs CAP_SYS_ADMIN and CAP_NET_ADMIN)."
+        exit 1
+    fi
+    mkdir -p "$cache"
+    place=$(mktemp -d "$cache/try.XXXXXX")
+    mkdir "$place"/{lower,upper,work,here}
+    unshare --mount mount -t overlay overlay "$place/here" -o \
+        "lowerdir=$place/lower,upperdir=$place/upper,workdir=$place/work" ||
+        lacks "no overlayfs can be mounted over $cache (does the kernel have it? May root mount here?" \
+            "Is it an overlay itself? DEB_TEST_CACHE names another directory)."
+    in_cgroups "$place/here" mkdir -p "$place/here/$group" ||
+        lacks "no group of processes can be made in cgroup2: systemd cannot be booted here."
+    remove_cgroups
+    rm -rf --one-file-system "$place"
+    [ -z "$is_lacking" ] || exit 1
+}
+
+in_cgroups() { # PLACE COMMAND…: with the groups below this program's own one mounted at PLACE
+    unshare --mount --cgroup sh -c 'mount -t cgroup2 cgroup2 "$0" && exec "$@"' "$@"
+}
+
+remove_cgroups() { # what the booted systems have made; their processes are gone
+    local place
+    place=$(mktemp -d)
+    in_cgroups "$place" find "$place/$group" -depth -type d -exec rmdir {} + 2> /dev/null || true
+    rmdir "$place"
 }
 
 base() { # RELEASE: the system that everything starts from, made once
@@ -67,17 +116,24 @@ inside_alone() { # NAME COMMAND…: with loopback only
 }
 
 boot() { # NAME: systemd as PID 1, loopback only; sets $booted to its PID
-    local place=$work/$1
-    unshare --mount --pid --uts --ipc --net --cgroup --fork --kill-child bash -c '
-        ip link set lo up
-        mount -t proc proc "$0/proc"
-        # Read-only, so that udev leaves the devices of this machine alone.
-        mount -t sysfs -o ro sys "$0/sys"
-        mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup"
-        mount -t tmpfs -o mode=755 run "$0/run"
-        exec env -i container=edged PATH=/usr/sbin:/usr/bin chroot "$0" /usr/lib/systemd/systemd --system \
-            --unit=multi-user.target --log-target=journal --show-status=false
-    ' "$place" < /dev/null > "$work/$1.boot.log" 2>&1 &
+    local place=$work/$1 own=$work/cgroup/$group/$1
+    mkdir -p "$work/cgroup"
+    mountpoint -q "$work/cgroup" || mount -t cgroup2 cgroup2 "$work/cgroup"
+    mkdir -p "$own"
+    (
+        # A group of its own, so that none of its groups stays among this machine's.
+        echo "$BASHPID" > "$own/cgroup.procs"
+        exec unshare --mount --pid --uts --ipc --net --cgroup --fork --kill-child bash -c '
+            ip link set lo up
+            mount -t proc proc "$0/proc"
+            # Read-only, so that udev leaves the devices of this machine alone.
+            mount -t sysfs -o ro sys "$0/sys"
+            mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup"
+            mount -t tmpfs -o mode=755 run "$0/run"
+            exec env -i container=edged PATH=/usr/sbin:/usr/bin chroot "$0" /usr/lib/systemd/systemd \
+                --system --unit=multi-user.target --log-target=journal --show-status=false
+        ' "$place"
+    ) < /dev/null > "$work/$1.boot.log" 2>&1 &
     unshared=$!
     local began=$SECONDS
     until booted=$(pgrep -P "$unshared" 2> /dev/null) &&

@@ -55,7 +55,7 @@ from edged.profiles.grammar_profile import FORMAT, PROFILE_KEYS, SETTING_KEYS
 from edged.profiles.grammar_sequences import SEQUENCE_KEYS
 from edged.profiles.model import AnswerType, ErrorKind, ParameterType
 
-__all__ = ["profile_schema"]
+__all__ = ["profile_schema", "schema_text"]
 
 Schema = dict[str, Any]
 REQUIRED: Final = ("format", "profile_key", "model", "match")
@@ -258,9 +258,14 @@ def _setting() -> Schema:
     }
 
 
+def schema_text() -> str:
+    """The schema as it lies in docs/."""
+    return json.dumps(profile_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
 def main() -> int:
     """Print it."""
-    sys.stdout.write(json.dumps(profile_schema(), indent=1, ensure_ascii=False) + "\n")
+    sys.stdout.write(schema_text())
     return 0
 
 

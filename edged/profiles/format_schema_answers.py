@@ -76,8 +76,14 @@ def returns() -> Schema:
         "image": closed("image", IMAGE_KEYS, {"mime": {"type": "string", "pattern": "^image/"},
                                                "data": TEMPLATE}, required=IMAGE_KEYS),
     }  # fmt: skip
+    # In this order and not that of a set, so that the file is the same each time it is written.
     kinds = [
-        closed(f"returns: {kind}", keys, {k: entries[k] for k in keys}, required=(kind,))
+        closed(
+            f"returns: {kind}",
+            keys,
+            {key: entry for key, entry in entries.items() if key in keys},
+            required=(kind,),
+        )
         for kind, keys in RETURN_KEYS.items()
     ]
     return {"oneOf": kinds}

@@ -1,8 +1,11 @@
+import functools
 import re
 import subprocess
 import sys
 from xml.etree import ElementTree
 
+from edged.cli.main import VERBS
+from edged.cli.usage import Usage, usage_of
 from tests.bench.engine_process import REPOSITORY
 
 
@@ -35,6 +38,55 @@ def test_every_test_that_a_page_names_exists() -> None:
     assert missing == []
 
 
+COMMAND = re.compile(r"(?:`|^    )(?:sudo )?edged ([a-z][^`\n#]*)", re.MULTILINE)
+OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+@functools.cache
+def usage(verb: str, subverb: str = "") -> Usage:
+    return usage_of(VERBS[verb].module, [subverb] if subverb else [])
+
+
+def is_understood(command: str) -> bool:
+    """Whether verb, subverb and options exist; what follows them is not looked at."""
+    own, _, of_the_engine = command.partition(" -- ")
+    verb, *rest = own.split()
+    if verb not in VERBS:
+        return False
+    known = usage(verb).options
+    if rest and re.fullmatch(r"[a-z]+", rest[0]):
+        if usage(verb).subverbs and rest[0] not in usage(verb).subverbs:
+            return False
+        known += usage(verb, rest[0]).options
+    return set(OPTION.findall(own)) <= set(known) and set(OPTION.findall(of_the_engine)) <= set(
+        usage("engine").options
+    )
+
+
+def test_every_command_that_a_page_names_is_one_of_the_command_line() -> None:
+    pages = [*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md",
+             REPOSITORY / "packaging" / "debian" / "README.Debian"]  # fmt: skip
+    named = [
+        (page.name, command.strip())
+        for page in pages
+        for command in COMMAND.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 100
+    assert [entry for entry in named if not is_understood(entry[1])] == []
+    assert not is_understood("audit verify --fast")
+
+
+def test_no_page_has_a_block_that_the_site_takes_for_text() -> None:
+    # A word behind the language is fine on the forges, and ends the block's being one on the site.
+    odd = [
+        (page.name, line)
+        for page in (REPOSITORY / "docs").rglob("*.md")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if re.match(r"\s*```\S* +\S", line)
+    ]
+    assert odd == []
+
+
 def test_the_reference_pages_are_what_the_code_says() -> None:
     checked = subprocess.run(
         [sys.executable, "docs/reference.py", "--check"],
@@ -46,11 +98,11 @@ def test_the_reference_pages_are_what_the_code_says() -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-def test_every_page_of_the_site_s_table_of_contents_is_there() -> None:
+def test_the_site_s_table_of_contents_has_every_page() -> None:
     listed = set(re.findall(r": ([\w/-]+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.M))
     docs = REPOSITORY / "docs"
     assert len(listed) > 30
-    assert sorted(page for page in listed if not (docs / page).exists()) == []
+    assert {str(page.relative_to(docs)) for page in docs.rglob("*.md")} == listed
 
 
 def test_the_windows_service_is_well_formed_and_stops_within_its_time() -> None:
