@@ -50,7 +50,7 @@ coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not
 faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
 	$(PY) -m pytest -q $(SHUFFLED) tests/faults $(ARGS)
 
-conformance: $(VENV)/.ok clients $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
+conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look

@@ -21,7 +21,7 @@ FLOORS = (
     ("3", ("work",)),
     ("2", ("instruments", "sdk", "sim", "auth", "store", "plot")),
     ("1", ("protocol", "profiles", "actions")),
-    ("0", ("",)),
+    ("0", ("yaml", "")),
 )
 
 

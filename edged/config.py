@@ -30,10 +30,12 @@ from edged.config_keys import (
     RawScpi,
     ToolNames,
 )
+from edged.config_source import Value, parse_scalar, parse_text, read_file
 from edged.config_values import BadValue, IpNetwork
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places, find_checkout, find_places, find_platform
-from edged.yaml_source import Value, YamlProblem, parse_scalar, parse_text, read_file
+from edged.yaml.problem import YamlProblem
+from edged.yaml.tree import Mark
 
 __all__ = [
     "Bus",
@@ -269,8 +271,8 @@ def _read_files(
         try:
             value = _read_mapping(path)
         except YamlProblem as problem:
-            where = f"{path}:{problem.line}" if problem.line else str(path)
-            complaints.append(Complaint(where=where, key="", message=problem.message))
+            where = f"{path}:{problem.mark.line}"
+            complaints.append(Complaint(where=where, key="", message=_told(problem)))
             continue
         for key, entry in (value.data or {}).items():
             yield Setting(
@@ -281,8 +283,13 @@ def _read_files(
 def _read_mapping(path: Path) -> Value:
     value = read_file(path)
     if value.data is not None and not isinstance(value.data, dict):
-        raise YamlProblem("It must be a mapping of keys to values.", line=value.line)
+        mark = Mark(path=str(path), line=value.line, column=1)
+        raise YamlProblem(mark, "It must be a mapping of keys to values.")
     return value
+
+
+def _told(problem: YamlProblem) -> str:
+    return " ".join(filter(None, (problem.sentence, problem.remedy)))
 
 
 def _read_environment(environ: Mapping[str, str], complaints: list[Complaint]) -> Iterator[Setting]:
@@ -304,12 +311,9 @@ def _read_text(key: str, text: str, where: str, complaints: list[Complaint]) -> 
     """A value given in one line: a flow list, flow map or quoted string as YAML, else a scalar."""
     try:
         text = text.strip()
-        if text.startswith(FLOW_STARTS):
-            value = parse_text(text)
-        else:
-            value = Value(data=parse_scalar(text), line=1, text=text)
+        value = parse_text(text) if text.startswith(FLOW_STARTS) else parse_scalar(text)
     except YamlProblem as problem:
-        complaints.append(Complaint(where=where, key=key, message=f"{key}: {problem.message}"))
+        complaints.append(Complaint(where=where, key=key, message=f"{key}: {_told(problem)}"))
         return
     yield Setting(key=key, value=value, where=where, base=Path.cwd())
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from edged.config_source import Value
 from edged.config_talk import TALK_FIELDS, ErrorsEntry, ProbeEntry
 from edged.config_values import TEXT, BadValue, Kind, integer, matching
-from edged.yaml_source import Value
 
 __all__ = ["INSTRUMENT", "InstrumentEntry"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from edged.config_source import Value
 from edged.config_values import BadValue
 from edged.output_words import why_not_on_connect, why_not_on_release
 from edged.slow_patterns import MAX_PATTERN, why_slow
-from edged.yaml_source import Value
 
 __all__ = ["TALK_FIELDS", "ErrorsEntry", "ProbeEntry"]
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from edged.yaml_source import Value
+from edged.config_source import Value
 
 __all__ = [
     "BOOL",

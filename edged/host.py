@@ -35,6 +35,7 @@ __all__ = [
     "may_write",
     "port_holder",
     "qualified_host_name",
+    "resident_bytes",
     "write_atomically",
 ]
 
@@ -194,6 +195,23 @@ def port_holder(port: int) -> str:
     except (psutil.Error, OSError):
         return ""
     return ""
+
+
+def resident_bytes(pid: int) -> int | None:
+    """What a process has in memory; ``None`` where that cannot be seen, as when it is gone."""
+    if sys.platform == "win32":
+        import psutil  # here, because only Windows needs it for that
+
+        try:
+            return int(psutil.Process(pid).memory_info().rss)
+        except (psutil.Error, OSError):
+            return None
+    else:
+        try:
+            pages = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import threading
 from collections.abc import Callable, Mapping
@@ -75,17 +76,14 @@ class VisaLibrary:
             LinkError: whatever went wrong, translated.
         """
         with translated(f"opening {address}"):
-            return self._resource_manager().open_resource(
-                address, open_timeout=max(1, math.ceil(timeout_s * 1000))
-            )
+            manager = self._resource_manager()
+            if self._library == PURE_PYTHON:
+                _load_late(parse_address(address).transport)
+            return manager.open_resource(address, open_timeout=max(1, math.ceil(timeout_s * 1000)))
 
     def load(self) -> None:
-        """Load VISA now and quickly, without what only its lists of resources want.
-
-        On the main thread, before there are others. What fails fails again, and is told, when a
-        line is opened.
-        """
-        with contextlib.suppress(LinkError), translated("loading VISA"), without(*LIST_MODULES):
+        """Load VISA now. What fails fails again, and is told, when a line is opened."""
+        with contextlib.suppress(LinkError), translated("loading VISA"):
             self._resource_manager()
 
     def close(self) -> None:
@@ -111,19 +109,31 @@ class VisaLibrary:
         with self._making:
             if self._manager is None:
                 # Imported late: it takes a quarter of a second, and the first answer to a client
-                # need not wait for it. numpy would cost 20 MB; no other thread here imports it.
-                with without("numpy"):
+                # need not wait for it.
+                with without(*UNWANTED, *LATE_MODULES.values()):
                     import pyvisa
 
                     self._manager = pyvisa.ResourceManager(self._library)
             return self._manager
 
 
+def _load_late(transport: Transport) -> None:
+    """Import what this transport needs; why it cannot be had is told when a resource is opened."""
+    module = LATE_MODULES.get(transport)
+    if module is not None:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+
+
 LinkClass = Callable[[str, OpenResource, Clock], Link]
 
 PURE_PYTHON: Final = "@py"
-LIST_MODULES: Final = ("numpy", "psutil", "zeroconf")
-"""Half of the time that loading takes; edged finds instruments by itself."""
+UNWANTED: Final = ("numpy", "psutil", "zeroconf")
+"""What PyVISA would like for its lists of resources and for arrays: half of the time that loading
+takes, and 25 MB. edged finds instruments by itself."""
+LATE_MODULES: Final[Mapping[Transport, str]] = MappingProxyType({Transport.USBTMC: "pyvisa_py.usb"})
+"""What only these transports need: pyvisa-py registers a kind of session when its module is
+imported. This one starts libusb with a thread of its own."""
 
 LINK_CLASSES: Final[Mapping[Transport, LinkClass]] = MappingProxyType(
     {

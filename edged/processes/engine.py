@@ -48,6 +48,7 @@ from edged.processes.buses import make_sources, monitor_for
 from edged.processes.idle_restart import IdleRestart, Work
 from edged.processes.long_work import LongWork
 from edged.processes.loop_watch import LoopWatch
+from edged.processes.memory import give_back
 from edged.processes.notify import Notifier, say_alive
 from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.profile_watch import ProfileWatch
@@ -272,6 +273,7 @@ class Engine:
         )
         self._first_look.set()
         await asyncio.to_thread(load_authority)
+        await asyncio.to_thread(give_back)
         self._write_engine_file()
         parts.callback(self._remove_engine_file)
         self._log.info(

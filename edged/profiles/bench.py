@@ -22,7 +22,7 @@ from edged.profiles.model import Bound
 from edged.profiles.source_file import read_file
 from edged.profiles.tighten import misfits, tighten
 from edged.profiles.unit_rules import EMPTY_RULES, UnitRules, combined
-from edged.profiles.yaml_tree import MapNode, Node, ScalarNode
+from edged.yaml.tree import MapNode, Node, ScalarNode
 
 __all__ = ["BenchFile", "UnitRules", "load_bench", "parse_bench", "tighten"]
 
@@ -79,7 +79,7 @@ def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
         Invalid: as ``load_bench``.
     """
     # Most benches have no such file, and need no YAML parser to start.
-    from edged.profiles.yaml_source import parse_yaml
+    from edged.profiles.source_file import parse_yaml
 
     root = map_of(parse_yaml(text, path), "The bench file")
     check_format(Fields(root, "The bench file"))

@@ -8,10 +8,10 @@ from typing import Final
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.model import Mark
+from edged.yaml.problem import quotable
 
 __all__ = ["complaint", "nearest", "one_of"]
 
-_MOST_CHARACTERS: Final = 400
 _MOST_LISTED: Final = 12
 
 
@@ -21,9 +21,7 @@ def complaint(mark: Mark, message: str, remedy: str = "") -> Invalid:
     ``data`` has path, line, column, the bare message and the suggestion. What was quoted from the
     file is shortened and made printable: it ends in logs and on terminals.
     """
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-    if len(shown) > _MOST_CHARACTERS:
-        shown = shown[: _MOST_CHARACTERS - 1] + "…"
+    shown = quotable(message)
     return Invalid(
         f"{mark.place}: {shown}",
         code=ErrorCode.BAD_PROFILE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from edged.profiles.complaints import complaint
-from edged.profiles.yaml_tree import MapNode, Node, ScalarNode
+from edged.yaml.tree import MapNode, Node, ScalarNode
 
 __all__ = ["merge"]
 

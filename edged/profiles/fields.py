@@ -16,7 +16,7 @@ from edged.profiles.complaints import complaint, nearest, one_of
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Mark, Scalar
 from edged.profiles.template import placeholders
-from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = [
     "Fields",

@@ -9,7 +9,7 @@ from edged.profiles.complaints import complaint
 from edged.profiles.fields import Fields, check_name, expression_of, list_of, scalar_of, text_of
 from edged.profiles.model import AnswerField, AnswerType, Parameter
 from edged.profiles.patterns import pattern_of
-from edged.profiles.yaml_tree import Node
+from edged.yaml.tree import Node
 
 __all__ = [
     "MOST_FIELDS",

@@ -15,7 +15,7 @@ from edged.profiles.model import (
     ParameterType,
     WaveformAnswer,
 )
-from edged.profiles.yaml_tree import ListNode
+from edged.yaml.tree import ListNode
 
 __all__ = ["WAVEFORM_KEYS", "read_image", "read_waveform"]
 

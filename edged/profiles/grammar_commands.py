@@ -34,7 +34,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.patterns import pattern_of
 from edged.profiles.template import placeholders
-from edged.profiles.yaml_tree import ListNode, Node
+from edged.yaml.tree import ListNode, Node
 
 __all__ = ["is_question", "read_command", "templates_of"]
 

@@ -18,7 +18,7 @@ from edged.profiles.model import (
     Probe,
 )
 from edged.profiles.patterns import pattern_of
-from edged.profiles.yaml_tree import Node, ScalarNode
+from edged.yaml.tree import Node, ScalarNode
 
 __all__ = [
     "MAX_TIMEOUT_MS",

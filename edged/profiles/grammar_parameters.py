@@ -16,7 +16,7 @@ from edged.profiles.fields import (
     text_of,
 )
 from edged.profiles.model import Bound, Mark, Parameter, ParameterType, Scalar
-from edged.profiles.yaml_tree import MapNode, Node, ScalarNode
+from edged.yaml.tree import MapNode, Node, ScalarNode
 
 __all__ = ["read_checks", "read_parameters", "read_value"]
 

@@ -22,7 +22,7 @@ from edged.profiles.model import (
     Setting,
 )
 from edged.profiles.template import optional_names
-from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["FORMAT", "PROFILE_KEYS", "SETTING_KEYS", "read_profile"]
 

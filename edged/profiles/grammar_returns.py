@@ -33,7 +33,7 @@ from edged.profiles.model import (
     Returns,
     ScalarAnswer,
 )
-from edged.profiles.yaml_tree import MapNode, Node
+from edged.yaml.tree import MapNode, Node
 
 __all__ = ["is_number", "read_returns"]
 

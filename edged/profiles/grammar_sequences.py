@@ -38,7 +38,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.sequence_values import expression_text
 from edged.profiles.template import optional_names
-from edged.profiles.yaml_tree import Node
+from edged.yaml.tree import Node
 
 __all__ = ["is_sequence_dangerous", "read_sequence"]
 

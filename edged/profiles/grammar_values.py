@@ -9,7 +9,7 @@ from edged.errors import Invalid
 from edged.profiles.complaints import complaint, nearest
 from edged.profiles.fields import Fields, list_of, number_of, scalar_of, whole_number_of
 from edged.profiles.sequence_values import names_in
-from edged.profiles.yaml_tree import MapNode, Node
+from edged.yaml.tree import MapNode, Node
 
 __all__ = ["checked_value", "read_range"]
 

@@ -5,7 +5,7 @@ The cache is keyed by the content of every file and by the code that reads them,
 what reading would give again; whatever is odd about it, the files are read instead. It lies in the
 state directory, which is as trusted as the database there, or beside the shipped profiles, where
 ``python -m edged.profiles.library_cache DIRECTORY`` puts it when they are installed; still only
-values of this room are taken from it.
+values that profiles are made of are taken from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["load_cached_library", "warm"]
 
 FORMAT: Final = b"edged-profiles-2"
 WARMED: Final = ".library.cache"
-ROOM: Final = "edged.profiles."
+ROOMS: Final = ("edged.profiles.", "edged.yaml.")
+CODE: Final = (Path(__file__).parent, Path(__file__).parent.parent / "yaml")
 PLAIN_TYPES: Final = frozenset({"frozenset", "set"})
 MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
 
@@ -71,11 +72,11 @@ def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> Prof
 
 
 class _RoomUnpickler(pickle.Unpickler):
-    """Makes values of ``edged.profiles`` and nothing else."""
+    """Makes values of profiles, and of the trees they are read from, and nothing else."""
 
     def find_class(self, module: str, name: str) -> object:
         """The class of that name, if it may be made."""
-        if module.startswith(ROOM) or (module == "builtins" and name in PLAIN_TYPES):
+        if module.startswith(ROOMS) or (module == "builtins" and name in PLAIN_TYPES):
             return super().find_class(module, name)
         if (module, name) == ("builtins", "getattr"):
             return _member
@@ -92,7 +93,7 @@ def _member(kind: object, name: str) -> object:
 def _key(directories: Sequence[Path]) -> bytes:
     """A digest of every file that reading would look at, and of the code that would read it."""
     digest = hashlib.sha256(FORMAT)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(file for room in CODE for file in room.glob("*.py")):
         digest.update(f"{path.name}\n".encode())
         digest.update(_digest_of(path))
     for directory in directories:

@@ -21,10 +21,9 @@ from edged.profiles.fields import map_of
 from edged.profiles.grammar_profile import read_profile
 from edged.profiles.library import Complaint, ProfileLibrary
 from edged.profiles.model import Profile
-from edged.profiles.source_file import read_file
-from edged.profiles.yaml_source import parse_yaml
+from edged.profiles.source_file import parse_yaml, read_file
 from edged.profiles.yaml_text import yaml_text
-from edged.profiles.yaml_tree import MapNode, ScalarNode
+from edged.yaml.tree import MapNode, ScalarNode
 
 __all__ = ["complaint_of", "load_library", "load_profile", "parse_profile", "resolved_text"]
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from edged.yaml.tree import Mark, Scalar
+
 __all__ = [
     "ABORT_COMMAND",
     "AnswerField",
@@ -50,23 +52,6 @@ __all__ = [
     "WaitStep",
     "WaveformAnswer",
 ]
-
-Scalar = float | int | str | bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """Where something stands in a file; line and column count from 1."""
-
-    path: str
-    line: int
-    column: int
-
-    @property
-    def place(self) -> str:
-        """As compilers write it, so that editors jump there."""
-        return f"{self.path}:{self.line}:{self.column}"
-
 
 ABORT_COMMAND: Final = "abort"
 """The name under which a profile's own abort list is audited; no command may have it."""

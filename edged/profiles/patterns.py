@@ -11,8 +11,8 @@ import warnings
 
 from edged.profiles.complaints import complaint
 from edged.profiles.fields import text_of
-from edged.profiles.yaml_tree import Node
 from edged.slow_patterns import MAX_PATTERN, why_slow
+from edged.yaml.tree import Node
 
 __all__ = ["compiled", "pattern_of"]
 

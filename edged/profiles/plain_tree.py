@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["plain_tree"]
 

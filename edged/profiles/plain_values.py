@@ -12,7 +12,7 @@ from typing import Final
 
 from edged.profiles.complaints import complaint
 from edged.profiles.model import Mark
-from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["plain_node"]
 

@@ -1,20 +1,24 @@
-"""One YAML file of ours as text: bounded, UTF-8, and never a thing that makes a reader wait."""
+"""Profile and bench files: read, and parsed into a tree; what is wrong becomes a complaint."""
 
 from __future__ import annotations
 
-import codecs
-import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from edged.errors import Invalid
 from edged.profiles.complaints import complaint
-from edged.profiles.model import Mark
+from edged.yaml.file import read_text
+from edged.yaml.problem import YamlProblem
+from edged.yaml.tree import Mark, Node
 
-__all__ = ["MAX_BYTES", "read_file"]
+__all__ = ["MAX_BYTES", "parse_yaml", "read_file"]
 
 MAX_BYTES: Final = 1024 * 1024
 """A rich profile has 20 kB."""
+MAX_DEPTH: Final = 32
+MAX_NODES: Final = 50_000
+"""Nodes with aliases written out; a rich profile has 2,000."""
 
 
 def read_file(path: Path) -> str:
@@ -23,41 +27,30 @@ def read_file(path: Path) -> str:
     Raises:
         Invalid: missing, unreadable, a symlink loop, not a regular file, too large, not UTF-8.
     """
-    start = Mark(path=str(path), line=1, column=1)
+    with _as_complaint():
+        return read_text(path, MAX_BYTES)
+
+
+def parse_yaml(text: str, path: str) -> Node:
+    """The tree of the one document in ``text``.
+
+    Raises:
+        Invalid: not YAML 1.2 as it is read here, over a bound, or nothing at all.
+    """
+    # Whoever finds all profiles in the cache needs no YAML parser to start.
+    from edged.yaml.source import Bounds, parse_document
+
+    bounds = Bounds(max_depth=MAX_DEPTH, max_nodes=MAX_NODES, has_aliases=True)
+    with _as_complaint():
+        root = parse_document(text, path, bounds)
+    if root is None:
+        raise complaint(Mark(path=path, line=1, column=1), "The file is empty.")
+    return root
+
+
+@contextmanager
+def _as_complaint() -> Iterator[None]:
     try:
-        status = path.stat()
-        # Opening a FIFO waits for a writer for ever, so the kind is looked at first.
-        if not stat.S_ISREG(status.st_mode):
-            raise complaint(start, "This is not a regular file.")
-        if status.st_size > MAX_BYTES:
-            raise _too_large(start, status.st_size)
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise complaint(start, f"The file cannot be read: {reason}.") from None
-    except (RuntimeError, ValueError) as error:
-        # What pathlib raises for a symlink loop (RuntimeError) and a NUL in the name (ValueError).
-        raise complaint(start, f"The file cannot be read: {error}.") from None
-    if len(data) > MAX_BYTES:
-        raise _too_large(start, len(data))
-    return _decode(data, str(path))
-
-
-def _too_large(start: Mark, size: int) -> Invalid:
-    return complaint(start, f"The file has {size} bytes, over the maximum {MAX_BYTES}.")
-
-
-def _decode(data: bytes, path: str) -> str:
-    data = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start]
-        line = before.count(b"\n") + 1
-        column = len(before) - (before.rfind(b"\n") + 1) + 1
-        raise complaint(
-            Mark(path=path, line=line, column=column),
-            f"Byte 0x{data[error.start]:02x} is not UTF-8.",
-            "Save the file as UTF-8.",
-        ) from None
+        yield
+    except YamlProblem as problem:
+        raise complaint(problem.mark, problem.sentence, problem.remedy) from None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["yaml_text"]
 

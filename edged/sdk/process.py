@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import psutil
-
 from edged.clock import Clock
+from edged.host import resident_bytes
 from edged.sdk.output import OutputLog
 from edged.sdk.wire import HEAD, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
 from edged.sdk.wrapper import LIBRARY_PREFIX, SETTING_PREFIX
@@ -299,11 +298,10 @@ class WorkerProcess:
         """Where there is no limit of the address space: end it when it has become too large."""
         while not self.is_dead and not self._is_limited:
             await self._clock.sleep(LOOK_AT_MEMORY_S)
-            with contextlib.suppress(psutil.Error, OSError):
-                used = psutil.Process(self.pid).memory_info().rss // MEBIBYTE
-                if used > self._launch.memory_mb:
-                    self._why = (
-                        f"used {used} MiB of memory, over its {self._launch.memory_mb} "
-                        "(SDK_MEMORY_MB), so it was ended"
-                    )
-                    self.kill()
+            used = (resident_bytes(self.pid) or 0) // MEBIBYTE
+            if used > self._launch.memory_mb:
+                self._why = (
+                    f"used {used} MiB of memory, over its {self._launch.memory_mb} "
+                    "(SDK_MEMORY_MB), so it was ended"
+                )
+                self.kill()

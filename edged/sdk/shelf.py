@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 import structlog
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, NotFound
+from edged.host import resident_bytes
 from edged.sdk.executor import State, WrapperExecutor
 from edged.sdk.files import find_wrappers
 from edged.sdk.output import OutputLog
@@ -152,10 +152,7 @@ def _maker(
 
 
 def _told(executor: WrapperExecutor) -> dict[str, Any]:
-    memory_mb = None
-    if executor.pid:
-        with contextlib.suppress(psutil.Error, OSError):
-            memory_mb = round(psutil.Process(executor.pid).memory_info().rss / MEBIBYTE, 1)
+    used = resident_bytes(executor.pid) if executor.pid else None
     return {
         "wrapper": executor.stem,
         "id": wrapper_id(executor.stem),
@@ -170,5 +167,5 @@ def _told(executor: WrapperExecutor) -> dict[str, Any]:
         "restarts": executor.restarts,
         "last_loss": executor.last_loss or None,
         "pid": executor.pid or None,
-        "memory_mb": memory_mb,
+        "memory_mb": None if used is None else round(used / MEBIBYTE, 1),
     }

@@ -22,7 +22,7 @@ from edged.profiles.model import Mark, Parameter
 from edged.profiles.parameter_schema import usable_default
 from edged.profiles.plain_values import plain_node
 from edged.profiles.schema import ParameterCheck, compile_parameters
-from edged.profiles.yaml_tree import Node
+from edged.yaml.tree import Node
 
 __all__ = ["ReturnType", "Returned", "Source", "WrapperSpec", "read_specs", "wrapper_id"]
 

@@ -9,18 +9,16 @@ Source: SPEC.md section 5 (names, annotations, descriptions).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
 
 from edged.actions.action import Action, Check, RunCommand, RunSequence
 from edged.commands.catalog import Catalog
-from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, Sequence
 from edged.profiles.naming import sequence_tool_name, tool_name
 from edged.profiles.schema import ParameterCheck
-from edged.tools.tool import MakeAction, Tool, ToolAnnotations, ToolCall
+from edged.tools.commanding import annotations_of, cautions, fits_json, title_of
+from edged.tools.tool import MakeAction, Tool, ToolCall
 
 __all__ = ["instrument_tools"]
 
@@ -65,11 +63,11 @@ def _command_tool(
     return Tool(
         name=tool_name(key, suffix, command.name),
         plain_name=tool_name(key, "", command.name),
-        title=command.name.replace("_", " ").capitalize(),
+        title=title_of(command.name),
         description=_command_description(instrument, command),
         input_schema=check.schema,
-        annotations=_annotations(command),
-        check=_fits_json,
+        annotations=annotations_of(is_query=command.is_query, is_dangerous=command.is_dangerous),
+        check=fits_json,
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
         is_essential=command.is_essential,
@@ -85,32 +83,17 @@ def _sequence_tool(
     return Tool(
         name=sequence_tool_name(key, suffix, sequence.name),
         plain_name=sequence_tool_name(key, "", sequence.name),
-        title=sequence.name.replace("_", " ").capitalize(),
+        title=title_of(sequence.name),
         description=f"{text}{danger} {_whose(instrument)}",
         input_schema=check.schema,
-        annotations=ToolAnnotations(
-            read_only=False,
-            destructive=sequence.is_dangerous,
-            idempotent=False,
-            open_world=True,
-        ),
-        check=_fits_json,
+        annotations=annotations_of(is_query=False, is_dangerous=sequence.is_dangerous),
+        check=fits_json,
         make=_make_sequence(
             instrument.id, sequence.name, sequence_tool_name(key, "", sequence.name)
         ),
         instrument_id=instrument.id,
         is_essential=sequence.is_essential,
         cancels_on_disconnect=True,
-    )
-
-
-def _annotations(command: Command) -> ToolAnnotations:
-    is_plain_read = command.is_query and not command.is_dangerous
-    return ToolAnnotations(
-        read_only=is_plain_read,
-        destructive=command.is_dangerous,
-        idempotent=is_plain_read,
-        open_world=True,
     )
 
 
@@ -121,13 +104,8 @@ def _command_description(instrument: Instrument, command: Command) -> str:
             f"This command is only allowed as a ramp: call start_sweep with command_name "
             f"{json.dumps(command.name)} instead of this tool."
         )
-    if command.is_dangerous:
-        parts.append("Dangerous: it can put energy on the terminals or harm what is connected.")
-    if command.is_safe:
-        parts.append("Safe: it is never refused.")
     unit = getattr(command.returns, "unit", "") if command.returns else ""
-    if unit:
-        parts.append(f"Answers in {unit}.")
+    parts += cautions(is_dangerous=command.is_dangerous, is_safe=command.is_safe, unit=unit)
     parts.append(_whose(instrument))
     return " ".join(parts)
 
@@ -143,12 +121,6 @@ def _whose(instrument: Instrument) -> str:
 
 def _profile_key(instrument: Instrument) -> str:
     return instrument.profile.key if instrument.profile else ""
-
-
-def _fits_json(arguments: Mapping[str, Any]) -> None:
-    """The tool's own schema is the command's; the path checks that one, once, with its limits."""
-    if not isinstance(arguments, Mapping):
-        raise Invalid("The arguments of a tool are an object.")
 
 
 def _make_command(instrument_id: str, command_name: str, plain_tool: str) -> MakeAction:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from edged.errors import ErrorCode, Invalid
-from edged.host import Platform, find_places, find_platform, keep_edge_id, write_atomically
+from edged.host import (
+    Platform,
+    find_places,
+    find_platform,
+    keep_edge_id,
+    resident_bytes,
+    write_atomically,
+)
 from tests.promises import promise
 
 HOME = Path("/home/someone")
@@ -102,3 +112,10 @@ def test_a_broken_edge_id_file_is_replaced(tmp_path: Path) -> None:
 def test_an_atomic_write_leaves_no_draft(tmp_path: Path) -> None:
     write_atomically(tmp_path / "a" / "b.json", "{}")
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.json"]
+
+
+def test_the_memory_of_a_process_is_told_and_of_one_that_is_gone_is_none() -> None:
+    assert (resident_bytes(os.getpid()) or 0) > 1024 * 1024
+    gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    gone.wait(20)
+    assert resident_bytes(gone.pid) is None

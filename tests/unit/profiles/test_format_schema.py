@@ -12,7 +12,7 @@ from edged.errors import Invalid
 from edged.profiles.format_schema import profile_schema, schema_text
 from edged.profiles.loader import parse_profile
 from edged.profiles.plain_tree import plain_tree
-from edged.profiles.yaml_source import parse_yaml
+from edged.profiles.source_file import parse_yaml
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = profile_schema()

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.source_file import MAX_BYTES, read_file
-from edged.profiles.yaml_source import parse_yaml
-from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from edged.profiles.source_file import MAX_BYTES, parse_yaml, read_file
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 from tests.promises import promise
 
 

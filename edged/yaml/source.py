@@ -1,9 +1,9 @@
 """YAML text → a tree in which every node knows its place.
 
-Not a general YAML loader: one document, YAML 1.2 core scalars (``on``, ``off`` and ``no`` are
-strings), string keys, no tags, no merge keys, aliases within a bound. What is read may come from
-anywhere, so everything is bounded before it is walked: file size, nesting, number of nodes with
-aliases written out. Whatever the input is, only ``Invalid`` comes out, naming file, line, column.
+Not a general YAML loader: one document, YAML 1.2 core scalars, string keys, no tags, no merge keys,
+aliases within a bound or not at all. What is read may come from anywhere, so everything is bounded
+before it is walked: nesting, number of nodes with aliases written out. Whatever the input is, only
+``YamlProblem`` comes out, naming file, line, column.
 
 ruamel.yaml's event stream is used and not its constructor: an order of magnitude less work at
 start, and nothing of YAML's type machinery is ever reached.
@@ -11,9 +11,9 @@ start, and nothing of YAML's type machinery is ever reached.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -30,44 +30,48 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from edged.errors import Invalid
-from edged.profiles.complaints import complaint
-from edged.profiles.model import Mark, Scalar
-from edged.profiles.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.problem import YamlProblem
+from edged.yaml.scalar import NotFinite, core_scalar
+from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode
 
-__all__ = ["parse_yaml"]
-
-MAX_DEPTH: Final = 32
-MAX_NODES: Final = 50_000
-"""Nodes with aliases written out; a rich profile has 2,000."""
+__all__ = ["Bounds", "parse_document"]
 
 
-def parse_yaml(text: str, path: str) -> Node:
-    """The tree of the one document in ``text``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much of YAML a kind of file may use; nodes count with aliases written out."""
+
+    max_depth: int
+    max_nodes: int
+    has_aliases: bool
+
+
+def parse_document(text: str, path: str, bounds: Bounds) -> Node | None:
+    """The tree of the one document in ``text``; None where there is nothing in it.
 
     Raises:
-        Invalid: not YAML 1.2 as this module reads it, or over a bound.
+        YamlProblem: not YAML 1.2 as this module reads it, or over a bound.
     """
-    builder = _Builder(path)
+    builder = _Builder(path, bounds)
     try:
         return builder.document(YAML(typ="safe", pure=True).parse(text))
-    except Invalid:
+    except YamlProblem:
         raise
     except MarkedYAMLError as error:
         where = error.problem_mark or error.context_mark
         mark = builder.latest if where is None else builder.mark(where)
         problem = " ".join(str(error.problem or error.context or "not YAML").split())
-        raise complaint(mark, f"This is not YAML: {problem}.", _yaml_remedy(problem)) from None
+        raise YamlProblem(mark, f"This is not YAML: {problem}.", _yaml_remedy(problem)) from None
     except YAMLError as error:
         mark = _place_of(error, text, path)
-        raise complaint(mark, f"This is not YAML: {_first_line(error)}.") from None
+        raise YamlProblem(mark, f"This is not YAML: {_first_line(error)}.") from None
     except (
         ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError,
         RecursionError, TypeError, ValueError,
     ) as error:  # fmt: skip
         # A scanner of this size may trip over broken input instead of reporting it.
         problem = f"the parser gave up ({type(error).__name__})"
-        raise complaint(builder.latest, f"This is not YAML: {problem}.") from error
+        raise YamlProblem(builder.latest, f"This is not YAML: {problem}.") from error
 
 
 def _first_line(error: Exception) -> str:
@@ -90,10 +94,11 @@ def _yaml_remedy(problem: str) -> str:
 
 
 class _Builder:
-    """Walks the events of one document; recursion is bounded by ``MAX_DEPTH``."""
+    """Walks the events of one document; recursion is bounded by ``Bounds.max_depth``."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, bounds: Bounds) -> None:
         self._path = path
+        self._bounds = bounds
         self._anchors: dict[str, tuple[Node, int]] = {}
         self._open_anchors: set[str] = set()
         self._nodes = 0
@@ -103,7 +108,7 @@ class _Builder:
         """The same place counted from 1; ruamel counts from 0."""
         return Mark(path=self._path, line=place.line + 1, column=place.column + 1)
 
-    def document(self, events: Iterator[Event]) -> Node:
+    def document(self, events: Iterator[Event]) -> Node | None:
         """The one document of the stream."""
         root: Node | None = None
         for event in events:
@@ -111,15 +116,13 @@ class _Builder:
             match event:
                 case DocumentStartEvent():
                     if root is not None:
-                        raise complaint(self.latest, "A second document starts here.")
+                        raise YamlProblem(self.latest, "A second document starts here.")
                     if event.version is not None and tuple(event.version) != (1, 2):
-                        raise complaint(self.latest, "Only YAML 1.2 is read here.")
+                        raise YamlProblem(self.latest, "Only YAML 1.2 is read here.")
                 case ScalarEvent() | SequenceStartEvent() | MappingStartEvent() | AliasEvent():
                     root = self._node(event, events, 0)
                 case _:
                     pass
-        if root is None:
-            raise complaint(self.latest, "The file is empty.")
         return root
 
     def _node(self, event: Event, events: Iterator[Event], depth: int) -> Node:
@@ -127,15 +130,16 @@ class _Builder:
         if isinstance(event, AliasEvent):
             return self._alias(str(event.anchor), mark)
         if not isinstance(event, ScalarEvent | SequenceStartEvent | MappingStartEvent):
-            raise complaint(mark, "Nothing that can be read stands here.")
+            raise YamlProblem(mark, "Nothing that can be read stands here.")
         before = self._nodes
         self._count(1, mark)
-        if depth > MAX_DEPTH:
-            raise complaint(mark, f"This is nested deeper than {MAX_DEPTH} levels.")
+        if depth > self._bounds.max_depth:
+            raise YamlProblem(mark, f"This is nested deeper than {self._bounds.max_depth} levels.")
         if event.tag is not None:
-            raise complaint(mark, f'The tag "{event.tag}" is not read here.', "Leave it out.")
+            raise YamlProblem(mark, f'The tag "{event.tag}" is not read here.', "Leave it out.")
         anchor = None if event.anchor is None else str(event.anchor)
         if anchor is not None:
+            self._refuse_aliases(mark)
             self._open_anchors.add(anchor)
         if isinstance(event, ScalarEvent):
             node: Node = _scalar(event, mark)
@@ -150,14 +154,21 @@ class _Builder:
 
     def _count(self, nodes: int, mark: Mark) -> None:
         self._nodes += nodes
-        if self._nodes > MAX_NODES:
-            raise complaint(mark, f"This makes more than {MAX_NODES} entries, aliases written out.")
+        most = self._bounds.max_nodes
+        if self._nodes > most:
+            told = ", aliases written out" if self._bounds.has_aliases else ""
+            raise YamlProblem(mark, f"This makes more than {most} entries{told}.")
+
+    def _refuse_aliases(self, mark: Mark) -> None:
+        if not self._bounds.has_aliases:
+            raise YamlProblem(mark, "Anchors and aliases (& and *) are not used here.")
 
     def _alias(self, name: str, mark: Mark) -> Node:
+        self._refuse_aliases(mark)
         if name in self._open_anchors:
-            raise complaint(mark, f"The alias *{name} stands inside itself.")
+            raise YamlProblem(mark, f"The alias *{name} stands inside itself.")
         if name not in self._anchors:
-            raise complaint(mark, f"The alias *{name} has no anchor before it.")
+            raise YamlProblem(mark, f"The alias *{name} has no anchor before it.")
         node, size = self._anchors[name]
         self._count(size, mark)
         return node
@@ -168,7 +179,7 @@ class _Builder:
             if isinstance(event, SequenceEndEvent):
                 return ListNode(mark, tuple(items))
             items.append(self._node(event, events, depth + 1))
-        raise complaint(mark, "This list does not end.")
+        raise YamlProblem(mark, "This list does not end.")
 
     def _map(self, events: Iterator[Event], mark: Mark, depth: int) -> MapNode:
         entries: dict[str, Node] = {}
@@ -178,66 +189,35 @@ class _Builder:
                 return MapNode(mark, entries, keys)
             key = self._node(event, events, depth + 1)
             if not isinstance(key, ScalarNode) or isinstance(event, AliasEvent):
-                raise complaint(key.mark, "A key must be plain text or a number.")
+                raise YamlProblem(key.mark, "A key must be plain text or a number.")
             if key.text == "<<":
-                raise complaint(
+                raise YamlProblem(
                     key.mark, "Merge keys are not in YAML 1.2.", "Use an alias or extends."
                 )
             if key.text in entries:
                 first = keys[key.text].mark.line
-                raise complaint(
+                raise YamlProblem(
                     key.mark, f'The key "{key.text}" stands here twice, first in line {first}.'
                 )
             entries[key.text] = self._node(_value_event(events, key.mark), events, depth + 1)
             keys[key.text] = key
-        raise complaint(mark, "This mapping does not end.")
+        raise YamlProblem(mark, "This mapping does not end.")
 
 
 def _value_event(events: Iterator[Event], mark: Mark) -> Event:
     event = next(events, None)
     if event is None or isinstance(event, StreamEndEvent):
-        raise complaint(mark, "This key has no value.")
+        raise YamlProblem(mark, "This key has no value.")
     return event
 
 
-_INT: Final = re.compile(r"[-+]?[0-9]+")
-_OCTAL: Final = re.compile(r"0o[0-7]+")
-_HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_WORDS: Final[Mapping[str, Scalar | None]] = {
-    "": None, "~": None, "null": None, "Null": None, "NULL": None,
-    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
-}  # fmt: skip
-_MOST_DIGITS: Final = 400
-_NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-
-
 def _scalar(event: ScalarEvent, mark: Mark) -> ScalarNode:
-    """The value by YAML 1.2's core schema (section 10.3.2 of its specification)."""
     text: str = event.value
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise YamlProblem(mark, "There is half a surrogate pair in a text, which nobody can send.")
     if event.style not in (None, ""):
         return ScalarNode(mark, text, text)
-    if text in _WORDS:
-        return ScalarNode(mark, _WORDS[text], text)
-    if len(text) > _MOST_DIGITS or text[0] not in "+-.0123456789":
-        return ScalarNode(mark, text, text)
-    return ScalarNode(mark, _number(text, mark), text)
-
-
-def _number(text: str, mark: Mark) -> Scalar:
-    if _INT.fullmatch(text):
-        return int(text)
-    if _HEX.fullmatch(text):
-        return int(text[2:], 16)
-    if _OCTAL.fullmatch(text):
-        return int(text[2:], 8)
-    if _NOT_FINITE.fullmatch(text):
-        raise complaint(
-            mark, f"{text} is not a finite number.", "Leave a bound out where there is none."
-        )
-    if _FLOAT.fullmatch(text):
-        value = float(text)
-        if value in (float("inf"), float("-inf")):
-            raise complaint(mark, f"{text} is not a finite number.")
-        return value
-    return text
+    try:
+        return ScalarNode(mark, core_scalar(text), text)
+    except NotFinite as error:
+        raise YamlProblem(mark, str(error), "Leave a bound out where there is none.") from None

@@ -1,8 +1,9 @@
-"""YAML from outside: what it means, where it stood, and what is refused."""
+"""The configuration's YAML: what it means, where it stood, and what is refused."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import string
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.yaml_source import MAX_BYTES, YamlProblem, parse_scalar, parse_text, read_file
+from edged.config_source import MAX_BYTES, parse_scalar, parse_text, read_file
+from edged.yaml.problem import YamlProblem
 from tests.promises import promise
 
 
@@ -39,7 +41,7 @@ from tests.promises import promise
     ],
 )
 def test_plain_scalars_mean_what_yaml_1_2_says(text: str, meant: object) -> None:
-    value = parse_scalar(text)
+    value = parse_scalar(text).data
     assert value == meant
     assert type(value) is type(meant)
 
@@ -63,26 +65,26 @@ def test_values_know_their_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("a: 1\na: 2\n", 2, "stands twice"),
+        ("a: 1\na: 2\n", 2, "stands here twice"),
         ("a: &x 1\nb: *x\n", 1, "Anchors"),
-        ("a: !!python/object:os.system x\n", 1, "Tags"),
+        ("a: !!python/object:os.system x\n", 1, "tag"),
         ("a: b\n---\nc: d\n", 2, "second document"),
         ("a:\n  b: [1, 2\n", 3, "expected"),
         ("a:\n\t- b\n", 2, "token"),
         ("[" * 100_000, 1, "nested"),
         ("- " * 5_000, 1, "nested"),
-        ("a: [" + "1," * 50_000 + "]", 1, "20000 values"),
-        ("? [a]\n: b\n", 1, "plain word"),
-        ("\x00", 0, "no YAML"),
+        ("a: [" + "1," * 50_000 + "]", 1, "20000 entries"),
+        ("? [a]\n: b\n", 1, "plain text"),
+        ("\x00", 1, "not YAML"),
         ('a: "\\ud800"', 1, "surrogate"),
-        ("a" * (MAX_BYTES + 1), 0, "longer"),
+        ("a" * (MAX_BYTES + 1), 1, "longer"),
     ],
 )
 def test_hostile_text_is_refused_with_its_line(text: str, line: int, said: str) -> None:
     with pytest.raises(YamlProblem) as caught:
         parse_text(text)
     assert said in caught.value.message
-    assert caught.value.line == line
+    assert caught.value.mark.line == line
 
 
 @promise("config.hostile-file")
@@ -100,7 +102,7 @@ def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.yaml"
     with path.open("wb") as file:
         file.truncate(50 * 1024 * 1024)
-    with pytest.raises(YamlProblem, match="larger than"):
+    with pytest.raises(YamlProblem, match="over the maximum"):
         read_file(path)
 
 
@@ -109,12 +111,28 @@ def test_a_file_that_is_no_utf8_is_refused_with_its_line(tmp_path: Path) -> None
     path.write_bytes("a: 1\nb: Gerät\n".encode("latin-1"))
     with pytest.raises(YamlProblem, match="UTF-8") as caught:
         read_file(path)
-    assert caught.value.line == 2
+    assert caught.value.mark.line == 2
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(YamlProblem, match="cannot be read"):
-        read_file(tmp_path)
+        read_file(tmp_path / "missing.yaml")
+
+
+@promise("config.hostile-file")
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.yaml"
+    os.mkfifo(path)
+    with pytest.raises(YamlProblem, match="not a regular file"):
+        read_file(path)
+
+
+@pytest.mark.parametrize("text", [".inf", "-.Inf", ".nan", "1e999"])
+def test_a_number_without_end_is_refused(text: str) -> None:
+    with pytest.raises(YamlProblem, match="not a finite number"):
+        parse_scalar(text)
+    with pytest.raises(YamlProblem, match="not a finite number"):
+        parse_text(f"a: {text}")
 
 
 def test_an_empty_file_is_nothing(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The tree of a YAML document, in which every node knows its place.
 
-What the grammar reads; how it is made from text is ``yaml_source``'s matter, and only that module
-needs a YAML parser.
+Profiles, bench files and the configuration are read from it; how it is made from text is
+``source``'s matter, and only that module needs a YAML parser.
 """
 
 from __future__ import annotations
@@ -9,9 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edged.profiles.model import Mark, Scalar
+__all__ = ["ListNode", "MapNode", "Mark", "Node", "Scalar", "ScalarNode"]
 
-__all__ = ["ListNode", "MapNode", "Node", "ScalarNode"]
+Scalar = float | int | str | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Where something stands in a file; line and column count from 1."""
+
+    path: str
+    line: int
+    column: int
+
+    @property
+    def place(self) -> str:
+        """As compilers write it, so that editors jump there."""
+        return f"{self.path}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""What an engine has in memory of libraries while three instruments are there and nobody asks."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from edged.profiles.library_cache import warm
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+
+# Tells at SIGUSR1 which modules it has loaded; otherwise `edged`.
+TELLING = """
+import os, pathlib, signal, sys
+def tell(*_):
+    place = pathlib.Path(os.environ["TELL_MODULES"])
+    draft = place.with_suffix(".draft")
+    draft.write_text("\\n".join(name for name, module in sys.modules.items() if module))
+    draft.replace(place)
+signal.signal(signal.SIGUSR1, tell)
+from edged.cli.main import main
+sys.exit(main())
+"""
+SHIPPED = ("rigol_dp832", "keysight_34461a", "rigol_ds1054z")
+NEVER_ASKED_FOR = (
+    "cryptography",
+    "edged.profiles.loader",
+    "jose",
+    "matplotlib",
+    "nats",
+    "numpy",
+    "prometheus_client",
+    "psutil",
+    "rich",
+    "usb",
+    "zeroconf",
+)
+GIVE_UP_S = 20.0
+
+
+def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path) -> None:
+    profiles = tmp_path / "profiles"
+    profiles.mkdir()
+    for key in SHIPPED:
+        shutil.copy(REPOSITORY / "profiles" / f"{key}.yaml", profiles)
+    warm(profiles)
+    told = tmp_path / "modules"
+    with running_engine(
+        tmp_path,
+        config={"PROFILE_DIRS": [str(profiles)]},
+        environment={"TELL_MODULES": str(told)},
+        command=(sys.executable, "-c", TELLING),
+    ) as engine:
+        assert [i["is_connected"] for i in engine.tool("list_instruments")["result"]] == [True] * 3
+        loaded = modules_of(engine, told)
+    assert sorted(loaded & set(NEVER_ASKED_FOR)) == []
+    # Or else nothing was told.
+    assert {"pyvisa_py.tcpip", "edged.work.stop", "edged.work.sweeps"} <= loaded
+
+
+def modules_of(engine: EngineProcess, told: Path) -> set[str]:
+    engine.process.send_signal(signal.SIGUSR1)
+    give_up = time.monotonic() + GIVE_UP_S
+    while not told.exists() and time.monotonic() < give_up:
+        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+    return set(told.read_text().split())
