@@ -28,6 +28,7 @@ from edged.config import LoadedConfig
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.processes.errand import errand_engine, registered
+from edged.profiles.head import head_of
 from edged.profiles.instrument_errors import parse_error
 from edged.profiles.model import ErrorKind, Profile
 from edged.profiles.trial import Question, plan_trial
@@ -115,7 +116,7 @@ def _tried(there: Borrowed, profile: Profile, *, is_simulated: bool) -> Trial:
     return Trial(
         profile_key=profile.key,
         on=datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC).date().isoformat(),
-        digest=digest_of(profile),
+        digest=digest_of(head_of(profile)),
         idn=", ".join(known[name] for name in ("manufacturer", "model", "serial", "firmware")),
         manufacturer=known["manufacturer"],
         model=known["model"],

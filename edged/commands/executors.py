@@ -37,7 +37,8 @@ from edged.errors import EdgedError, Failed
 from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.profiles.model import ImageAnswer, Profile, WaveformAnswer
+from edged.profiles.head import ProfileHead
+from edged.profiles.model import ImageAnswer, WaveformAnswer
 from edged.store.capability import Knowledge
 from edged.store.lockouts import Lockout
 from edged.work.sequences import SequenceBook
@@ -62,7 +63,7 @@ class Executors:
 
     Attributes:
         captures: runs commands that answer with a block.
-        profiles: gives the library as it is now.
+        profiles: gives the heads of the library as it is now.
         verified_on: gives the units on which a profile was tried, by its key.
         status: gives get_status's result; the composition root knows all that it tells of.
         experience: gives what is known of an instrument's commands, by their names.
@@ -77,7 +78,7 @@ class Executors:
     catalog: Catalog
     sequences: SequenceBook
     captures: Captures
-    profiles: Callable[[], Mapping[str, Profile]]
+    profiles: Callable[[], Mapping[str, ProfileHead]]
     status: Callable[[], dict[str, Any]]
     experience: Callable[[Instrument], Mapping[str, Knowledge]]
     lockout: Callable[[Instrument], Lockout | None]
@@ -211,8 +212,8 @@ class Executors:
                 "model": profile.model,
                 "instrument_class": profile.instrument_class,
                 "version": profile.version,
-                "commands": len(profile.commands),
-                "sequences": len(profile.sequences),
+                "commands": profile.command_count,
+                "sequences": profile.sequence_count,
                 "verified_on": list(self.verified_on(profile.key)),
             }
             for profile in self.profiles().values()

@@ -63,7 +63,7 @@ async def examine(
         Failed: DISCONNECTED, nobody is there; TIMEOUT, somebody is silent; BAD_ANSWER
             (``NoInstrument`` too), what answers is no instrument.
     """
-    named = knowledge.library.profiles.get(entry.profile or "")
+    named = knowledge.library.chosen(entry.profile or "")
     try:
         idn = await _identified(actor, _guesses(entry, usb_id, knowledge.library))
     except Failed as error:
@@ -136,14 +136,14 @@ def _guesses(
     As the owner's named profile says; else as the profiles that know its USB id say (a serial port
     must have the right speed before any question is understood); else the plain way.
     """
-    named = library.profiles.get(entry.profile or "")
+    named = library.chosen(entry.profile or "")
     if named is not None:
         return (connection_for(named.connection, entry),)
     by_wire = {
         _wire(own): own
-        for profile in sorted(library.profiles.values(), key=lambda profile: profile.key)
-        if usb_id is not None and usb_id in profile.match.usb_ids
-        for own in (connection_for(profile.connection, entry),)
+        for key, head in sorted(library.heads.items())
+        if usb_id is not None and usb_id in head.match.usb_ids
+        for own in (connection_for(library.profiles[key].connection, entry),)
     }
     return tuple(by_wire.values())[:MOST_GUESSES] or (connection_for(Connection(), entry),)
 
@@ -233,13 +233,14 @@ def _choose(
 ) -> tuple[Profile | None, str, tuple[str, ...]]:
     """The profile that fits and why, or why none does; and those that fit as well."""
     if entry.profile is not None:
-        profile = library.profiles.get(entry.profile)
+        profile = library.chosen(entry.profile)
         if profile is None:
             why = f"INSTRUMENTS names the profile {entry.profile}, which does not exist."
             return None, why, ()
         return profile, "INSTRUMENTS names this profile.", ()
-    match = find_profile(idn, usb_id, library.profiles.values())
-    return match.profile, match.reason, match.tied
+    match = find_profile(idn, usb_id, library.heads.values())
+    profile = library.chosen(match.profile.key) if match.profile is not None else None
+    return profile, match.reason, match.tied
 
 
 async def _is_confirmed(actor: Actor, connection: Connection) -> bool:

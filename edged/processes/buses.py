@@ -19,7 +19,7 @@ from edged.instruments.serial_source import SerialSource, known_usb_ids
 from edged.instruments.sources import Candidate, Listing, Source
 from edged.instruments.usb_source import UsbSource
 from edged.processes.sim_child import SimChild
-from edged.profiles.model import Profile
+from edged.profiles.head import ProfileHead
 
 __all__ = ["SimulatedBus", "make_sources", "monitor_for"]
 
@@ -33,7 +33,7 @@ GPIB_REMARK: Final = (
 
 
 def make_sources(
-    config: Config, profiles: Iterable[Profile], sim: SimChild | None, clock: Clock
+    config: Config, profiles: Iterable[ProfileHead], sim: SimChild | None, clock: Clock
 ) -> tuple[Source, ...]:
     """What DISCOVERY asks for, and the simulated bench where there is one."""
     sources: list[Source] = [] if sim is None else [SimulatedBus(sim)]

@@ -159,7 +159,7 @@ class Engine:
             config,
             pool=self._pool,
             stores=self._stores,
-            library=self._profiles.knowledge.library,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -427,7 +427,7 @@ class Engine:
             rescan_interval_s=self._config.rescan_interval_sec,
             gone_after_s=self._config.gone_after_sec,
             sources=make_sources(
-                self._config, knowledge.library.profiles.values(), self._sim, self._clock
+                self._config, knowledge.library.heads.values(), self._sim, self._clock
             ),
             pick_monitor=monitor_for(self._config),
         )
@@ -439,7 +439,7 @@ class Engine:
             catalog=self._catalog,
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms),
-            profiles=lambda: self._profiles.knowledge.library.profiles,
+            profiles=lambda: self._profiles.knowledge.library.heads,
             verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
             experience=self._stores.experience_of,

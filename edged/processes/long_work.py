@@ -27,8 +27,7 @@ from edged.instruments.visit import Guest, visiting
 from edged.plot.artist import Artist
 from edged.processes.stores import Stores
 from edged.profiles.connection_facts import connection_of
-from edged.profiles.library import ProfileLibrary
-from edged.profiles.model import Connection
+from edged.profiles.model import Connection, Profile
 from edged.work.after_crash import AfterCrash
 from edged.work.left_work import Left
 from edged.work.ports import NewId, Perform, Precheck
@@ -55,6 +54,7 @@ class LongWork:
     Args:
         config: the whole configuration.
         perform, precheck: the command path, which is made after this.
+        profiles: gives the library as it is now.
         visa: opens the addresses that are visited after a crash.
         visited: what first aid has seen to already.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
@@ -66,7 +66,7 @@ class LongWork:
         *,
         pool: InstrumentPool,
         stores: Stores,
-        library: ProfileLibrary,
+        profiles: Callable[[], Mapping[str, Profile]],
         visa: VisaLibrary,
         perform: Perform,
         precheck: Precheck,
@@ -77,7 +77,7 @@ class LongWork:
     ) -> None:
         self._config = config
         self._pool = pool
-        self._library = library
+        self._profiles = profiles
         self._visa = visa
         self._clock = clock
         self.runs = RunBook(
@@ -159,7 +159,7 @@ class LongWork:
                 sweeps=self.sweeps, bench_stop=self._bench_stop, artist=self.artist
             ).table(),
             **ResourceExecutors(
-                profiles=lambda: self._library.profiles, streams=self.streams, runs=self.runs
+                profiles=self._profiles, streams=self.streams, runs=self.runs
             ).table(),
         }
 
@@ -225,7 +225,7 @@ class LongWork:
 
     def _connection_of(self, address: str, profile_key: str) -> Connection:
         """How to speak there, by the profile and the owner's configuration."""
-        profile = self._library.profiles.get(profile_key)
+        profile = self._profiles().get(profile_key)
         connection = profile.connection if profile is not None else Connection()
         for entry in self._config.instruments:
             if entry.address == address:

@@ -221,9 +221,9 @@ class ProfileWatch:
     def _read_reports(self, library: ProfileLibrary) -> None:
         reports = load_reports(self._reports_place)
         self._reports = {
-            key: _told(trials, digest_of(library.profiles[key]))
+            key: _told(trials, digest_of(library.heads[key]))
             for key, trials in reports.items()
-            if key in library.profiles
+            if key in library.heads
         }
 
     def _tell(self, library: ProfileLibrary, ids: list[str]) -> None:

@@ -8,7 +8,7 @@ is known only once it answered, so ``load_bench`` checks each entry against the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from edged.profiles.complaints import complaint
 from edged.profiles.fields import Fields, list_of, map_of, number_of, text_of
 from edged.profiles.grammar_profile import check_format, marks_of
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.model import Bound
+from edged.profiles.model import Bound, Profile
 from edged.profiles.source_file import read_file
 from edged.profiles.tighten import misfits, tighten
 from edged.profiles.unit_rules import EMPTY_RULES, UnitRules, combined
@@ -90,8 +90,9 @@ def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
         if key != "format":
             units[key.strip()] = _read_unit(key.strip(), node)
     _check_aliases(units)
+    profiles = tuple(library.profiles.values())
     for rules in units.values():
-        _check_fits_one(rules, library)
+        _check_fits_one(rules, profiles)
     return BenchFile(units=units)
 
 
@@ -194,10 +195,10 @@ def _check_aliases(units: Mapping[str, UnitRules]) -> None:
         owners[rules.alias] = key
 
 
-def _check_fits_one(rules: UnitRules, library: ProfileLibrary) -> None:
+def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
     """Raises what is wrong with the entry for the profile that it was most likely written for."""
     best: tuple[tuple[int, int, int], list[Invalid]] | None = None
-    for profile in library.profiles.values():
+    for profile in profiles:
         problems = misfits(profile, rules)
         if not problems:
             return

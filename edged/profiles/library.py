@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edged.profiles.head import ProfileHead, head_of
 from edged.profiles.model import Profile
+from edged.profiles.packed import PackedProfiles
 
 __all__ = ["Complaint", "ProfileLibrary"]
 
@@ -28,7 +30,33 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileLibrary:
-    """Every profile that could be loaded, by key, and what was wrong with the others."""
+    """Every profile that could be loaded, by key, and what was wrong with the others.
+
+    ``known`` are their heads, where somebody has them already.
+    """
 
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     complaints: tuple[Complaint, ...] = ()
+    known: Mapping[str, ProfileHead] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def heads(self) -> Mapping[str, ProfileHead]:
+        """What is known of each profile without unpacking it."""
+        if self.known is not None:
+            return self.known
+        return {key: head_of(profile) for key, profile in self.profiles.items()}
+
+    def with_more(self, more: Mapping[str, Profile]) -> ProfileLibrary:
+        """This library and other profiles, which go before its own."""
+        own = self.profiles
+        return ProfileLibrary(
+            profiles=own.with_more(more) if isinstance(own, PackedProfiles) else {**own, **more},
+            complaints=self.complaints,
+            known={**self.heads, **{key: head_of(profile) for key, profile in more.items()}},
+        )
+
+    def chosen(self, key: str) -> Profile | None:
+        """The profile by which an instrument is to be worked; all of one model share it."""
+        if isinstance(self.profiles, PackedProfiles) and key in self.profiles:
+            return self.profiles.kept(key)
+        return self.profiles.get(key)

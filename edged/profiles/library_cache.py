@@ -11,11 +11,8 @@ values that profiles are made of are taken from it.
 from __future__ import annotations
 
 import contextlib
-import enum
 import hashlib
-import io
 import os
-import pickle
 import stat
 import sys
 from collections.abc import Sequence
@@ -23,20 +20,21 @@ from pathlib import Path
 from typing import Final
 
 from edged.profiles.library import ProfileLibrary
+from edged.profiles.packed import PackedProfiles, pack, unpack
 from edged.profiles.source_file import MAX_BYTES
 
 __all__ = ["load_cached_library", "warm"]
 
-FORMAT: Final = b"edged-profiles-2"
+FORMAT: Final = b"edged-profiles-3"
 WARMED: Final = ".library.cache"
-ROOMS: Final = ("edged.profiles.", "edged.yaml.")
 CODE: Final = (Path(__file__).parent, Path(__file__).parent.parent / "yaml")
-PLAIN_TYPES: Final = frozenset({"frozenset", "set"})
 MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
 
 
 def load_cached_library(directories: Sequence[Path], cache: Path) -> ProfileLibrary:
     """``load_library``, or what it gave for exactly these files before. Never raises.
+
+    Its profiles are packed: see ``PackedProfiles``.
 
     Args:
         directories: as for ``load_library``.
@@ -66,28 +64,19 @@ def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> Prof
     # A start that finds a cache needs no YAML parser and none of the grammar.
     from edged.profiles.loader import load_library
 
-    library = load_library(directories)
-    _write(cache, key + pickle.dumps(library, protocol=5))
-    return library
+    data = _encoded(load_library(directories))
+    _write(cache, key + hashlib.sha256(data).digest() + data)
+    return _decoded(data)
 
 
-class _RoomUnpickler(pickle.Unpickler):
-    """Makes values of profiles, and of the trees they are read from, and nothing else."""
-
-    def find_class(self, module: str, name: str) -> object:
-        """The class of that name, if it may be made."""
-        if module.startswith(ROOMS) or (module == "builtins" and name in PLAIN_TYPES):
-            return super().find_class(module, name)
-        if (module, name) == ("builtins", "getattr"):
-            return _member
-        raise pickle.UnpicklingError(f"{module}.{name} is no value of a profile")
+def _encoded(library: ProfileLibrary) -> bytes:
+    packed = {key: pack(profile) for key, profile in library.profiles.items()}
+    return pack((library.complaints, dict(library.heads), packed))
 
 
-def _member(kind: object, name: str) -> object:
-    """What Python 3.11 pickles an enum's member as a ``getattr`` for; gives members alone."""
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return kind[name]
-    raise pickle.UnpicklingError(f"{kind!r} is no enum of a profile")
+def _decoded(data: bytes) -> ProfileLibrary:
+    complaints, heads, packed = unpack(data)
+    return ProfileLibrary(profiles=PackedProfiles(packed), complaints=complaints, known=heads)
 
 
 def _key(directories: Sequence[Path]) -> bytes:
@@ -135,10 +124,11 @@ def _read(cache: Path, key: bytes) -> ProfileLibrary | None:
         with cache.open("rb") as file:
             if file.read(len(key)) != key:
                 return None
-            found = _RoomUnpickler(io.BytesIO(file.read(MAX_CACHE_BYTES))).load()
+            # Profiles are unpacked when they are asked for, so whatever is damaged is found here.
+            digest, data = file.read(hashlib.sha256().digest_size), file.read(MAX_CACHE_BYTES)
+        return _decoded(data) if hashlib.sha256(data).digest() == digest else None
     except Exception:  # noqa: BLE001 - a damaged pickle may raise anything; the files are read then
         return None
-    return found if isinstance(found, ProfileLibrary) else None
 
 
 def _write(cache: Path, data: bytes) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from edged.profiles.model import Profile
+from edged.profiles.model import Match
 from edged.profiles.patterns import compiled
 
 __all__ = ["MAX_IDN", "Identity", "MatchResult", "clean_idn", "find_profile", "parse_idn"]
@@ -35,11 +35,24 @@ class Identity:
     firmware: str = ""
 
 
+class Recognizable(Protocol):
+    """Of a profile, what it takes to find it: the profile itself, or its head."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def match(self) -> Match: ...
+
+
+P = TypeVar("P", bound=Recognizable)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatchResult:
+class MatchResult(Generic[P]):
     """The profile that fits, why, and which others fit as well as it does (``tied``, keys)."""
 
-    profile: Profile | None
+    profile: P | None
     reason: str
     tied: tuple[str, ...] = ()
 
@@ -49,15 +62,13 @@ def clean_idn(idn: str) -> str:
     return "".join(c if c.isprintable() else " " for c in idn[: 4 * MAX_IDN]).strip()[:MAX_IDN]
 
 
-def find_profile(
-    idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[Profile]
-) -> MatchResult:
+def find_profile(idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[P]) -> MatchResult[P]:
     """The profile whose pattern matches most of the answer.
 
     Args:
         idn: the answer to ``*IDN?`` as it came.
         usb_id: vendor and product, where the instrument is on USB.
-        profiles: those to choose from, in any order.
+        profiles: those to choose from, or their heads, in any order.
 
     Returns:
         Of several that match equally much, the one that lists ``usb_id``, else the first by key,
@@ -65,7 +76,7 @@ def find_profile(
     """
     text = clean_idn(idn)
     lengths: dict[str, int] = {}
-    candidates: dict[str, Profile] = {}
+    candidates: dict[str, P] = {}
     for profile in profiles:
         found = compiled(profile.match.idn).search(text)
         if found is not None and found.group():

@@ -6,13 +6,12 @@ profile goes with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
+from edged.profiles.head import ProfileHead
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.model import Profile
 
-__all__ = ["files_of", "succeeded"]
+__all__ = ["succeeded"]
 
 
 def succeeded(
@@ -25,22 +24,17 @@ def succeeded(
         after: what was read; its complaints stay in the result.
     """
     broken = {complaint.path for complaint in after.complaints}
-    kept: dict[str, Profile] = {
-        key: profile
-        for key, profile in before.profiles.items()
-        if key not in after.profiles and _is_broken(key, profile, broken)
-    }
-    profiles: Mapping[str, Profile] = {**after.profiles, **kept}
-    return ProfileLibrary(profiles=profiles, complaints=after.complaints), tuple(sorted(kept))
+    kept = [
+        key
+        for key, head in before.heads.items()
+        if key not in after.profiles and _is_broken(head, broken)
+    ]
+    library = after.with_more({key: before.profiles[key] for key in kept}) if kept else after
+    return library, tuple(sorted(kept))
 
 
-def files_of(profile: Profile) -> frozenset[str]:
-    """Every file that a line of the profile stands in: its own, and its family's."""
-    return frozenset({profile.source_path, *(mark.path for mark in profile.marks.values())})
-
-
-def _is_broken(key: str, profile: Profile, broken: set[str]) -> bool:
+def _is_broken(head: ProfileHead, broken: set[str]) -> bool:
     """Its own file, its family's, their directory, or a new file that was to override it."""
-    files = files_of(profile)
-    directories = {str(Path(path).parent) for path in files}
-    return bool(broken & (files | directories)) or key in {Path(path).stem for path in broken}
+    directories = {str(Path(path).parent) for path in head.files}
+    is_named = head.key in {Path(path).stem for path in broken}
+    return is_named or bool(broken & (head.files | directories))

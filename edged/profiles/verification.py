@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edged.profiles.model import Profile
-from edged.profiles.succession import files_of
+from edged.profiles.head import ProfileHead
 
 __all__ = ["FOLDER", "Trial", "digest_of", "load_reports", "report_name"]
 
@@ -66,14 +65,14 @@ class Trial:
         return {**{name: getattr(self, name) for name in names}, "is_current": is_current}
 
 
-def digest_of(profile: Profile) -> str:
+def digest_of(head: ProfileHead) -> str:
     """What tells whether a profile is still the one that was tried; empty if it cannot be read.
 
-    Of every file that a line of it stands in: its own, and its family's.
+    Of every file that it was read from.
     """
     digest = hashlib.sha256()
     try:
-        for path in sorted(files_of(profile)):
+        for path in sorted(head.files):
             digest.update(Path(path).read_bytes())
     except OSError:
         return ""

@@ -1,12 +1,18 @@
+import hashlib
 import os
 import pickle
+import zlib
 from pathlib import Path
 
 import pytest
 
-from edged.profiles import loader
+from edged.profiles import loader, packed
+from edged.profiles.head import head_of
 from edged.profiles.library_cache import load_cached_library, warm
 from edged.profiles.loader import load_library
+from edged.profiles.match import find_profile
+from edged.profiles.packed import unpack
+from edged.profiles.succession import succeeded
 from tests.bench.fake_instruments import PROFILE
 
 BROKEN = "format: 1\nprofile_key: broken\n"
@@ -65,19 +71,78 @@ def test_a_damaged_cache_is_as_good_as_none(directory: Path, tmp_path: Path, cut
     assert "toy_supply" in load_cached_library([directory], cache).profiles
 
 
+def test_a_cache_damaged_inside_a_profile_is_as_good_as_none(
+    directory: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+    data = bytearray(cache.read_bytes())
+    data[-40] ^= 1
+    cache.write_bytes(data)
+    library = load_cached_library([directory], cache)
+    assert library.profiles["toy_supply"].commands
+    assert cache.read_bytes() != bytes(data)
+
+
+def test_what_is_known_of_a_profile_without_unpacking_it_is_what_it_says(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = load_cached_library([directory], tmp_path / "profiles.cache")
+    expected = head_of(load_library([directory]).profiles["toy_supply"])
+
+    def never(_data: bytes) -> object:
+        raise AssertionError("a profile was unpacked")
+
+    monkeypatch.setattr(packed, "unpack", never)
+    assert library.heads == {"toy_supply": expected}
+    assert find_profile("TOY,S1,0001,1.0", None, library.heads.values()).profile == expected
+    assert list(library.profiles) == ["toy_supply"]
+    assert "toy_supply" in library.profiles
+
+
+def test_instruments_of_one_model_share_its_profile_and_readers_take_it_away_with_them(
+    directory: Path, tmp_path: Path
+) -> None:
+    library = load_cached_library([directory], tmp_path / "profiles.cache")
+    read = library.profiles["toy_supply"]
+    assert library.profiles["toy_supply"] is not read
+    worked = library.chosen("toy_supply")
+    assert worked == read
+    assert library.chosen("toy_supply") is worked
+    assert library.profiles["toy_supply"] is worked
+    assert library.chosen("none") is None
+
+
+def test_a_profile_that_was_broken_meanwhile_stays_beside_packed_ones(
+    directory: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "profiles.cache"
+    (directory / "other.yaml").write_text(PROFILE.replace("toy_supply", "other"))
+    before = load_cached_library([directory], cache)
+    (directory / "toy_supply.yaml").write_text(BROKEN.replace("broken", "toy_supply"))
+    library, kept = succeeded(before, load_cached_library([directory], cache))
+    assert kept == ("toy_supply",)
+    assert library.profiles == before.profiles
+    assert library.heads == before.heads
+    assert library.chosen("toy_supply") is library.chosen("toy_supply")
+
+
 def test_nothing_but_values_of_profiles_is_taken_from_a_cache(
     directory: Path, tmp_path: Path
 ) -> None:
     cache = tmp_path / "profiles.cache"
     load_cached_library([directory], cache)
-    key = cache.read_bytes()[:32]
+    key = cache.read_bytes()[:32]  # then the digest of what follows
 
     class Evil:
         def __reduce__(self) -> tuple[object, tuple[str]]:
             return Path.touch, (str(tmp_path / "pwned"),)
 
-    cache.write_bytes(key + pickle.dumps(Evil()))
+    evil = zlib.compress(pickle.dumps(Evil()))
+    cache.write_bytes(key + hashlib.sha256(evil).digest() + evil)
     assert "toy_supply" in load_cached_library([directory], cache).profiles
+    with pytest.raises(pickle.UnpicklingError):
+        unpack(evil)
     assert not (tmp_path / "pwned").exists()
 
 
