@@ -81,6 +81,9 @@ def _refusal(owner: str, found: _Violation, units: Mapping[str, str]) -> Invalid
         case "minimum" | "maximum":
             unit = units.get(place, "")
             return out_of_bound(owner, place, value, found.keyword, limit, unit=unit)
+        case "exclusiveMinimum":
+            message = f"{place} {shown(value)} is not above {shown(limit)}, as {owner} needs."
+            return _invalid(message, place, value, {found.keyword: limit})
         case "minLength" | "maxLength" | "minItems" | "maxItems":
             side = "short" if found.keyword.startswith("min") else "long"
             message = f"{place} is too {side} for {owner}: the limit is {limit}."

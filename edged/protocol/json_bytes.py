@@ -75,7 +75,7 @@ def decode(body: bytes) -> object:
     except UnicodeDecodeError:
         raise _not_json("it is not UTF-8") from None
     except json.JSONDecodeError as bad:
-        raise _not_json(f"{bad.msg} at character {bad.pos}") from None
+        raise _not_json(f"{bad.msg.removesuffix(' at')} at character {bad.pos}") from None
     except (ValueError, RecursionError) as bad:
         raise _not_json(str(bad)) from None
     if _HALF_SURROGATE.search(body):

@@ -10,6 +10,7 @@ Source: SPEC.md section 7.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,8 @@ GRID_SLACK: Final = 1e-6
 """How far beside a grid point (in grid steps) a float may lie and still mean that point."""
 GRID_DIGITS: Final = 9
 """Digits kept beyond the grid's own: enough to take the noise of binary fractions away."""
+MOST_STEPS: Final = 1e15
+"""More than this are told as this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,8 @@ def make_plan(
     Below one resolution the step is one, and the interval grows to what that takes.
 
     Raises:
-        Invalid: a number that is not finite, or a rate or interval that is not positive.
+        Invalid: a number that is not finite or too large for the resolution, or a rate or interval
+            that is not positive.
     """
     for name, value in (("start", start), ("target", target)):
         if not math.isfinite(value):
@@ -70,8 +74,11 @@ def make_plan(
         if not math.isfinite(value) or value <= 0:
             raise Invalid(f"{name} {value!r} is not above 0.", data={"parameter": name})
     grid = resolution or 0.0
-    step = rate_per_s * interval_s
+    # No step is longer than the whole way; so a rate without measure stays a number to reckon with.
+    step = min(rate_per_s * interval_s, abs(target - start) + grid, sys.float_info.max)
+    step = max(step, sys.float_info.min)
     if grid:
+        _check_precision(max(start, target, key=abs), grid)
         step = grid * max(1, math.floor(step / grid + GRID_SLACK))
     return RampPlan(
         start=start, target=target, rate_per_s=rate_per_s, max_step=step, resolution=grid
@@ -140,7 +147,17 @@ def behind_s(plan: RampPlan, confirmed: float, elapsed_s: float) -> float:
 def steps_left(plan: RampPlan, confirmed: float) -> int:
     """How many writes are still to come, if nothing stalls."""
     distance = abs(plan.target - confirmed)
-    return math.ceil(distance / plan.max_step - GRID_SLACK) if distance else 0
+    return math.ceil(min(distance / plan.max_step, MOST_STEPS) - GRID_SLACK) if distance else 0
+
+
+def _check_precision(largest: float, grid: float) -> None:
+    """A value at which one step of the grid is lost in a float would look like the target."""
+    if math.ulp(largest) > grid:
+        raise Invalid(
+            f"From {largest:g} nothing can be ramped in steps of {grid:g}.",
+            data={"value": largest, "resolution": grid},
+            remedy="Set it to a value within its limits first.",
+        )
 
 
 def _on_grid(value: float, *, direction: float, grid: float) -> float:

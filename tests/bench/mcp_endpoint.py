@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from edged.clock import SystemClock
+from edged.clock import Clock, SystemClock
 from edged.surfaces.mcp import CallerGuard, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import ResourceSource
 from tests.bench.fake_tools import FakeTools
@@ -53,6 +53,7 @@ async def running_endpoint(
     resources: ResourceSource | None = None,
     grace_s: float = 0.0,
     tools: FakeTools | None = None,
+    clock: Clock | None = None,
     **settings: Any,
 ) -> AsyncIterator[Endpoint]:
     """An endpoint with these settings; any of ``McpSettings``."""
@@ -60,7 +61,7 @@ async def running_endpoint(
     surface = McpSurface(
         desk=tools,
         registry=tools,
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         new_action_id=lambda: f"a-{next(count)}",
         settings=McpSettings(**{"port": 0, "host_name": "bench7"} | settings),
         guard=guard,

@@ -13,6 +13,7 @@ import pytest
 
 from edged.surfaces.mcp.at_once import AT_ONCE
 from edged.tools.tool import ToolCall
+from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_client import Answer, Connection
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 
@@ -209,6 +210,28 @@ async def test_a_known_request_that_never_ends_is_cut_with_408() -> None:
         await connection.read_answer()
         connection.send(whole[:-5])
         assert (await connection.read_answer()).status == 408
+
+
+async def test_a_slow_sender_is_cut_at_its_bound_and_not_much_later() -> None:
+    clock = DrivenClock()
+    async with (
+        running_endpoint(slow_sender_s=30.0, clock=clock) as mcp,
+        await Connection.to(mcp.port) as connection,
+    ):
+        whole = request(message("ping"))
+        # A head is known from its second time on.
+        for _ in range(2):
+            connection.send(whole)
+            assert (await connection.read_answer()).status == 200
+        # Between two looks of a quarter of the bound.
+        await clock.advance(16.0)
+        connection.send(whole[:-5])
+        # What another client's answer proves to have been read.
+        assert (await mcp.client().initialize()).status == 200
+        await clock.advance(31.5)
+        refused = await connection.read_answer()
+    assert refused.status == 408
+    assert b"head of" not in refused.body
 
 
 async def test_a_connection_that_nobody_uses_is_closed_and_a_used_one_is_not() -> None:

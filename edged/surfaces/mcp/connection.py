@@ -269,7 +269,7 @@ class Connection(RequestHandler):
         return response
 
 
-_SLOW: Final = rejection(408, "The head of the request did not arrive in time.")
+_SLOW: Final = rejection(408, "The request did not arrive in time.")
 TOO_SLOW: Final = (
     b"HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
     b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_SLOW.body), _SLOW.body)

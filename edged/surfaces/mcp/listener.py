@@ -31,6 +31,8 @@ MAX_TURNED_AWAY: Final = 64
 """Connections that are being told 503 at one time; beyond that they are closed without a word."""
 TURNED_AWAY_S: Final = 1.0
 CLOSE_WITHIN_S: Final = 0.5
+LOOK_EVERY_S: Final = 1.0
+"""How much later than its bound a slow sender may be cut."""
 
 
 class Listener:
@@ -194,7 +196,7 @@ class Listener:
     async def _look_after(self) -> None:
         """Break connections off whose request never ends, and close those that nobody uses."""
         while True:
-            await self._clock.sleep(self._slow_sender_s / 4)
+            await self._clock.sleep(min(self._slow_sender_s / 4, LOOK_EVERY_S))
             now_s = self._clock.monotonic()
             begun_before_s = now_s - self._slow_sender_s
             for connection in tuple(self._connections):

@@ -273,6 +273,15 @@ def test_static_schema_refusals_name_the_place(arguments, parameter):
     assert caught.value.data["parameter"] == parameter
 
 
+def test_a_bound_that_is_not_allowed_itself_is_named():
+    schema = {**STATIC, "properties": {"rate": {"type": "number", "exclusiveMinimum": 0}}}
+    schema["required"] = ["rate"]
+    with pytest.raises(Invalid, match=r"rate 0 is not above 0, as start_sweep needs\.") as caught:
+        compile_schema("start_sweep", schema)({"rate": 0})
+
+    assert caught.value.data == {"parameter": "rate", "value": 0, "exclusiveMinimum": 0}
+
+
 def test_arguments_that_are_no_object_are_refused():
     with pytest.raises(Invalid):
         compile_schema("start_sweep", STATIC)([1])  # type: ignore[arg-type]

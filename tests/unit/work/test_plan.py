@@ -135,6 +135,25 @@ def test_the_steps_left_are_as_many_as_follow(
     assert abs(steps_left(plan, start) - len(ramp(plan))) <= 2
 
 
+@pytest.mark.parametrize("grid", [None, 0.001])
+@pytest.mark.parametrize("rate", [5e-324, 1e-308, 1e308])
+def test_a_rate_without_measure_is_one_to_reckon_with(rate: float, grid: float | None) -> None:
+    plan = plan_of(0.0, 1.0, rate, grid=grid)
+    following = next_step(plan, plan.start)
+    assert following is not None
+    assert 0 < following <= 1.0
+    assert steps_left(plan, plan.start) >= 1
+    assert behind_s(plan, plan.start, elapsed_s=1.0) >= 0
+    if rate > 1:
+        assert ramp(plan) == [1.0]
+        assert steps_left(plan, plan.start) <= 2
+
+
+def test_a_set_point_at_which_a_float_cannot_tell_a_step_is_refused() -> None:
+    with pytest.raises(Invalid, match=r"From 1e\+20"):
+        plan_of(1e20, 1.0, 1.0, grid=0.001)
+
+
 @pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     with pytest.raises(Invalid):
