@@ -106,7 +106,12 @@ def hold_swept(sweeps: SweepBook) -> Hold:
             return
         if target.is_write and sweeps.holds_on(instrument.id):
             lines = _lines(action, target)
-            sweeps.refuse_writer(instrument.id, lines, action.caller.on_behalf_of)
+            sweeps.refuse_writer(
+                instrument.id,
+                lines,
+                action.caller.on_behalf_of,
+                is_raw=isinstance(action, SendScpi),
+            )
 
     return hold
 

@@ -18,11 +18,11 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
-from edged.profiles.raw import identify
 from edged.store.journal import JournalKind
 from edged.work.journalling import Journalling
 from edged.work.left_work import Left as Found
 from edged.work.ports import NewId, Perform, Precheck, Recorder
+from edged.work.rivals import may_change
 from edged.work.states import SweepEvent, SweepState
 from edged.work.sweep import Ending, Sweep, SweptThing
 from edged.work.sweep_journal import SweepJournal
@@ -40,8 +40,6 @@ SETTLE_S: Final = 0.5
 FULL_ROWS_OF: Final = 10
 THINNED_TO: Final = 500
 """The newest so many keep all their rows in memory, older ones so many each."""
-RESETTING: Final = ("*RST", "*RCL")
-"""IEEE 488.2's own commands that set everything at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,11 +204,14 @@ class SweepBook:
 
     # What sweeps hold
 
-    def refuse_writer(self, instrument_id: str, lines: tuple[str, ...], on_behalf_of: str) -> None:
+    def refuse_writer(
+        self, instrument_id: str, lines: tuple[str, ...], on_behalf_of: str, *, is_raw: bool
+    ) -> None:
         """Let no other writer to what is swept on an instrument pass.
 
         Args:
             lines: what it would send.
+            is_raw: they were written by a caller.
             on_behalf_of: the sweep it comes from, if it comes from one.
 
         Raises:
@@ -220,7 +221,7 @@ class SweepBook:
             is_other = holder.thing.instrument.id == instrument_id
             if not is_other or holder.sweep_id == on_behalf_of or not self._still_holds(holder):
                 continue
-            if any(_writes(holder.thing, line) for line in lines):
+            if any(may_change(holder.thing, line, is_raw=is_raw) for line in lines):
                 raise self._conflict(holder)
 
     def holds_on(self, instrument_id: str) -> bool:
@@ -369,17 +370,3 @@ class SweepBook:
 def _short(told: Mapping[str, Any]) -> dict[str, Any]:
     """stop_sweep's result."""
     return {name: told[name] for name in ("sweep_id", "status", "current_value", "error")}
-
-
-def _writes(thing: SweptThing, line: str) -> bool:
-    """Whether a line may change what is swept."""
-    if line.strip().upper().startswith(RESETTING):
-        return True
-    profile = thing.profile
-    for part in identify(profile, line) if profile is not None else ():
-        for match in part.matches:
-            if part.is_query or match.command.name != thing.command.name:
-                continue
-            if not match.readings or not all(map(thing.is_elsewhere, match.readings)):
-                return True
-    return False

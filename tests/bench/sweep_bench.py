@@ -58,6 +58,25 @@ commands:
       channel: {type: int, min: 1, max: 2, default: 1}
       current: {type: float, min: 0, max: 3}
       voltage: {type: float, min: 0, max: 30}
+  set_all:
+    scpi: ":APPL CH{channel},{voltage},{current}"
+    parameters:
+      channel: {type: int, min: 1, max: 2, default: 1}
+      current: {type: float, min: 0, max: 3, default: 1}
+      voltage: {type: float, min: 0, max: 30}
+  set_with_range:
+    scpi: ":SOUR{channel}:VOLT:AUTO {voltage:.3f}"
+    parameters:
+      channel: {type: int, min: 1, max: 2, default: 1}
+      voltage: {type: float, min: 0, max: 30}
+  set_protection:
+    scpi: ":SOUR{channel}:VOLT:PROT {level:.3f}"
+    parameters:
+      channel: {type: int, min: 1, max: 2, default: 1}
+      level: {type: float, min: 0, max: 33}
+  set_bias:
+    scpi: ":BIAS:VOLT {voltage:.3f}"
+    parameters: {voltage: {type: float, min: 0, max: 5}}
   set_hv:
     scpi: ":HV {level:.1f}"
     requires_sweep: true

@@ -313,7 +313,16 @@ async def test_another_writer_is_refused_with_the_sweeps_id_whatever_road_it_tak
         await house.scpi("SOURce1:VOLTage 3"),
         await house.scpi(":SOUR1:VOLT 3;:SOUR2:VOLT 3"),
         await house.scpi("*RST"),
+        await house.scpi("*CLS;*RST"),
         await house.command("reset"),
+        # Under another header: what sets all at once, and what goes on from the swept header.
+        await house.command("set_all", voltage=3),
+        await house.scpi(":APPLy CH1,3,1"),
+        await house.command("set_with_range", voltage=3),
+        await house.scpi("VOLT:AUTO 3"),
+        # What the profile does not know may be anything.
+        await house.scpi(":SOUR1:APPL:SIN 1000,1"),
+        await house.scpi(":VOLT:STEP:UP"),
     ):
         assert code_of(outcome) is ErrorCode.SWEEP_CONFLICT
         assert outcome.error is not None
@@ -346,6 +355,14 @@ async def test_reads_and_other_channels_pass_during_a_sweep(house: SweepHouse) -
         await house.scpi(":SOUR1:VOLT?"),
         await house.scpi(":SOUR2:VOLT 3"),
         await house.command("set_voltage", instrument="psu2", voltage=3),
+        await house.command("set_all", channel=2, voltage=3),
+        await house.command("set_protection", level=5),
+        await house.scpi(":SOUR1:VOLT:PROT 5"),
+        await house.command("set_bias", voltage=3),
+        # Of what the profile does not know, that which sets no value or switches off.
+        await house.scpi("*CLS;:STAT:PRES;:DISP:TEXT 'hands off'"),
+        await house.scpi(":OUTP:ALL OFF"),
+        await house.scpi(":FOO?"),
         await house.ask_start(parameters={"channel": 2}),
     ):
         assert outcome.error is None, outcome.error

@@ -1,0 +1,94 @@
+"""Whether a line may change the value that a sweep holds. Pure.
+
+The swept command under any spelling is one; so is a command that has the same parameter under a
+header that goes on from the swept one (``:SOUR:LEV:AUTO``) or sets all at once (``:APPL``). What
+the profile does not know may be anything: while a sweep runs only what cannot set a value passes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from edged.profiles.raw import RawMatch, RawPart, identify
+from edged.profiles.render import placeholders, render
+from edged.profiles.scpi_line import Message, messages
+from edged.profiles.scpi_words import match_header, same_word
+from edged.work.sweep import SweptThing
+
+__all__ = ["may_change"]
+
+RESETTING: Final = ("*RST", "*RCL")
+"""IEEE 488.2's own commands that set everything at once."""
+HARMLESS: Final = ("*CLS", "*ESE", "*SRE", "*OPC", "*WAI")
+HARMLESS_ROOTS: Final = ("STATus", "DISPlay", "ABORt")
+ALL_AT_ONCE: Final = "APPLy"
+OFF: Final = ("OFF", "0")
+
+
+def may_change(thing: SweptThing, line: str, *, is_raw: bool) -> bool:
+    """Whether a line may change what is swept.
+
+    Args:
+        is_raw: it was written by a caller; else it is a command of the profile.
+    """
+    if thing.profile is None:
+        return is_raw
+    return any(_part_may(thing, part, is_raw=is_raw) for part in identify(thing.profile, line))
+
+
+def _part_may(thing: SweptThing, part: RawPart, *, is_raw: bool) -> bool:
+    if part.text.strip(" :").upper().startswith(RESETTING):
+        return True
+    if part.is_query:
+        return False
+    if not part.matches:
+        is_known_end = thing.profile is not None and part.text in thing.profile.abort
+        return is_raw and not is_known_end and not _is_harmless(part.text)
+    return any(_is_rival(thing, part, match) for match in part.matches)
+
+
+def _is_rival(thing: SweptThing, part: RawPart, match: RawMatch) -> bool:
+    command = match.command
+    if command.name != thing.command.name and not (
+        thing.plan.parameter in command.parameters and _reaches(thing, part)
+    ):
+        return False
+    return not match.readings or not all(map(thing.is_elsewhere, match.readings))
+
+
+def _reaches(thing: SweptThing, part: RawPart) -> bool:
+    """Whether the header of a message sets all at once, or is the swept one or goes on from it."""
+    headers = _swept_headers(thing)
+    for message in messages(part.text):
+        nodes = message.path + message.nodes
+        if any(same_word(ALL_AT_ONCE, node.rstrip("0123456789")) for node in nodes):
+            return True
+        for length in range(1, len(nodes) + 1):
+            if any(match_header(header, nodes[:length]) is not None for header in headers):
+                return True
+    return False
+
+
+def _swept_headers(thing: SweptThing) -> list[tuple[str, ...]]:
+    command, name = thing.command, thing.plan.parameter
+    return [
+        message.nodes
+        for template in command.scpi
+        if name in {hole.name for hole in placeholders(template)}
+        for message in messages(render(template, command.parameters, thing.values))
+        if message.arguments and not message.is_query
+    ]
+
+
+def _is_harmless(text: str) -> bool:
+    return all(_sets_nothing(message) for message in messages(text))
+
+
+def _sets_nothing(message: Message) -> bool:
+    if not message.nodes:
+        return True
+    root = message.nodes[0]
+    if message.arguments[-1:] and message.arguments[-1].upper() in OFF:
+        # What switches off is not held up by not being known.
+        return True
+    return root.upper() in HARMLESS or any(same_word(word, root) for word in HARMLESS_ROOTS)
