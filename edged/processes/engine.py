@@ -46,6 +46,7 @@ from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
 from edged.processes.buses import make_sources, monitor_for
 from edged.processes.idle_restart import IdleRestart, Work
+from edged.processes.late_imports import LateImports
 from edged.processes.long_work import LongWork
 from edged.processes.loop_watch import LoopWatch
 from edged.processes.memory import give_back
@@ -59,7 +60,6 @@ from edged.processes.sim_child import SimChild
 from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
-from edged.profiles.schema import load_authority
 from edged.profiles.verification import FOLDER
 from edged.surfaces.mcp import Listing, McpSettings, McpSurface
 from edged.surfaces.mcp.seams import socket_peer
@@ -178,7 +178,13 @@ class Engine:
             is_strict=config.tool_names is ToolNames.STRICT,
         )
         self._sdk.shelf.subscribe(self._registry.refresh)
-        self._desk = ToolDesk(registry=self._registry, path=self._path, permissions=permissions)
+        self._late = LateImports(clock)
+        self._desk = ToolDesk(
+            registry=self._registry,
+            path=self._path,
+            permissions=permissions,
+            on_first_call=self._late.begin,
+        )
         self.is_restarting = False
         self._asked: asyncio.Event | None = None
         self._restart = IdleRestart(
@@ -252,6 +258,7 @@ class Engine:
         parts.callback(self._visa.close)
         await self._work.clean_up()
         parts.callback(self._registry.close)
+        parts.push_async_callback(self._late.stop)
         await self._rpc.start()
         parts.push_async_callback(self._restart.stop)
         parts.push_async_callback(self._rpc.stop)
@@ -272,7 +279,6 @@ class Engine:
             self._discovery.first_look(FIRST_LOOK_S), self._sdk.shelf.first_look(FIRST_LOOK_S)
         )
         self._first_look.set()
-        await asyncio.to_thread(load_authority)
         await asyncio.to_thread(give_back)
         self._write_engine_file()
         parts.callback(self._remove_engine_file)

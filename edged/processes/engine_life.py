@@ -16,7 +16,7 @@ from edged.config import Config
 from edged.errors import EdgedError, Invalid
 from edged.host import ExitStatus
 from edged.processes.first_aid import first_aid
-from edged.processes.memory import share_one_heap
+from edged.processes.memory import keep_no_media_types, share_one_heap
 from edged.processes.sim_child import SimChild
 from edged.processes.state_lock import StateLock
 from edged.processes.urgency import calm
@@ -67,6 +67,7 @@ def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:
     if is_supervised:
         calm()
     share_one_heap()
+    keep_no_media_types()
     from edged.processes import engine
 
     return asyncio.run(engine.main(config, sim, is_supervised=is_supervised, visited=visited))

@@ -67,7 +67,7 @@ def compile_schema(
 
 
 def load_authority() -> None:
-    """Import jsonschema, a tenth of a second, before the first refusal needs it. On any thread."""
+    """Import jsonschema, a tenth of a second and 2 MB, before a refusal needs it. On any thread."""
     import jsonschema  # noqa: F401 - for its being loaded
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from edged.actions.action import Action
@@ -23,21 +24,30 @@ class ToolDesk:
         path: the command path.
         permissions: judges names that lead to no tool, so that a caller who may not use a name
             does not learn whether it exists.
+        on_first_call: told once, when the first call of all has been taken.
 
     Attributes:
         in_flight: calls that are being performed.
     """
 
     def __init__(
-        self, *, registry: ToolRegistry, path: CommandPath, permissions: Permissions
+        self,
+        *,
+        registry: ToolRegistry,
+        path: CommandPath,
+        permissions: Permissions,
+        on_first_call: Callable[[], None] | None = None,
     ) -> None:
         self.registry = registry
         self.in_flight = 0
         self._path = path
         self._permissions = permissions
+        self._on_first_call = on_first_call
 
     async def call(self, call: ToolCall) -> Outcome:
         """Perform one call. Never raises an ``EdgedError``: what went wrong is in the outcome."""
+        if self._on_first_call is not None:
+            self._tell_first()
         try:
             tool = self.registry.find(call.name)
         except NotFound as unknown:
@@ -50,7 +60,14 @@ class ToolDesk:
 
     def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
         """Perform one call of a tool that ``answers_at_once``; the same in every other respect."""
+        if self._on_first_call is not None:
+            self._tell_first()
         return self._path.perform_at_once(_action(tool, call))
+
+    def _tell_first(self) -> None:
+        told, self._on_first_call = self._on_first_call, None
+        if told is not None:
+            told()
 
     def _refuse(self, call: ToolCall, unknown: EdgedError) -> Outcome:
         error = unknown
