@@ -1,4 +1,4 @@
-"""The answer of a protocol that marks where a message ends: gathered in pieces, taken in parts."""
+"""An answer gathered in pieces and taken in parts, whether or not the wire marks where it ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MessageAnswer:
         self._bytes = bytearray()
         self.has_end = False
 
-    def add(self, data: bytes | bytearray | memoryview, *, has_end: bool) -> None:
+    def add(self, data: bytes | bytearray | memoryview, *, has_end: bool = False) -> None:
         """A piece has arrived."""
         self._bytes += data
         self.has_end = has_end

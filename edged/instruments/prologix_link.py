@@ -24,9 +24,11 @@ from edged.instruments.link import (
     LinkError,
     LinkGarbled,
     LinkLost,
+    LinkPreempted,
     LinkTimeout,
     OpenResource,
 )
+from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
 from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
@@ -36,8 +38,12 @@ __all__ = ["PrologixAdapter", "PrologixLink", "adapter_place"]
 
 READ_SLICE_MS: Final = 100
 """How long the adapter waits for an instrument to talk before it takes the next order."""
+MOST_BYTES: Final = 4 * MAX_MESSAGE_BYTES
+"""Of one turn: an instrument that talks for ever would fill the memory."""
 ADAPTER_ANSWERS_S: Final = 1.0
 """The adapter itself answers in milliseconds, after its read has ended."""
+TALKS_ON_S: Final = 0.25
+"""An instrument that talks for longer than this can be interrupted."""
 SETUP: Final = (
     "++savecfg 0",
     "++mode 1",
@@ -115,7 +121,7 @@ class PrologixLink:
         self._wake = Wake()
         # The adapter's connection on which this instrument was opened; 0 while closed.
         self._opening = 0
-        self._buffer = bytearray()
+        self._answer = MessageAnswer(self._listen, clock)
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: nothing of it can be tuned."""
@@ -142,30 +148,17 @@ class PrologixLink:
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while terminator not in self._buffer:
-            self._listen(deadline)
-        end = self._buffer.index(terminator)
-        message = bytes(self._buffer[:end])
-        del self._buffer[: end + len(terminator)]
-        return message
+        return self._answer.take_message(terminator, timeout_s, ends_at_terminator=True)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while len(self._buffer) < count:
-            self._listen(deadline)
-        data = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return data
+        return self._answer.take_exactly(count, timeout_s)
 
     def pending(self) -> bytes:
         """See ``Link``: an instrument on this bus talks only when it is asked to."""
         if self._opening == 0 or self._opening != self._adapter.openings:
             raise LinkLost("the connection to the adapter was lost")
-        rest = bytes(self._buffer)
-        self._buffer.clear()
-        return rest
+        return self._answer.take_rest()
 
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
@@ -177,10 +170,10 @@ class PrologixLink:
         try:
             with self._exchange(deadline) as stream:
                 self._order(stream, b"++clr")
-                self._settle(stream)
+                self._settle(stream, deadline)
         except (LinkLost, LinkTimeout, LinkGarbled):
             return False
-        self._buffer.clear()
+        self._answer.forget()
         return True
 
     def preempt(self, ticket: int) -> None:
@@ -190,7 +183,7 @@ class PrologixLink:
     def close(self) -> None:
         """See ``Link``. The adapter's connection stays for the others."""
         self._opening = 0
-        self._buffer.clear()
+        self._answer.forget()
 
     def release(self) -> None:
         """See ``Link``."""
@@ -199,26 +192,33 @@ class PrologixLink:
 
     def _listen(self, deadline: float) -> None:
         """Have the instrument talk for one slice at most, and keep what it says."""
-        if len(self._buffer) > MAX_MESSAGE_BYTES * 32:
-            raise LinkGarbled(f"{len(self._buffer)} bytes came without an end")
         if self._clock.monotonic() >= deadline:
             raise LinkTimeout("nothing came before the time limit")
         with self._exchange(deadline) as stream:
             self._order(stream, b"++read eoi")
-            self._buffer += self._settle(stream)
+            self._answer.add(self._settle(stream, deadline))
 
     def _order(self, stream: SocketStream, line: bytes) -> None:
         """Address the instrument, and one line after it."""
         data = b"++addr " + self._gpib.encode() + b"\n" + line + b"\n"
         stream.send(data, self._clock.monotonic() + ADAPTER_ANSWERS_S)
 
-    def _settle(self, stream: SocketStream) -> bytes:
+    def _settle(self, stream: SocketStream, deadline: float) -> bytes:
         """What came before the adapter's answer to ``++ver``, which ends every exchange."""
-        stream.send(b"++ver\n", self._clock.monotonic() + ADAPTER_ANSWERS_S)
+        begun = self._clock.monotonic()
+        stream.send(b"++ver\n", begun + ADAPTER_ANSWERS_S)
         version = self._adapter.version
-        # As long as bytes come, they may; the adapter's own silence is what is limited.
         while not stream.buffer.endswith(version):
-            stream.receive(self._clock.monotonic() + ADAPTER_ANSWERS_S)
+            now = self._clock.monotonic()
+            if len(stream.buffer) > MOST_BYTES:
+                raise LinkGarbled(f"{len(stream.buffer)} bytes came without an end")
+            if now > max(deadline, begun + ADAPTER_ANSWERS_S):
+                raise LinkTimeout("it still talks after the time limit")
+            if now > begun + TALKS_ON_S:
+                # Cutting an exchange short costs everybody behind the adapter the connection, so
+                # only one that a stop would wait too long for.
+                self._wake.check()
+            stream.receive(now + ADAPTER_ANSWERS_S)
         data = bytes(stream.buffer[: -len(version)])
         stream.buffer.clear()
         return data
@@ -236,6 +236,8 @@ class PrologixLink:
             except LinkError as error:
                 self._adapter.openings += 1
                 self._adapter.drop()
+                if isinstance(error, LinkPreempted):
+                    raise
                 raise LinkLost(f"the adapter: {error}") from error
 
     @contextlib.contextmanager

@@ -15,14 +15,13 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.instruments.link import (
     LinkError,
-    LinkGarbled,
     LinkLost,
     LinkTimeout,
     OpenResource,
     translated,
 )
+from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.opening import Opener
-from edged.instruments.socket_stream import MAX_MESSAGE_BYTES
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
@@ -51,7 +50,7 @@ class SerialLink:
         self._resource: Any = None
         # pyserial's port; None while closed.
         self._port: Any = None
-        self._buffer = bytearray()
+        self._answer = MessageAnswer(self._receive, clock)
         self._connection = Connection()
 
     def tune(self, connection: Connection) -> None:
@@ -97,34 +96,20 @@ class SerialLink:
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while terminator not in self._buffer:
-            if len(self._buffer) > MAX_MESSAGE_BYTES:
-                raise LinkGarbled(f"{len(self._buffer)} bytes came without a line end")
-            self._receive(deadline)
-        end = self._buffer.index(terminator)
-        message = bytes(self._buffer[:end])
-        del self._buffer[: end + len(terminator)]
-        return message
+        return self._answer.take_message(terminator, timeout_s, ends_at_terminator=True)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        deadline = self._clock.monotonic() + timeout_s
-        while len(self._buffer) < count:
-            self._receive(deadline)
-        data = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return data
+        return self._answer.take_exactly(count, timeout_s)
 
     def pending(self) -> bytes:
         """See ``Link``."""
         port = self._opened()
         with _serial("reading"):
             waiting = port.in_waiting
-            self._buffer += port.read(waiting) if waiting else b""
-        unasked = bytes(self._buffer)
-        self._buffer.clear()
-        return unasked
+            if waiting:
+                self._answer.add(port.read(waiting))
+        return self._answer.take_rest()
 
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
@@ -143,7 +128,7 @@ class SerialLink:
         """See ``Link``."""
         resource, self._resource = self._resource, None
         self._port = None
-        self._buffer.clear()
+        self._answer.forget()
         if resource is not None:
             with contextlib.suppress(LinkError), translated("closing"):
                 resource.close()
@@ -171,7 +156,7 @@ class SerialLink:
                 setattr(port, name, name == chosen)
 
     def _receive(self, deadline: float) -> None:
-        """Wait for bytes and add them to the buffer."""
+        """Wait for bytes and add them to the answer."""
         port = self._opened()
         while True:
             self._wake.check()
@@ -180,7 +165,7 @@ class SerialLink:
             with _serial("reading"):
                 data = port.read(1)
                 if data:
-                    self._buffer += data + port.read(port.in_waiting)
+                    self._answer.add(data + port.read(port.in_waiting))
                     return
 
     def _time_of(self, count: int) -> float:
