@@ -62,15 +62,18 @@ NAME_COMMAS: Final = 2
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
-    """Write one line; answered by ``None``. ``timeout_s`` of a step: ``None`` is the line's own."""
+    """Write one line; answered by ``None``. ``timeout_s`` of a step: ``None`` is the line's own.
+
+    Made for every line, as ``Ask`` and ``Reply`` are, so they are not frozen: that costs twice.
+    """
 
     text: str
     timeout_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ask:
     """Write one line and read one; answered by its text without line ends."""
 
@@ -109,7 +112,7 @@ Answer = str | bytes | None
 Conversation = Generator[Step, Answer, T]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Reply:
     """What came of a conversation.
 

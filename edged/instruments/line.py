@@ -160,9 +160,12 @@ class Line:
             return
         self._link.begin(ticket)
         try:
-            self._make_ready(tenant, job.deadline, is_safe=job.priority is Priority.SAFE)
+            is_safe = job.priority is Priority.SAFE
+            was_ready = self._make_ready(tenant, job.deadline, is_safe=is_safe)
             self._enter(LineEvent.WORK)
-            result = self._speech.hold(job.make(), tenant.connection, job.deadline, job)
+            result = self._speech.hold(
+                job.make(), tenant.connection, job.deadline, job, is_looked_at=was_ready
+            )
         except LinkError as error:
             self._spoil(error)
             job.fail(self._told(error, job))
@@ -241,16 +244,19 @@ class Line:
             return self._told(LinkLost(self.reason), job)
         return None
 
-    def _make_ready(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> None:
+    def _make_ready(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> bool:
         """Come back with a connected, empty line on which the tenant is known to listen.
+
+        Returns:
+            Whether it was that already, as a look has just shown.
 
         Raises:
             LinkError: it cannot be had now.
             Failed: DISCONNECTED, another unit answers.
         """
         self._link.tune(tenant.connection)
-        if self.state is LineState.READY:
-            self._look()
+        if self.state is LineState.READY and self._look() and not self._owes_identity:
+            return True
         if self.state is LineState.RECOVERING:
             self._clean(deadline)
         if self.state is LineState.LOST:
@@ -259,17 +265,20 @@ class Line:
             self._accept(tenant)
         if self._owes_identity and tenant.number and not (is_safe and self._is_trusted):
             self._prove(tenant, deadline, is_safe=is_safe)
+        return False
 
-    def _look(self) -> None:
-        """See, without a byte sent, whether the peer is there and has said something unasked."""
+    def _look(self) -> bool:
+        """See, without a byte sent, whether the peer is there and has said nothing unasked."""
         try:
             unasked = self._link.pending()
         except LinkLost as error:
             self._lose(error)
-            return
+            return False
         if unasked.strip(LINE_ENDS):
             self._trace.add(Direction.DISCARDED, unasked)
             self._enter(LineEvent.SPOILED)
+            return False
+        return True
 
     def _clean(self, deadline: float) -> None:
         if self._cleaning is Cleaning.CLEAR_OR_REOPEN and self._link.clear(self._left(deadline)):

@@ -101,9 +101,9 @@ class Mailbox:
         Raises:
             Conflict: BUSY, when too many wait already.
         """
-        safe = len(self._waiting[Priority.SAFE])
+        safe, *others = map(len, self._waiting)
         is_safe = job.priority is Priority.SAFE
-        waiting, capacity = (safe, SAFE_CAPACITY) if is_safe else (len(self) - safe, CAPACITY)
+        waiting, capacity = (safe, SAFE_CAPACITY) if is_safe else (sum(others), CAPACITY)
         if waiting >= capacity:
             raise Conflict(
                 f"{job.name} cannot wait for its turn: {waiting} jobs wait on this line already.",
@@ -151,8 +151,11 @@ class Mailbox:
 
     def _pop(self) -> Job | None:
         for jobs in self._waiting:
+            if not jobs:
+                continue
             try:
                 return jobs.popleft()
             except IndexError:
+                # Withdrawn meanwhile.
                 continue
         return None

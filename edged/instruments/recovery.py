@@ -34,8 +34,8 @@ class LineState(enum.StrEnum):
     CLOSED = "closed"
 
 
-class LineEvent(enum.Enum):
-    """What can befall a line."""
+class LineEvent(enum.StrEnum):
+    """What can befall a line; texts, since they are looked up for every job."""
 
     CONNECT = "connect"
     CLEAN = "clean"

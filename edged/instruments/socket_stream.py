@@ -14,7 +14,7 @@ from typing import Final
 
 from edged.clock import Clock
 from edged.instruments.link import LinkGarbled, LinkLost, LinkTimeout
-from edged.instruments.wake import SELECTOR_CLASS, Wake
+from edged.instruments.wake import SocketWatch, Wake
 
 __all__ = ["MAX_MESSAGE_BYTES", "SocketStream"]
 
@@ -54,9 +54,7 @@ class SocketStream:
             option = TCP_OPTIONS.get(name)
             if option is not None:
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)
-        self._selector: selectors.BaseSelector = SELECTOR_CLASS()
-        self._selector.register(wake.fileno(), selectors.EVENT_READ)
-        self._selector.register(connection, selectors.EVENT_READ)
+        self._watch = SocketWatch(wake, connection)
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send all of it; raises ``LinkTimeout``, ``LinkPreempted`` or ``LinkLost`` half-way."""
@@ -132,7 +130,7 @@ class SocketStream:
 
     def close(self) -> None:
         """Stop watching; the socket itself is the session's to close."""
-        self._selector.close()
+        self._watch.close()
 
     def _wait(self, events: int, deadline: float) -> None:
         """Wait until the socket is ready for ``events``.
@@ -140,18 +138,12 @@ class SocketStream:
         Raises:
             LinkTimeout, LinkPreempted: it was not, before that.
         """
-        connection, selector = self._connection, self._selector
-        if selector.get_key(connection).events != events:
-            selector.modify(connection, events)
         while True:
             left_s = deadline - self._clock.monotonic()
             if left_s <= 0:
                 raise LinkTimeout("nothing came before the time limit")
-            is_ready = False
-            for key, _ in selector.select(left_s):
-                if key.fileobj is connection:
-                    is_ready = True
-                else:
-                    self._wake.heard()
+            is_ready, is_called = self._watch.wait(events, left_s)
+            if is_called:
+                self._wake.heard()
             if is_ready:
                 return

@@ -50,6 +50,8 @@ class Speech:
         self._quiet_since = float("-inf")
         # The last conversation met something odd; the line wants cleaning before the next one.
         self.is_suspect = False
+        # The line was looked at just now, so that the first step need not look again.
+        self._is_looked_at = False
 
     def hold(
         self,
@@ -57,23 +59,28 @@ class Speech:
         connection: Connection,
         deadline: float,
         job: Job | None,
+        *,
+        is_looked_at: bool = False,
     ) -> T:
         """Drive a conversation to its end.
 
         Args:
             deadline: of the whole, on the monotonic scale.
             job: takes note of each line that has gone out, or ``None``.
+            is_looked_at: nothing unasked was on the line just now.
 
         Raises:
             LinkError: the wire failed.
             EdgedError: the conversation ended itself by an error.
         """
         self.is_suspect = False
+        self._is_looked_at = is_looked_at
         answer: Answer = None
         try:
             step = next(conversation)
             while True:
                 answer = self._do(step, connection, deadline, job)
+                self._is_looked_at = False
                 step = conversation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
@@ -114,7 +121,7 @@ class Speech:
     ) -> float:
         """Send the step's text; gives the moment by which its answer must be there."""
         data = _encoded(step.text, connection)
-        unasked = self._link.pending()
+        unasked = b"" if self._is_looked_at else self._link.pending()
         if unasked:
             self._trace.add(Direction.DISCARDED, unasked)
             self.is_suspect = self.is_suspect or bool(unasked.strip(b"\r\n\x00 "))

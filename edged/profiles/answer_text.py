@@ -115,7 +115,13 @@ def sentinel_flag(text: str, sentinels: tuple[float, ...]) -> str | None:
     if _NO_VALUE.fullmatch(word) is not None:
         return "no_value"
     number = number_with_suffix(text)
-    if number is None or not any(math.isclose(number, s, rel_tol=1e-6) for s in sentinels):
+    if number is None:
+        return None
+    # A loop, since a generator costs more than what it does, and this is done for every answer.
+    for sentinel in sentinels:
+        if math.isclose(number, sentinel, rel_tol=1e-6):
+            break
+    else:
         return None
     if math.isclose(abs(number), 9.9e37, rel_tol=1e-6):  # SCPI-99: plus and minus infinity
         return "over_range" if number > 0 else "under_range"

@@ -59,9 +59,9 @@ __all__ = [
 _NOTHING: Final[Mapping[str, Scalar]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Answer:
-    """What an answer means.
+    """What an answer means. Made for every one, so not frozen.
 
     Attributes:
         value: JSON-ready: a scalar, or a dict of them by field name; ``None`` for a sentinel.
@@ -172,16 +172,8 @@ _SHORT_FORM: Final = 3
 
 
 def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
-    field = AnswerField(
-        name="value",
-        type=returns.type,
-        unit=returns.unit,
-        map=returns.map,
-        scale=returns.scale,
-        index=0,
-    )
     piece = unquoted(first_line(text))
-    value, flag = _piece(field, piece, returns.sentinels, values, "The instrument")
+    value, flag = _piece(returns, piece, returns.sentinels, values, "The instrument")
     return Answer(value=value, unit=returns.unit, flag=flag, primary=_as_number(value))
 
 
@@ -214,7 +206,7 @@ def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> A
 
 
 def _piece(
-    field: AnswerField,
+    field: AnswerField | ScalarAnswer,
     piece: str,
     sentinels: tuple[float, ...],
     values: Mapping[str, Scalar],

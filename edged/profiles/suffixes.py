@@ -68,18 +68,19 @@ def number_with_suffix(text: str, unit: str = "", *, is_strict: bool = False) ->
     match = _WITH_SUFFIX.fullmatch(text.strip())
     if match is None:
         return None
-    power = _power(match.group(2), unit.lower(), is_strict=is_strict)
+    number, suffix = match.groups()
+    power = _power(suffix, unit.lower(), is_strict=is_strict) if suffix else 0
     if power is None:
         return None
     # In decimal, because 4.7m must be the float 0.0047 and not one beside it.
-    value = float(Decimal(match.group(1)).scaleb(power))
+    value = float(Decimal(number).scaleb(power)) if power else float(number)
     return value if math.isfinite(value) else None
 
 
 def _power(suffix: str, unit: str, *, is_strict: bool) -> int | None:
     """The power of ten that a suffix means, or ``None`` when nobody knows it."""
     known = frozenset({unit} - {""}) if is_strict else _UNITS | {unit}
-    if not suffix or suffix.lower() in known:
+    if suffix.lower() in known:
         return 0
     for prefix, power in _PREFIXES.items():
         rest = suffix.removeprefix(prefix).lower()
