@@ -29,13 +29,16 @@ from edged.commands.capabilities import capabilities_of
 from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
 from edged.commands.path import Done, Executor
-from edged.commands.run_command import run_command, send_raw
+from edged.commands.run_command import ask, read_reply, run_command, send_raw
 from edged.commands.stream_executors import failed_stream
 from edged.commands.sweep_executors import failed_sweep
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed
+from edged.instruments.actor import Talk
+from edged.instruments.conversation import Reply
 from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
+from edged.instruments.mailbox import Waiter
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.head import ProfileHead
 from edged.profiles.model import ImageAnswer, WaveformAnswer
@@ -118,6 +121,23 @@ class Executors:
             "execution_time_ms": self._since_ms(began),
         }
         return Done(data=data, scpi=sent)
+
+    def ask(self, target: Target, waiter: Waiter) -> Talk:
+        """See ``underway.Asking``."""
+        instrument, command = target.aimed_command()
+        return ask(instrument, command, target.values, target.lines, waiter)
+
+    def answered(self, target: Target, reply: Reply, began: float) -> Done:
+        """See ``underway.Asking``."""
+        instrument, command = target.aimed_command()
+        part = read_reply(command, target.values, reply, instrument)
+        data = {
+            "success": True,
+            **part,
+            "scpi_command": "\n".join(target.lines),
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=reply.sent)
 
     async def _run_step(self, action: RunCommand, target: Target, began: float) -> Done:
         """One step of a sweep, with the moment by which it had gone out."""

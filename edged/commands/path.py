@@ -9,7 +9,6 @@ belongs to the command.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,35 +17,25 @@ import structlog
 from edged.actions.action import (
     AT_ONCE,
     Action,
-    CallWrapper,
     RunCommand,
-    RunSequence,
-    StartStream,
     StartSweep,
 )
-from edged.actions.outcome import Outcome, OutcomeStatus, Picture
+from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.holds import Hold
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
+from edged.commands.run_command import is_plain_query
 from edged.commands.target import Target
-from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid, NotFound
+from edged.commands.underway import Asking, Done, Underway
+from edged.commands.values import with_values
+from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound
+from edged.instruments.conversation import Reply
 from edged.profiles.naming import tool_name
-from edged.profiles.render import render_lines
 from edged.work.sweep_request import SweepRequest
 
 __all__ = ["CommandPath", "Done", "Executor"]
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class Done:
-    """What an executor made of an action. Made for every call, so not frozen."""
-
-    data: Any
-    scpi: tuple[str, ...] = ()
-    written_at: float = 0.0
-    pictures: tuple[Picture, ...] = ()
 
 
 Executor = Callable[[Any, Target, float], Awaitable[Done] | Done]
@@ -81,6 +70,7 @@ class CommandPath:
         clock: for execution times.
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
+        asking: runs what ``begin`` begins; without it nothing is begun.
 
     Attributes:
         performed: another number after each beginning and end of an action that may change a thing.
@@ -97,6 +87,7 @@ class CommandPath:
         failure_shape: FailureShape,
         clock: Clock,
         present_tool: PresentTool = _no_tool,
+        asking: Asking | None = None,
     ) -> None:
         self.record = record
         self._permissions = permissions
@@ -106,6 +97,7 @@ class CommandPath:
         self._failure_shape = failure_shape
         self._clock = clock
         self._present_tool = present_tool
+        self._asking = asking
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
@@ -131,7 +123,7 @@ class CommandPath:
             for hold in self._holds:
                 for held in (target, *target.inner):
                     hold(action, held)
-        return _with_values(action, target)
+        return with_values(action, target)
 
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
@@ -178,17 +170,14 @@ class CommandPath:
             target = self.judge(action)
             if target.is_write and not target.is_safe:
                 await self.record.intend(action, target)
-            outcome = self._success(await self._run(action, target, began), began)
-        except EdgedError as error:
-            outcome = self._failure(action, target, error, began)
+            done = await self._run(action, target, began)
         except asyncio.CancelledError:
             cancelled = Failed("The caller went away.", code=ErrorCode.CANCELLED)
-            self.record.conclude(action, target, self._failure(action, target, cancelled, began))
+            self._conclude(action, target, began, cancelled)
             raise
-        except Exception as bug:  # noqa: BLE001 - the top of every call: a bug must not take others along
-            outcome = self._failure(action, target, self._fault(action, bug), began)
-        self.record.conclude(action, target, outcome)
-        return outcome
+        except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
+            return self._conclude(action, target, began, error)
+        return self._conclude(action, target, began, done)
 
     def perform_at_once(self, action: Action) -> Outcome:
         """``perform`` for an action of ``AT_ONCE``: judged, run and recorded in one go."""
@@ -196,11 +185,65 @@ class CommandPath:
         target: Target | None = None
         try:
             target = self.judge(action)
-            outcome = self._success(self._run_at_once(action, target, began), began)
-        except EdgedError as error:
-            outcome = self._failure(action, target, error, began)
-        except Exception as bug:  # noqa: BLE001 - as in perform
-            outcome = self._failure(action, target, self._fault(action, bug), began)
+            done = self._run_at_once(action, target, began)
+        except Exception as error:  # noqa: BLE001 - as in perform
+            return self._conclude(action, target, began, error)
+        return self._conclude(action, target, began, done)
+
+    def begin(
+        self, action: Action, tell: Callable[[Outcome | None], None]
+    ) -> Underway | Outcome | None:
+        """``perform`` without a task, for a question to an instrument that changes nothing.
+
+        Args:
+            tell: called on the loop, once and later, with the outcome; with ``None`` once what was
+                begun has been cancelled. Never raises.
+
+        Returns:
+            What is under way; or the outcome, where it ended before anything was sent; or ``None``
+            for every other action: nothing has been done, and ``perform`` has to do it.
+        """
+        asking = self._asking
+        if asking is None or type(action) is not RunCommand:
+            return None
+        began = self._clock.monotonic()
+        target: Target | None = None
+        try:
+            target = self.judge(action)
+            if not is_plain_query(target):
+                return None
+            judged = target
+            self.performed += 1
+
+            def conclude(found: Reply | Exception) -> Outcome:
+                self.performed += 1
+                try:
+                    if isinstance(found, Reply):
+                        return self._conclude(
+                            action, judged, began, asking.answered(judged, found, began)
+                        )
+                except Exception as error:  # noqa: BLE001 - as in perform
+                    return self._conclude(action, judged, began, error)
+                return self._conclude(action, judged, began, found)
+
+            underway = Underway(conclude, tell)
+            underway.talk = asking.ask(target, underway)
+        except Exception as error:  # noqa: BLE001 - as in perform
+            self.performed += 1
+            return self._conclude(action, target, began, error)
+        return underway
+
+    def _conclude(
+        self, action: Action, target: Target | None, began: float, found: Done | Exception
+    ) -> Outcome:
+        """The outcome of what came, recorded."""
+        match found:
+            case Done():
+                outcome = self._success(found, began)
+            case EdgedError():
+                outcome = self._failure(action, target, found, began)
+            case _:
+                outcome = self._failure(action, target, self._fault(action, found), began)
         self.record.conclude(action, target, outcome)
         return outcome
 
@@ -248,36 +291,3 @@ class CommandPath:
 
     def _since_ms(self, began: float) -> float:
         return (self._clock.monotonic() - began) * 1000
-
-
-WITH_PARAMETERS = RunCommand | RunSequence | StartStream | CallWrapper
-
-
-def _with_values(action: Action, target: Target) -> Target:
-    """Validate the command's or sequence's own parameters, and write the SCPI they make."""
-    if isinstance(action, StartSweep):
-        return _with_swept_value(action, target)
-    if target.check is None or not isinstance(action, WITH_PARAMETERS):
-        return target
-    values = target.check.validate(action.parameters)
-    lines = render_lines(target.command, values) if target.command else ()
-    return dataclasses.replace(target, values=values, lines=lines)
-
-
-def _with_swept_value(action: StartSweep, target: Target) -> Target:
-    """A sweep's parameters with the target in its place, and those of each measure."""
-    sweep = target.command.sweep if target.command else None
-    if target.check is None or sweep is None:
-        return target
-    if sweep.parameter in action.parameters:
-        raise Invalid(
-            f"{sweep.parameter} is what is swept: it is given as target_value, not in parameters.",
-            data={"parameter": sweep.parameter},
-        )
-    wanted = {**action.parameters, sweep.parameter: action.arguments.get("target_value")}
-    measures = [
-        dataclasses.replace(inner, values=inner.check.validate(inner.values))
-        for inner in target.inner
-        if inner.check is not None
-    ]
-    return dataclasses.replace(target, values=target.check.validate(wanted), inner=tuple(measures))

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import Purpose
+from edged.commands.target import Target
 from edged.commands.written import noting_write
 from edged.errors import ErrorCode, Failed
+from edged.instruments.actor import Talk
 from edged.instruments.conversation import (
     Conversation,
     Reply,
@@ -20,16 +22,24 @@ from edged.instruments.conversation import (
     raw_conversation,
 )
 from edged.instruments.instrument import Instrument
-from edged.instruments.mailbox import Priority
+from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.answer_pieces import picked
 from edged.profiles.answer_text import clean_text
 from edged.profiles.answers import matches, parse_answer
-from edged.profiles.model import Command, CompletionKind, Parameter, Profile, Scalar
+from edged.profiles.model import (
+    Command,
+    CompletionKind,
+    ImageAnswer,
+    Parameter,
+    Profile,
+    Scalar,
+    WaveformAnswer,
+)
 from edged.profiles.raw import is_query
 from edged.profiles.render import render
 from edged.profiles.suffixes import number_with_suffix
 
-__all__ = ["PRIORITY", "run_command", "send_raw"]
+__all__ = ["PRIORITY", "ask", "is_plain_query", "read_reply", "run_command", "send_raw"]
 
 UNDECODED: Final = "\ufffd"
 GRACE_S: Final = 5.0
@@ -91,10 +101,45 @@ async def run_command(
         is_repeatable=command.is_safe,
     )
     if command.is_query:
-        return _read(command, values, reply, instrument), reply.sent
+        return read_reply(command, values, reply, instrument), reply.sent
     return {
         "data": {"set": dict(values), "readback": _verified(command, values, reply)}
     }, reply.sent
+
+
+def is_plain_query(target: Target) -> bool:
+    """Whether running it is one conversation that asks, changes nothing, and brings a text."""
+    command = target.command
+    return (
+        command is not None
+        and command.is_query
+        and not (target.is_write or target.is_safe or target.is_dangerous)
+        and not isinstance(command.returns, WaveformAnswer | ImageAnswer)
+    )
+
+
+def ask(
+    instrument: Instrument,
+    command: Command,
+    values: Mapping[str, Scalar],
+    lines: tuple[str, ...],
+    waiter: Waiter,
+) -> Talk:
+    """Begin a plain query; ``waiter`` gets its ``Reply`` on the loop, for ``read_reply``.
+
+    Raises:
+        Failed: it cannot be asked now.
+        Conflict: BUSY, too many jobs wait already.
+    """
+    profile = _profile(instrument)
+    filled = _with_poll(command, values)
+    return instrument.submit(
+        lambda: command_conversation(lines=lines, command=filled, connection=profile.connection),
+        waiter,
+        priority=PRIORITY[Purpose.CALL],
+        timeout_s=_longest_s(command, profile) + GRACE_S,
+        name=command.name,
+    )
 
 
 def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:
@@ -132,9 +177,14 @@ async def send_raw(instrument: Instrument, lines: tuple[str, ...], purpose: Purp
     return reply
 
 
-def _read(
+def read_reply(
     command: Command, values: Mapping[str, Scalar], reply: Reply, instrument: Instrument
 ) -> dict[str, Any]:
+    """What a query's answer means: {data, unit?, flag?, primary?}.
+
+    Raises:
+        Failed: BAD_ANSWER.
+    """
     try:
         answer = parse_answer(command.returns, reply.answer or "", values)
     except Failed as unreadable:

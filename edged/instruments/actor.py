@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -20,11 +21,11 @@ from edged.instruments.address import Address
 from edged.instruments.conversation import Conversation, lines_conversation
 from edged.instruments.line import NOBODY, Line, LineReport, Tenant
 from edged.instruments.link import Link
-from edged.instruments.mailbox import Job, Mailbox, Priority
+from edged.instruments.mailbox import Job, Mailbox, Priority, Waiter
 from edged.instruments.recovery import LineState, cleaning_for
 from edged.instruments.trace import Exchange, Trace
 
-__all__ = ["Actor"]
+__all__ = ["Actor", "Talk"]
 
 OVERTIME_S: Final = 0.25
 """A job on the wire ends itself at its deadline; so much later its waiter is told without it."""
@@ -34,6 +35,24 @@ RELEASE_S: Final = 0.5
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Talk:
+    """A conversation that was submitted; its waiter says when it is over."""
+
+    actor: Actor
+    job: Job
+
+    def over(self) -> None:
+        """Its waiter was told."""
+        if self.job.timer is not None:
+            self.job.timer.cancel()
+
+    def withdraw(self) -> None:
+        """Nobody waits for it any more: it is taken out, or the wire is freed of it."""
+        self.over()
+        self.actor.withdraw(self.job)
 
 
 class Actor:
@@ -155,21 +174,59 @@ class Actor:
         Args:
             unit: number of the unit this is meant for; 0 is whoever answers.
         """
-        job = self._job(make, unit=unit, priority=priority, timeout_s=timeout_s, name=name)
+        future: asyncio.Future[T] = self._loop.create_future()
+        talk = self.submit(
+            make, future, unit=unit, priority=priority, timeout_s=timeout_s, name=name
+        )
+        try:
+            return await future
+        except asyncio.CancelledError:
+            talk.withdraw()
+            raise
+        finally:
+            talk.over()
+
+    def submit(
+        self,
+        make: Callable[[], Conversation[Any]],
+        waiter: Waiter,
+        *,
+        unit: int,
+        priority: Priority,
+        timeout_s: float,
+        name: str,
+    ) -> Talk:
+        """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
+
+        Raises:
+            Failed: DISCONNECTED, the line is being closed.
+            Conflict: BUSY, too many jobs wait already.
+        """
+        job = Job(
+            make=make,
+            priority=priority,
+            name=name,
+            deadline=self._clock.monotonic() + timeout_s,
+            unit=unit,
+            future=waiter,
+            loop=self._loop,
+        )
         if self._is_stopping:
             raise self._closed(job)
         self._mailbox.put(job)
         if priority is Priority.SAFE:
             self._make_way()
-        timer = self._loop.call_later(timeout_s, self._expire, job)
-        try:
-            result: T = await job.future
-        except asyncio.CancelledError:
-            self._withdraw(job)
-            raise
-        finally:
-            timer.cancel()
-        return result
+        job.timer = self._loop.call_later(timeout_s, self._expire, job)
+        return Talk(self, job)
+
+    def withdraw(self, job: Job) -> None:
+        """Nobody waits for this job any more."""
+        job.is_withdrawn = True
+        if self._mailbox.withdraw(job):
+            return
+        serving = self._serving
+        if serving is not None and serving[1] is job:
+            self._link.preempt(serving[0])
 
     async def stop(self, timeout_s: float, reason: str = "") -> bool:
         """End the thread: what is on the wire is pre-empted, what waits fails, last words are said.
@@ -250,25 +307,6 @@ class Actor:
 
     # Small things of the loop's side
 
-    def _job(
-        self,
-        make: Callable[[], Conversation[Any]],
-        *,
-        unit: int,
-        priority: Priority,
-        timeout_s: float,
-        name: str,
-    ) -> Job:
-        return Job(
-            make=make,
-            priority=priority,
-            name=name,
-            deadline=self._clock.monotonic() + timeout_s,
-            unit=unit,
-            future=self._loop.create_future(),
-            loop=self._loop,
-        )
-
     def _make_way(self) -> None:
         """Free the wire for a safe job, unless another safe job is on it."""
         serving = self._serving
@@ -277,15 +315,6 @@ class Actor:
         ticket, job = serving
         if job is None or job.priority is not Priority.SAFE:
             self._link.preempt(ticket)
-
-    def _withdraw(self, job: Job) -> None:
-        """Nobody waits for this job any more."""
-        job.is_withdrawn = True
-        if self._mailbox.withdraw(job):
-            return
-        serving = self._serving
-        if serving is not None and serving[1] is job:
-            self._link.preempt(serving[0])
 
     def _expire(self, job: Job) -> None:
         """A job's time is over: one that waits is taken out, one on the wire ends itself."""
@@ -305,7 +334,7 @@ class Actor:
         """The line sits in a call that outlasts the job's deadline: not all can be woken."""
         if job.future.done():
             return
-        self._withdraw(job)
+        self.withdraw(job)
         job.fail(
             Failed(
                 f"{self.address.text} did not answer in time.",

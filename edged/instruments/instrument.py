@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from edged.errors import ErrorCode, Failed
-from edged.instruments.actor import Actor
+from edged.instruments.actor import Actor, Talk
 from edged.instruments.address import Transport
 from edged.instruments.conversation import Conversation
 from edged.instruments.identity import is_same_unit
-from edged.instruments.mailbox import Priority
+from edged.instruments.mailbox import Priority, Waiter
 from edged.instruments.recovery import LineState
 from edged.instruments.registration import (
     CONNECTED,
@@ -194,9 +194,29 @@ class Instrument:
             return await first_to_take(roads)
         return await self._say_here(make, priority, timeout_s, name)
 
-    async def _say_here(
-        self, make: Callable[[], Conversation[T]], priority: Priority, timeout_s: float, name: str
-    ) -> T:
+    def submit(
+        self,
+        make: Callable[[], Conversation[Any]],
+        waiter: Waiter,
+        *,
+        priority: Priority,
+        timeout_s: float,
+        name: str,
+    ) -> Talk:
+        """``converse`` for whoever waits in no task; never of what is repeatable.
+
+        ``waiter`` is told on the loop, once, and not before this has returned.
+
+        Raises:
+            Failed: DISCONNECTED.
+            Conflict: BUSY, too many jobs wait already.
+        """
+        return self._here().submit(
+            make, waiter, unit=self.number, priority=priority, timeout_s=timeout_s, name=name
+        )
+
+    def _here(self) -> Actor:
+        """The line that leads here."""
         if self.actor is None:
             raise Failed(
                 f"{self.id} is not connected: it was taken away from {self.address}, or another "
@@ -205,7 +225,12 @@ class Instrument:
                 data={"instrument_id": self.id},
                 remedy="Connect it again, or look at list_instruments.",
             )
-        return await self.actor.converse(
+        return self.actor
+
+    async def _say_here(
+        self, make: Callable[[], Conversation[T]], priority: Priority, timeout_s: float, name: str
+    ) -> T:
+        return await self._here().converse(
             make, unit=self.number, priority=priority, timeout_s=timeout_s, name=name
         )
 

@@ -13,12 +13,12 @@ import queue
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from edged.errors import Conflict, EdgedError
 from edged.instruments.conversation import Conversation
 
-__all__ = ["Job", "Mailbox", "Priority"]
+__all__ = ["Job", "Mailbox", "Priority", "Waiter"]
 
 CAPACITY: Final = 256
 """Jobs that may wait on one line; more than any caller has use for, less than memory notices."""
@@ -37,6 +37,22 @@ class Priority(enum.IntEnum):
     PROBE = 5
 
 
+class Waiter(Protocol):
+    """Who waits for a job on its loop: a future, or what is done with the result right there."""
+
+    def done(self) -> bool:
+        """It has been told, or waits no more."""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """The conversation's result."""
+        ...
+
+    def set_exception(self, error: EdgedError, /) -> None:
+        """The error that it ended by."""
+        ...
+
+
 @dataclass(eq=False, slots=True, kw_only=True)
 class Job:
     """One uninterruptible conversation that somebody on ``loop`` waits for.
@@ -44,6 +60,8 @@ class Job:
     Attributes:
         deadline: on the monotonic scale, waiting and running together.
         unit: number of the unit this is meant for; another unit on the line refuses it.
+        future: who waits.
+        timer: set by the actor, for the deadline.
         sent: SCPI lines that have gone out; the actor's thread writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
     """
@@ -53,8 +71,9 @@ class Job:
     name: str
     deadline: float
     unit: int
-    future: asyncio.Future[Any]
+    future: Waiter
     loop: asyncio.AbstractEventLoop
+    timer: asyncio.TimerHandle | None = None
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
 

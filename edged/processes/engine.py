@@ -476,6 +476,7 @@ class Engine:
             present_tool=lambda instrument_id, plain: self._registry.present_name(
                 instrument_id, plain
             ),
+            asking=executors,
         )
 
     def _rpc_parts(self) -> RpcParts:

@@ -9,6 +9,7 @@ from edged.actions.action import Action
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
+from edged.commands.underway import Underway
 from edged.errors import EdgedError, NotFound
 from edged.tools.registry import ToolRegistry
 from edged.tools.tool import Tool, ToolCall
@@ -63,6 +64,23 @@ class ToolDesk:
         if self._on_first_call is not None:
             self._tell_first()
         return self._path.perform_at_once(_action(tool, call))
+
+    def begin(
+        self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
+    ) -> Underway | Outcome | None:
+        """Perform one call without a task, where that can be done: see ``CommandPath.begin``."""
+
+        if self._on_first_call is not None:
+            self._tell_first()
+
+        def over(outcome: Outcome | None) -> None:
+            self.in_flight -= 1
+            tell(outcome)
+
+        begun = self._path.begin(_action(tool, call), over)
+        if isinstance(begun, Underway):
+            self.in_flight += 1
+        return begun
 
     def _tell_first(self) -> None:
         told, self._on_first_call = self._on_first_call, None

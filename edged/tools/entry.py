@@ -79,6 +79,7 @@ def entry(
     wrap_key: str = "",
     cancels_on_disconnect: bool = False,
     answers_at_once: bool = False,
+    may_ask: bool = False,
 ) -> Tool:
     """One static tool, its schema compiled."""
     return Tool(
@@ -94,4 +95,5 @@ def entry(
         is_essential=True,
         cancels_on_disconnect=cancels_on_disconnect,
         answers_at_once=answers_at_once,
+        may_ask=may_ask,
     )

@@ -196,6 +196,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         annotations=WORK,
         make=execute_command,
+        may_ask=True,
     ),
     lambda: entry(
         "execute_sequence",

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edged.errors import ErrorCode, NotFound
+from edged.errors import Conflict, EdgedError, ErrorCode, NotFound
 from edged.instruments.address import Transport
 from edged.instruments.conversation import Ask, AskBlock, Pause, Send
-from edged.instruments.mailbox import Priority
+from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.bench import UnitRules
 from edged.profiles.loader import parse_profile
 from edged.profiles.match import Identity
@@ -67,6 +67,19 @@ def toy_profile(text: str = PROFILE) -> Profile:
 
 
 @dataclass(slots=True)
+class FakeTalk:
+    """What ``submit`` gives: remembers what it is told."""
+
+    told: list[str] = field(default_factory=list)
+
+    def over(self) -> None:
+        self.told.append("over")
+
+    def withdraw(self) -> None:
+        self.told.append("withdrawn")
+
+
+@dataclass(slots=True)
 class FakeInstrument:
     id: str
     profile: Profile | None
@@ -81,6 +94,7 @@ class FakeInstrument:
     failing: Exception | None = None
     sent: list[str] = field(default_factory=list)
     priorities: list[Priority] = field(default_factory=list)
+    submitted: list[tuple[FakeTalk, Callable[[], None]]] = field(default_factory=list)
 
     @property
     def identity(self) -> Identity:
@@ -120,6 +134,40 @@ class FakeInstrument:
                 answer = self._answer(conversation.send(answer))
         except StopIteration as end:
             return end.value
+
+    def submit(
+        self,
+        make: Callable[[], Any],
+        waiter: Waiter,
+        *,
+        priority: Priority,
+        timeout_s: float,
+        name: str,
+    ) -> FakeTalk:
+        """The same without a task; the waiter is told when ``answer_all`` is called."""
+        if isinstance(self.failing, Conflict):
+            raise self.failing
+        talk = FakeTalk()
+
+        def answer() -> None:
+            if waiter.done():
+                return
+            said = self.converse(make, priority=priority, timeout_s=timeout_s, name=name)
+            try:
+                said.send(None)
+            except StopIteration as end:
+                waiter.set_result(end.value)
+            except EdgedError as error:
+                waiter.set_exception(error)
+
+        self.submitted.append((talk, answer))
+        return talk
+
+    def answer_all(self) -> None:
+        """Everything submitted so far is asked, and told."""
+        submitted, self.submitted = self.submitted, []
+        for _, answer in submitted:
+            answer()
 
     def _answer(self, step: Any) -> Any:
         match step:

@@ -9,6 +9,7 @@ from typing import Any
 
 from edged.actions.action import Action, Check, Progress
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.commands.underway import Underway
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.tools.tool import Tool, ToolAnnotations, ToolCall
 
@@ -33,13 +34,16 @@ class FakeTools:
         self.gate = asyncio.Event()
         self.started = asyncio.Queue[str]()
         self.ended = asyncio.Queue[str]()
+        # Of tools that may ask: those that must go the long way, and those that wait for nothing.
+        self.not_begun: set[str] = set()
+        self.ends_at_once: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
         self._tools: dict[str, Tool] = {}
         self._behaviours: dict[str, Behaviour] = {}
         self.add("echo", echo)
         self.add("things", _things, wrap_key="things")
-        self.add("wait", self._wait)
-        self.add("watch", self._wait, cancels_on_disconnect=True)
+        self.add("wait", self.wait)
+        self.add("watch", self.wait, cancels_on_disconnect=True)
         self.add("count", self._count)
         self.add("count_watched", self._count, cancels_on_disconnect=True)
         self.add("bug", _bug)
@@ -70,13 +74,40 @@ class FakeTools:
 
     def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
         assert tool.answers_at_once
+        return self._run_through(call)
+
+    def _run_through(self, call: ToolCall) -> Outcome:
         with contextlib.closing(self.call(call)) as work:
             try:
                 work.send(None)
             except StopIteration as end:
                 outcome: Outcome = end.value
                 return outcome
-        raise AssertionError(f"{tool.name} waits for something")
+        raise AssertionError(f"{call.name} waits for something")
+
+    def begin(
+        self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
+    ) -> Underway | Outcome | None:
+        """A call of a tool that may ask: its behaviour runs, whoever asked hears of it."""
+        assert tool.may_ask
+        if tool.name in self.not_begun:
+            return None
+        if tool.name in self.ends_at_once:
+            return self._run_through(call)
+        work = asyncio.create_task(self.call(call))
+
+        def conclude(found: Any) -> Outcome:
+            work.cancel()
+            return found if isinstance(found, Outcome) else Outcome(status=OutcomeStatus.FAILED)
+
+        underway = Underway(conclude, tell)
+
+        def over(done: asyncio.Task[Outcome]) -> None:
+            if not underway.done():
+                underway.set_result(done.result())  # type: ignore[arg-type] # as conclude takes it
+
+        work.add_done_callback(over)
+        return underway
 
     # what tests do with it
 
@@ -90,6 +121,7 @@ class FakeTools:
         is_essential: bool = True,
         cancels_on_disconnect: bool = False,
         answers_at_once: bool = False,
+        may_ask: bool = False,
         description: str = "A tool of the tests.",
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
@@ -109,6 +141,7 @@ class FakeTools:
             is_essential=is_essential,
             cancels_on_disconnect=cancels_on_disconnect,
             answers_at_once=answers_at_once,
+            may_ask=may_ask,
         )
 
     def fails(self, name: str, error: EdgedError, data: Any = None) -> None:
@@ -128,7 +161,8 @@ class FakeTools:
         for listener in tuple(self._listeners):
             listener()
 
-    async def _wait(self, call: ToolCall) -> Any:
+    async def wait(self, call: ToolCall) -> Any:
+        """Until the gate opens."""
         self.started.put_nowait(call.name)
         try:
             await self.gate.wait()
@@ -144,7 +178,7 @@ class FakeTools:
         for number in range(1, 4):
             if call.progress is not None:
                 call.progress(Progress(progress=number, message=f"point {number}"))
-        return await self._wait(call)
+        return await self.wait(call)
 
 
 async def echo(call: ToolCall) -> Any:

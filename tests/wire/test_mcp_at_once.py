@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from edged.errors import ErrorCode, Failed
 from edged.surfaces.mcp.at_once import AT_ONCE
 from edged.tools.tool import ToolCall
 from tests.bench.driven_clock import DrivenClock
@@ -26,11 +27,38 @@ async def _broken(_: ToolCall) -> Any:
     raise ZeroDivisionError
 
 
+async def _asked(call: ToolCall) -> Any:
+    await asyncio.sleep(0.001)
+    return await _told(call)
+
+
+async def _lost(_: ToolCall) -> Any:
+    raise Failed("gone", code=ErrorCode.DISCONNECTED)
+
+
+def add_tools(endpoint: Endpoint) -> None:
+    tools = endpoint.tools
+    tools.add("told", _told, answers_at_once=True)
+    tools.add("broken", _broken, answers_at_once=True)
+    tools.add("asked", _asked, may_ask=True)
+    tools.add("asked_slowly", tools.wait, may_ask=True)
+    tools.add("asked_and_watched", tools.wait, may_ask=True, cancels_on_disconnect=True)
+    for name, behaviour in (("lost", _lost), ("unlisted", _things)):
+        tools.add(name, behaviour, may_ask=True, output_schema={"required": ["x"]})
+    tools.add("written", _told, may_ask=True)
+    tools.not_begun.add("written")
+    tools.add("refused", _lost, may_ask=True)
+    tools.ends_at_once.add("refused")
+
+
+async def _things(_: ToolCall) -> Any:
+    return {"y": 1}
+
+
 @pytest.fixture
 async def at_once() -> AsyncIterator[Endpoint]:
     async with running_endpoint() as endpoint:
-        endpoint.tools.add("told", _told, answers_at_once=True)
-        endpoint.tools.add("broken", _broken, answers_at_once=True)
+        add_tools(endpoint)
         yield endpoint
 
 
@@ -67,6 +95,13 @@ BODIES = {
     "a call without a name": message("tools/call", params={"arguments": {}}),
     "bad arguments": call("told", arguments=[]),
     "a bad token": call("told", _meta={"progressToken": 1.5}),
+    "a call that asks": call("asked"),
+    "a call that asks, with progress": call("asked", _meta={"progressToken": 1}),
+    "a call that asks in vain": call("lost"),
+    "a call that asks and gets other things": call("unlisted"),
+    "a call that may ask and does not": call("written"),
+    "a call that is refused before it asks": call("refused"),
+    "a call that asks with bad arguments": call("asked", arguments=[]),
     "ping": message("ping"),
     "a list": message("tools/list"),
     "a bad cursor": message("tools/list", params={"cursor": "x"}),

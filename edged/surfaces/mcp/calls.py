@@ -1,7 +1,8 @@
 """Calls in flight: each can be cancelled by its session, by its connection's end, or by shutdown.
 
-A call runs in the task that serves its POST; there is no task of its own. Cancelling a call cancels
-that task once, and the cancellation ends here: the task goes on and settles what it owes.
+A call runs in the task that serves its POST (or in none, see ``asking``); there is no task of its
+own. Cancelling a call cancels that task once, and the cancellation ends here: the task goes on and
+settles what it owes.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from edged.errors import Conflict, ErrorCode
 from edged.protocol.jsonrpc import RequestId
 
-__all__ = ["CallBook", "CallEnd", "CallEndedError", "RunningCall"]
+__all__ = ["CallBook", "CallEnd", "CallEndedError", "Endable", "RunningCall"]
 
 T = TypeVar("T")
 
@@ -25,6 +26,14 @@ class CallEnd(enum.Enum):
     CANCELLED = "cancelled"
     CLIENT_GONE = "client_gone"
     STOPPING = "stopping"
+
+
+class Endable(Protocol):
+    """A call in flight, however it is served."""
+
+    def end(self, why: CallEnd) -> None:
+        """End it; only the first time counts."""
+        ...
 
 
 class CallEndedError(Exception):
@@ -100,7 +109,7 @@ class CallBook:
     """The calls of one session by request id; and in the surface's own book, all of them."""
 
     def __init__(self) -> None:
-        self._calls: dict[RequestId, RunningCall] = {}
+        self._calls: dict[RequestId, Endable] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -108,7 +117,7 @@ class CallBook:
     def __contains__(self, request_id: RequestId) -> bool:
         return request_id in self._calls
 
-    def add(self, request_id: RequestId, call: RunningCall) -> None:
+    def add(self, request_id: RequestId, call: Endable) -> None:
         """It is in flight.
 
         Raises:

@@ -4,7 +4,8 @@
 - whoever serves a request can learn at once that the client is gone;
 - a client that closes only its sending side still gets its answer;
 - a request head that never ends is noticed (``listener`` cuts it);
-- a request whose head is known and that waits for nothing is answered without aiohttp.
+- a request whose head is known and that waits for nothing, or for one answer of an instrument, is
+  answered without aiohttp; what comes while one waits is kept until it has its answer.
 
 The last needs to know that aiohttp's parser stands between two messages: so every byte that goes to
 it is counted, and a connection that once sent anything but plain whole requests, one after the
@@ -27,7 +28,7 @@ from edged.protocol.http_rules import MAX_HEADER_BYTES, rejection
 from edged.protocol.jsonrpc import RpcCode
 from edged.surfaces.mcp.known_heads import HEAD_END, HeadBook, KnownHead, body_size
 
-__all__ = ["Connection", "ConnectionServer", "Front"]
+__all__ = ["WAITS", "Connection", "ConnectionServer", "Front"]
 
 LINGERING_S: Final = 2.0
 """How long the rest of a body that was refused unread is drained, so that the refusal is read."""
@@ -35,7 +36,9 @@ LINGERING_S: Final = 2.0
 NEVER_S: Final = 10 * 365 * 86_400.0
 """aiohttp does not see every request, so it must not judge who is idle; ``listener`` does."""
 MAX_HELD_BYTES: Final = 16 * 1024
-"""A known head waits for a body of this size at most; beyond, aiohttp collects it."""
+"""A known head waits for a body of this size at most; beyond, aiohttp collects it. While a call
+waits for its answer nothing more is read beyond it."""
+WAITS: Final = b""
 UNREAD_BYTES: Final = 64 * 1024
 """Whoever leaves more than this unread is served by ``Endpoint.handle``, which waits for him."""
 
@@ -53,8 +56,11 @@ class Front(Protocol):
         """Serve a request that aiohttp has read."""
         ...
 
-    def answer_at_once(self, head: KnownHead, body: bytes, peer: str) -> bytes | None:
-        """The whole answer to one with a known head; ``None`` if ``handle`` must serve it."""
+    def answer_at_once(self, head: KnownHead, body: bytes, connection: Connection) -> bytes | None:
+        """The whole answer to one with a known head; ``None`` if ``handle`` must serve it.
+
+        Nothing (``WAITS``) where the answer comes later: see ``Connection.await_answer``.
+        """
         ...
 
 
@@ -89,7 +95,9 @@ class Connection(RequestHandler):
         "_clock",
         "_front",
         "_held",
+        "_is_paused",
         "_is_plain",
+        "_is_waiting",
         "_new_head",
         "_owed_bytes",
         "ends_with_input",
@@ -129,6 +137,9 @@ class Connection(RequestHandler):
         self._owed_bytes = 0
         self._new_head = b""
         self._held = b""
+        # A call that came with a known head waits for its answer; and nothing is read meanwhile.
+        self._is_waiting = False
+        self._is_paused = False
         self.last_used_s = clock.monotonic()
         self.peer = ""
         self.head_since_s: float | None = None
@@ -158,6 +169,9 @@ class Connection(RequestHandler):
             return
         if self._held:
             data, self._held = self._held + data, b""
+        if self._is_waiting:
+            self._hold(data)
+            return
         is_between = self._is_plain and self._owed_bytes == 0 and self._is_idle()
         if not (is_between and self._take(data)):
             self._hand_on(data)
@@ -179,13 +193,54 @@ class Connection(RequestHandler):
             return False
         if self.transport.get_write_buffer_size() > UNREAD_BYTES:
             return False
-        answer = self._front.answer_at_once(known, body, self.peer)
+        answer = self._front.answer_at_once(known, body, self)
         if answer is None:
             return False
         self.head_since_s = None
         self.last_used_s = self._clock.monotonic()
-        self.transport.write(answer)
+        if answer:
+            self.transport.write(answer)
         return True
+
+    def await_answer(self, on_gone: Callable[[], None]) -> None:
+        """The answer to the present request comes later, and after it what came meanwhile.
+
+        Args:
+            on_gone: see there.
+        """
+        self._is_waiting = True
+        self.on_gone = on_gone
+
+    def has_answered(self) -> None:
+        """The request that waited has its answer, or never will."""
+        self._is_waiting = False
+        self.on_gone = None
+        self.ends_with_input = False
+        self.last_used_s = self._clock.monotonic()
+        if self.transport is None:
+            return
+        if self.is_half_closed:
+            self.transport.close()
+            return
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resume_reading()
+        if self._held:
+            # Not here: whoever ends a call may be in the middle of something.
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Serve what came while a call waited, unless that has been done with what followed it."""
+        held, self._held = self._held, b""
+        if held:
+            self.data_received(held)
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what came while a call waits; too much of it stays in the kernel."""
+        self._held = data
+        if len(data) > MAX_HELD_BYTES and not self._is_paused and self.transport is not None:
+            self._is_paused = True
+            self.transport.pause_reading()
 
     def _hand_on(self, data: bytes) -> None:
         """Leave it to aiohttp, and count what its parser has got."""
@@ -204,7 +259,7 @@ class Connection(RequestHandler):
 
     def eof_received(self) -> bool | None:  # type: ignore[override] # as asyncio.Protocol has it
         """Called by the loop; true keeps our sending side open for the answer under way."""
-        if self._held:
+        if self._held and not self._is_waiting:
             held, self._held = self._held, b""
             self._hand_on(held)
         if self.ends_with_input or self._is_idle():
@@ -241,7 +296,7 @@ class Connection(RequestHandler):
 
     def _is_idle(self) -> bool:
         # aiohttp's own: the future on which it waits for the next request while it serves none.
-        return self._waiter is not None and not self._waiter.done()
+        return not self._is_waiting and self._waiter is not None and not self._waiter.done()
 
     def handle_error(
         self,

@@ -32,8 +32,10 @@ from edged.protocol.http_rules import (
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
 from edged.protocol.recognition import recognize, recognize_stream
 from edged.protocol.session import SessionEvent
+from edged.surfaces.mcp.asking import AskedCall
 from edged.surfaces.mcp.at_once import Asked
 from edged.surfaces.mcp.body import BodyReader, ClientGoneError
+from edged.surfaces.mcp.connection import WAITS, Connection
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.glance import Glance, id_of, parsed
 from edged.surfaces.mcp.known_heads import HeadBook, KnownHead
@@ -115,25 +117,26 @@ class Endpoint:
         finally:
             wire.connection.rest()
 
-    def answer_at_once(self, head: KnownHead, body: bytes, peer: str) -> bytes | None:
+    def answer_at_once(self, head: KnownHead, body: bytes, connection: Connection) -> bytes | None:
         """The whole answer to a request with a known head, where it waits for nothing.
 
-        ``None`` for every other request, and for all that something is wrong with: ``handle``
+        ``WAITS`` where it waits for one answer of an instrument, and will be given later. ``None``
+        for every other request, and for all that something is wrong with: ``handle``
         serves and words it.
         """
         if self.is_closing:
             return None
         try:
-            return self._answer_at_once(head, body, peer)
+            return self._answer_at_once(head, body, connection)
         except BadMessage:
             return None
 
-    def _answer_at_once(self, head: KnownHead, body: bytes, peer: str) -> bytes | None:
+    def _answer_at_once(self, head: KnownHead, body: bytes, connection: Connection) -> bytes | None:
         accepted = head.accepted
         message = parse(body)
         if not accepted.wants_json or not isinstance(message, Request):
             return None
-        caller = self._guard.direct(self._trusted_peer(accepted.headers, peer))
+        caller = self._guard.direct(self._trusted_peer(accepted.headers, connection.peer))
         session = self._board.find(accepted.session_id, caller)
         found = recognize(message, accepted, session.revision if session else None)
         if isinstance(found, Rejected):
@@ -142,9 +145,16 @@ class Endpoint:
             asked = Asked(found.revision, None, caller, head.choice)
         else:
             asked = Asked(found.revision, session, session.caller(caller), head.choice)
-        answer = self._serving.answer_at_once(asked, accepted, message)
+        answer = self._serving.answer_at_once(
+            asked,
+            accepted,
+            message,
+            lambda: Wire(connection, clock=self._clock, date=self._date),
+        )
         if answer is None:
             return None
+        if isinstance(answer, AskedCall):
+            return WAITS
         status, payload = answer
         return whole_answer(status, JSON_HEADERS, payload, self._date)
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
+from edged.commands.underway import Underway
 from edged.errors import ErrorCode, NotFound, Refused
 from edged.protocol.resources import CompletionParams, Content, ResourceEntry, TemplateEntry
 from edged.tools.resource_news import News
@@ -48,6 +49,12 @@ class Desk(Protocol):
 
     def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
         """The same for a tool that ``answers_at_once``."""
+        ...
+
+    def begin(
+        self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
+    ) -> Underway | Outcome | None:
+        """The same for a tool that ``may_ask``, without a task; see ``CommandPath.begin``."""
         ...
 
 

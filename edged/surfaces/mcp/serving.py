@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -30,8 +31,9 @@ from edged.protocol.parameter_headers import disagreement
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionState, admit
 from edged.protocol.sse import EventLog
-from edged.surfaces.mcp.at_once import AT_ONCE, Asked
-from edged.surfaces.mcp.calls import CallEnd, CallEndedError, RunningCall
+from edged.surfaces.mcp.asking import AskedCall, begin_call
+from edged.surfaces.mcp.at_once import AT_ONCE, Answer, Asked
+from edged.surfaces.mcp.calls import CallEnd, CallEndedError, Endable, RunningCall
 from edged.surfaces.mcp.context import AnsweredError, Context, Parts
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.methods import ENDABLE, METHODS, NOTIFICATIONS, find_tool
@@ -40,6 +42,7 @@ from edged.surfaces.mcp.session import Session
 from edged.surfaces.mcp.stream_reply import KeepAlives
 from edged.surfaces.mcp.tool_list import Choice
 from edged.surfaces.mcp.wire import Wire
+from edged.tools.tool import Tool
 
 __all__ = ["Served", "Serving"]
 
@@ -73,29 +76,38 @@ class Serving:
 
     def __init__(self, *, parts: Parts, keep_alives: KeepAlives, clock: Clock) -> None:
         self._parts = parts
-        self._keep_alives = keep_alives
-        self._clock = clock
+        self.keep_alives = keep_alives
+        self.clock = clock
         self._log = structlog.get_logger("edged.mcp")
         self._loop = asyncio.get_running_loop()
-        self._running: set[RunningCall] = set()
+        self._running: set[Endable] = set()
         self._settled = asyncio.Event()
 
     def answer_at_once(
-        self, asked: Asked, accepted: Accepted, request: Request
-    ) -> tuple[int, bytes] | None:
-        """HTTP status and body for a request that waits for nothing; ``None`` for any other."""
+        self,
+        asked: Asked,
+        accepted: Accepted,
+        request: Request,
+        make_wire: Callable[[], Wire],
+    ) -> tuple[int, bytes] | AskedCall | None:
+        """HTTP status and body for a request that waits for nothing; ``None`` for any other.
+
+        One that waits for one answer of an instrument has begun, and answers by ``make_wire``.
+        """
         answer_it = AT_ONCE.get(request.method)
         if answer_it is None or not self._parts.first_look.is_set():
             return None
         if self._inadmissible(accepted, asked.revision, asked.session, request) is not None:
             return None
         try:
-            answer = answer_it(self._parts, asked, request)
+            answer: AskedCall | Answer = answer_it(self._parts, asked, request)
+            if answer is None and request.method == "tools/call":
+                answer = begin_call(self._parts, self, asked, accepted, request, make_wire)
         except Exception as error:  # noqa: BLE001 - as in _serve_call
-            answer = self._error_reply(error, request)
+            answer = self.error_reply(error, request)
         match answer:
-            case None:
-                return None
+            case None | AskedCall():
+                return answer
             case ErrorReply():
                 return asked.revision.status_of(answer.rpc_code), answer.encode()
         return 200, result_bytes_from(request.id, answer)
@@ -115,8 +127,8 @@ class Serving:
             ),
             session=session,
             log=log,
-            keep_alives=self._keep_alives,
-            clock=self._clock,
+            keep_alives=self.keep_alives,
+            clock=self.clock,
         )
         for notification in post.exchange.notifications:
             if notification.method in revision.notifications:
@@ -134,6 +146,28 @@ class Serving:
             for call in tuple(self._running):
                 call.end(CallEnd.STOPPING)
             await self._all_settled()
+
+    # What ``asking`` needs: see ``Around``.
+
+    def began(self, call: AskedCall) -> None:
+        """It is under way."""
+        self._running.add(call)
+
+    def ended(self, call: AskedCall) -> None:
+        """It is not any more."""
+        self._running.discard(call)
+        self._settled.set()
+
+    def stopping_reply(self, request: Request) -> ErrorReply:
+        """See ``Around``."""
+        return _stopping(request)
+
+    def event_log(self, asked: Asked, accepted: Accepted, tool: Tool) -> EventLog | None:
+        """See ``Around``."""
+        session = asked.session
+        if session is None or not asked.revision.has_event_ids or not accepted.wants_sse:
+            return None
+        return None if tool.cancels_on_disconnect else self._parts.board.new_log(session)
 
     async def _all_settled(self) -> None:
         while self._running:
@@ -188,7 +222,7 @@ class Serving:
                 else exchange.drop(call.slot)
             )
         except Exception as error:  # noqa: BLE001 - one call must not take others along
-            effects = exchange.fail(call.slot, self._error_reply(error, request))
+            effects = exchange.fail(call.slot, self.error_reply(error, request))
         else:
             effects = exchange.answer(call.slot, result, headers=context.headers)
         post.carry_out(effects)
@@ -243,7 +277,8 @@ class Serving:
             call=running,
         )
 
-    def _error_reply(self, error: Exception, request: Request) -> ErrorReply:
+    def error_reply(self, error: Exception, request: Request) -> ErrorReply:
+        """See ``asking.Around``."""
         match error:
             case AnsweredError(reply=reply):
                 return reply

@@ -68,6 +68,9 @@ class DateLine:
 class Wire:
     """The way back of one request.
 
+    Args:
+        request: as aiohttp has read it; or the connection by which one with a known head came.
+
     Attributes:
         connection: what it came by.
         is_answered: bytes of an answer have gone out.
@@ -76,6 +79,7 @@ class Wire:
     __slots__ = (
         "_clock",
         "_date",
+        "_is_1_1",
         "_request",
         "_transport",
         "connection",
@@ -83,14 +87,24 @@ class Wire:
         "keeps_connection",
     )
 
-    def __init__(self, request: web.BaseRequest, *, clock: Clock, date: DateLine) -> None:
-        self._request = request
+    def __init__(
+        self, request: web.BaseRequest | Connection, *, clock: Clock, date: DateLine
+    ) -> None:
         self._clock = clock
         self._date = date
         self._transport = request.transport
-        self.connection = cast("Connection", request.protocol)
-        self.keeps_connection = request.keep_alive and request.version >= HttpVersion10
         self.is_answered = False
+        if isinstance(request, Connection):
+            # Only plain POSTs of HTTP/1.1 on connections that go on are known by their heads.
+            self._request: web.BaseRequest | None = None
+            self.connection = request
+            self.keeps_connection = True
+            self._is_1_1 = True
+        else:
+            self._request = request
+            self.connection = cast("Connection", request.protocol)
+            self.keeps_connection = request.keep_alive and request.version >= HttpVersion10
+            self._is_1_1 = request.version >= HttpVersion11
 
     @property
     def is_lost(self) -> bool:
@@ -107,7 +121,7 @@ class Wire:
         """
         if closes:
             self.keeps_connection = False
-        if self._request.method == "HEAD":
+        if self._request is not None and self._request.method == "HEAD":
             body = b""
         framing = b"Content-Length: %d\r\n" % len(body)
         self._send(self._head(status, headers, framing) + body)
@@ -116,12 +130,11 @@ class Wire:
         """Send the head of an event stream; ``None`` when nobody is there to read it."""
         if self.is_lost or self._transport is None:
             return None
-        is_chunked = self._request.version >= HttpVersion11
-        if not is_chunked:
+        if not self._is_1_1:
             self.keeps_connection = False
-        framing = b"Transfer-Encoding: chunked\r\n" if is_chunked else b""
+        framing = b"Transfer-Encoding: chunked\r\n" if self._is_1_1 else b""
         self._send(self._head(status, headers, framing))
-        return StreamReply(self._transport, is_chunked=is_chunked, clock=self._clock)
+        return StreamReply(self._transport, is_chunked=self._is_1_1, clock=self._clock)
 
     def go_on(self) -> None:
         """Send ``100 Continue``: the head is fine, and the body wanted."""
@@ -133,11 +146,13 @@ class Wire:
 
         A reader that does not read within a minute is cut.
         """
-        transport = self._transport
-        if transport is not None and transport.get_write_buffer_size() > UNREAD_ANSWER_BYTES:
+        transport, request = self._transport, self._request
+        if transport is None or request is None:
+            return CLOSED
+        if transport.get_write_buffer_size() > UNREAD_ANSWER_BYTES:
             try:
                 async with asyncio.timeout(READ_ANSWER_WITHIN_S):
-                    await self._request.writer.drain()
+                    await request.writer.drain()
             except TimeoutError:
                 transport.abort()
         if self.connection.is_half_closed:
@@ -147,7 +162,7 @@ class Wire:
     def _head(self, status: int, headers: HeaderList, framing: bytes) -> bytes:
         if not self.keeps_connection:
             connection = CLOSE_LINE
-        elif self._request.version < HttpVersion11:
+        elif not self._is_1_1:
             connection = KEEP_LINE
         else:
             connection = b""

@@ -93,6 +93,7 @@ class House:
             executors=rooms.table(),
             failure_shape=failure_shape,
             clock=clock,
+            asking=rooms,
         )
 
     async def command(
