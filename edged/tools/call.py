@@ -69,7 +69,6 @@ class ToolDesk:
         self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
     ) -> Underway | Outcome | None:
         """Perform one call without a task, where that can be done: see ``CommandPath.begin``."""
-
         if self._on_first_call is not None:
             self._tell_first()
 
