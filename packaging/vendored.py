@@ -117,7 +117,11 @@ def copyright_of(distributions: list[Path], target: Path) -> str:
         metadata = Parser().parsestr((info / "METADATA").read_text("utf-8"))
         name = str(metadata["Name"])
         stated = metadata["License-Expression"] or metadata["License"] or ""
+        # Some put the whole text where its name belongs.
+        stated = stated.strip().partition("\n")[0].strip()
         short = KNOWN_LICENCES.get(name) or SPDX.get(stated, stated)
+        if not re.fullmatch(r"[\w.+-]+", short):
+            raise SystemExit(f"{name}: {short!r} names no licence; add it to KNOWN_LICENCES")
         files = sorted(
             path
             for path in info.rglob("*")

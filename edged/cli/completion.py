@@ -38,7 +38,8 @@ BASH: Final = """_edged() {
   # Names of instruments hold colons, which readline takes for the ends of words.
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   if [ -z "$words" ]; then COMPREPLY=($(compgen -f -- "$current")); fi
-  if declare -F __ltrim_colon_completions >/dev/null; then __ltrim_colon_completions "$current"; fi
+  # Not `declare -F`, which is about numbers in zsh.
+  if type __ltrim_colon_completions >/dev/null 2>&1; then __ltrim_colon_completions "$current"; fi
 }
 complete -F _edged edged
 """
