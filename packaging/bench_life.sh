@@ -82,6 +82,11 @@ use_it() { # RELEASE
     await_initialize bench 20
     at bench bash /srv/smoke.sh | grep -c '"result"' | grep -q 3 || fail "$1: smoke test"
     at bench runuser -u nobody -- edged instruments
+    local client
+    for client in claude cursor vscode json; do
+        at bench runuser -u nobody -- edged connect "$client" | grep ':8767/mcp' > /dev/null ||
+            fail "$1: edged connect $client does not tell where the bench is"
+    done
 }
 
 upgrade_beside_a_sweep() { # RELEASE

@@ -62,6 +62,11 @@ peer() { # NAME: an environment where `make bench` looks for it
     mkdir -p "$work/closure/opt/bench-$1"
     mount --bind "$wheels" "$work/closure/opt/bench-$1"
     echo "/opt/bench-$1" > "$(echo "$work/closure$place"/lib/python3*/site-packages)/peers.pth"
+    # What the package carries is not for it.
+    rm "$work/closure$place/bin/python"
+    printf '#!/bin/sh\nunset PYTHONPATH\nexec %s/bin/python3 "$@"\n' "$place" \
+        > "$work/closure$place/bin/python"
+    chmod +x "$work/closure$place/bin/python"
 }
 
 run_benchmarks() { # RELEASE
