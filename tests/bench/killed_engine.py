@@ -10,6 +10,7 @@ import contextlib
 import json
 import random
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ async def _mixed_calls(engine: EngineProcess, numbers: list[int]) -> None:
             await asyncio.gather(*(worker(session) for _ in range(CALLS_AT_ONCE)))
 
 
+async def _until_connected(engine: EngineProcess) -> None:
+    def is_connected() -> bool:
+        return any(entry["is_connected"] for entry in engine.tool("list_instruments")["result"])
+
+    await _until(is_connected)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.01)
+
+
 def writes_in_log(bench: SimBench) -> list[str]:
     return [line for line in bench.received("psu1") if ":VOLT " in line and "?" not in line]
 
@@ -73,7 +87,12 @@ async def kill_at_random(directory: Path, *, calls: int, kills: int, seed: int) 
         for life in range(kills):
             with running_engine(directory, sim=False, config=config) as engine:
                 numbers = list(range(life * per_life, (life + 1) * per_life))
+                if life == 0:
+                    await _until_connected(engine)
                 calling = asyncio.create_task(_mixed_calls(engine, numbers))
+                if life == 0:
+                    # However long a busy machine takes: a kill before all writes tries nothing.
+                    await _until(lambda: bool(writes_in_log(bench)))
                 await asyncio.sleep(chance.uniform(0.02, 0.1 + per_life / 400))
                 engine.process.kill()
                 engine.process.wait()

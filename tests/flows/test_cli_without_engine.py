@@ -13,6 +13,7 @@ import pytest
 from edged.cli.main import VERBS
 from tests.promises import promise
 
+AS_INSTALLED = Path(__file__).parents[2] / "packaging" / "edged.yaml"
 # What a verb that talks to an engine must not load: upper floors and big libraries.
 HEAVY = {
     "aiohttp",
@@ -105,7 +106,16 @@ def test_an_error_is_json_where_json_is_wanted(tmp_path: Path) -> None:
 
 
 @promise("cli.light")
-@pytest.mark.parametrize("words", [["--help"], ["version"], ["status"], ["call", "get_status"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["version"],
+        ["status"],
+        ["status", "--config", str(AS_INSTALLED)],
+        ["call", "get_status"],
+    ],
+)
 def test_a_verb_loads_nothing_heavy(tmp_path: Path, words: list[str]) -> None:
     more = ["--state-dir", str(tmp_path)] if words[0] in {"status", "call"} else []
     script = (

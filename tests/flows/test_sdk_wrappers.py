@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.promises import promise
 
+OWN_PATH = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
 WRAPPERS = REPOSITORY / "tests" / "bench" / "wrappers"
 WITHIN_S = 20.0
 
@@ -49,7 +51,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         directory,
         sim=False,
         config=config,
-        environment={"PYTHONPATH": str(directory / "vendor")},
+        # Before what the engine itself is found by, where that is a path, too.
+        environment={"PYTHONPATH": os.pathsep.join([str(directory / "vendor"), *OWN_PATH])},
     ) as running:
         yield running
 

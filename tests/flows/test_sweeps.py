@@ -73,7 +73,7 @@ def connected(engine: EngineProcess) -> int:
     return sum(1 for entry in listed if entry["is_connected"])
 
 
-def wait_for(condition: Any, within_s: float = 6.0) -> None:
+def wait_for(condition: Any, within_s: float = 20.0) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
@@ -279,4 +279,4 @@ def test_stop_all_reaches_the_others_at_once_beside_one_that_hangs(
         # Ten times what benchmarks.stop_latency promises.
         assert arrivals[0] - began_ms < 5000
     bench.clear()
-    wait_for(lambda: connected(engine) == 3, 15)
+    wait_for(lambda: connected(engine) == 3)

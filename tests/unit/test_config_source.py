@@ -135,6 +135,34 @@ def test_a_number_without_end_is_refused(text: str) -> None:
         parse_text(f"a: {text}")
 
 
+LINES = (
+    "",
+    " ",
+    "#",
+    "# a: 1",
+    "  # é",
+    "\t# a",
+    "#\r",
+    "#\x07",
+    "# \u2028a: 1",
+    "#\x85a: 1",
+    "a: 1",
+)
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=5))
+def test_comments_are_nothing_with_the_parser_and_without(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    # An empty mapping behind it, so that there is something to parse.
+    found: list[object] = []
+    for one in (text, f"{text}\n{{}}\n"):
+        try:
+            found.append(parse_text(one).plain() or None)
+        except YamlProblem:
+            found.append("refused")
+    assert (found[0] is None) is (found[1] is None)
+
+
 def test_an_empty_file_is_nothing(tmp_path: Path) -> None:
     path = tmp_path / "empty.yaml"
     path.write_text("# nothing\n")
