@@ -1,9 +1,11 @@
 """What the record costs a caller: a real engine with it and without it, by turns.
 
-Off is the same engine whose record does nothing. Cached calls are list_profiles over MCP on one
-connection, in CPU time of all the engine's threads as the kernel's scheduler counts it; hardware
-queries go to the simulated supply. A third engine has a slow disk: each commit takes 30 ms more, as
-with an SD card's fsync (and a read's rows, which are not synced, suffer it here too).
+Off is the same engine whose record does nothing. Cached calls are list_profiles over MCP, on one
+connection and on sixteen, and get_status, the cheapest call there is; in CPU time of all the
+engine's threads as the kernel's scheduler counts it, a second a turn, with what is written behind
+the answers and without what the same engine takes while nobody calls. Hardware queries go to the
+simulated supply. A third engine has a slow disk: each commit takes 30 ms more, as with an SD card's
+fsync (and a read's rows, which are not synced, suffer it here too).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import http.client
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,12 +24,16 @@ from typing import Any
 
 import psutil
 
+from benchmarks.compare.clients import WRITTEN_WITHIN_S
 from benchmarks.figures import Figure, parse_json_flag, tell
 from tests.bench.engine_process import EngineProcess, running_engine
 
-CACHED_CALLS = 600
+LOADS = (("list_profiles", 1), ("list_profiles", 16), ("get_status", 1), ("get_status", 16))
+"""Tools of cached calls, and on how many connections."""
+SECONDS = 1.0
+QUIET_S = 2.0
 QUERIES = 60
-ROUNDS = 15
+ROUNDS = 11
 START = "import sys; from edged.cli.main import main; "
 END = "sys.exit(main())"
 VARIANTS = {
@@ -54,25 +61,40 @@ WRITE = {
 
 def main() -> int:
     as_json = parse_json_flag(__doc__)
-    cpu_us: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    cpu_us: dict[tuple[str, int], dict[str, list[float]]] = {
+        load: {"on": [], "off": []} for load in LOADS
+    }
     query_ms: dict[str, list[float]] = {name: [] for name in VARIANTS}
     write_ms: dict[str, list[float]] = {name: [] for name in VARIANTS}
     with contextlib.ExitStack() as parts:
         engines = {name: parts.enter_context(_engine(what)) for name, what in VARIANTS.items()}
-        for engine in engines.values():
-            _cached(engine)
+        quiet = {name: _quiet_share(engine) for name, engine in engines.items()}
         for turn in range(ROUNDS):
             names = list(engines) if turn % 2 else list(reversed(engines))
+            for tool, connections in LOADS:
+                for name in names:
+                    if name in (found := cpu_us[tool, connections]):
+                        found[name].append(_cached(engines[name], tool, connections, quiet[name]))
             for name in names:
-                cpu_us[name].append(_cached(engines[name]))
                 query_ms[name] += _times(engines[name], QUERY, QUERIES)
                 write_ms[name] += _times(engines[name], WRITE, 5)
-    shares = [100 * (on / off - 1) for on, off in zip(cpu_us["on"], cpu_us["off"], strict=True)]
-    off_ms = statistics.median(query_ms["off"])
-    figures = (
-        Figure(name="CPU of a cached call, record on", value=_mid(cpu_us["on"]), unit="us"),
-        Figure(name="CPU of a cached call, record off", value=_mid(cpu_us["off"]), unit="us"),
-        Figure(name="the record's share", value=_mid(shares), unit="%", bound=15.0),
+    figures = [figure for load, found in cpu_us.items() for figure in _shares(load, found)]
+    return tell("the record, on against off", figures + _waits(query_ms, write_ms), as_json=as_json)
+
+
+def _shares(load: tuple[str, int], found: dict[str, list[float]]) -> list[Figure]:
+    shares = [100 * (on / off - 1) for on, off in zip(found["on"], found["off"], strict=True)]
+    told = f"{load[0]}, {load[1]} connection{'s' if load[1] > 1 else ''}"
+    return [
+        Figure(name=f"{told}: record on", value=_mid(found["on"]), unit="us"),
+        Figure(name=f"{told}: record off", value=_mid(found["off"]), unit="us"),
+        Figure(name="  the record's share", value=_mid(shares), unit="%", bound=15.0),
+    ]
+
+
+def _waits(query_ms: dict[str, list[float]], write_ms: dict[str, list[float]]) -> list[Figure]:
+    off_ms = _mid(query_ms["off"])
+    return [
         Figure(name="a hardware query, record off, median", value=off_ms, unit="ms"),
         Figure(
             name="added to it by the record",
@@ -90,8 +112,7 @@ def main() -> int:
             name="a write (its intent is synced), median", value=_mid(write_ms["on"]), unit="ms"
         ),
         Figure(name="a write, each commit 30 ms slower", value=_mid(write_ms["slow"]), unit="ms"),
-    )
-    return tell("the record, on against off", figures, as_json=as_json)
+    ]
 
 
 def _mid(values: list[float]) -> float:
@@ -117,17 +138,47 @@ def _cpu_us(pid: int) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1000
 
 
-def _cached(engine: EngineProcess) -> float:
-    """CPU of the engine, microseconds a call."""
-    line = http.client.HTTPConnection("127.0.0.1", engine.ports["mcp_port"])
-    _call(line, "list_profiles", {}, CACHED_CALLS // 10)
+def _quiet_share(engine: EngineProcess) -> float:
+    """CPU that it takes while nobody calls, microseconds a second."""
     before = _cpu_us(engine.process.pid)
-    _call(line, "list_profiles", {}, CACHED_CALLS)
-    # The rows of the last calls are written a moment later.
-    time.sleep(0.15)  # noqa: TID251
-    after = _cpu_us(engine.process.pid)
-    line.close()
-    return (after - before) / CACHED_CALLS
+    time.sleep(QUIET_S)  # noqa: TID251
+    return (_cpu_us(engine.process.pid) - before) / QUIET_S
+
+
+def _cached(engine: EngineProcess, tool: str, connections: int, quiet_share: float) -> float:
+    """CPU of the engine, microseconds a call."""
+    body = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 0,
+            "method": "tools/call",
+            "params": {"name": tool, "arguments": {}},
+        },
+        separators=(",", ":"),
+    )
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(body)
+        file.flush()
+        words = [engine.mcp_url, "--session", "--staged", "--body", file.name]
+        words += ["--clients", str(connections), "--seconds", str(SECONDS)]
+        load = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.load_generator", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert load.stdout is not None
+        assert load.stdout.readline() == b"ready\n"
+        # Rows of getting ready are written in their own time.
+        time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251
+        before = _cpu_us(engine.process.pid)
+        output, _ = load.communicate(b"\n")
+        # The rows of the last calls are written a moment later.
+        time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251
+        spent_us = _cpu_us(engine.process.pid) - before
+    found = json.loads(output)
+    assert found["calls"]
+    assert not found["errors"]
+    return float((spent_us - quiet_share * (SECONDS + WRITTEN_WITHIN_S)) / found["calls"])
 
 
 def _times(engine: EngineProcess, arguments: dict[str, Any], count: int) -> list[float]:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare.clients import Line, load
+from benchmarks.compare.clients import WRITTEN_WITHIN_S, Line, load
 from benchmarks.compare.measures import OUR_QUERY, STATUS
 from benchmarks.compare.servers import Server, Simulator, engine, simulator
 from benchmarks.load_generator import open_session
 from edged.store.audit_chain import Chain
-from edged.store.audit_row import render
+from edged.store.audit_texts import Shelf
 from edged.store.migrations import MIGRATIONS, migrate
 from tests.bench.store_bench import entry
 
@@ -33,8 +33,6 @@ ROUNDS = 5
 SECONDS = 0.8
 CLIENTS = 8
 QUIET_S = 1.5
-WRITTEN_WITHIN_S = 0.15
-"""``load`` waits that long for what is written behind the answers."""
 BOUND = 0.25
 """Growth over a whole axis that is still called flat."""
 SUPPLY = "rigol_dp832"
@@ -86,11 +84,11 @@ def audit_rows(count: int) -> Iterator[Server]:
                 connection.isolation_level = None
                 connection.execute("PRAGMA journal_mode = WAL")
                 migrate(connection, MIGRATIONS)
-                chain = Chain()
+                chain, shelf = Chain(), Shelf()
                 for start in range(0, count, ROWS_AT_ONCE):
                     connection.execute("BEGIN")
                     some = range(start, min(start + ROWS_AT_ONCE, count))
-                    chain.append(connection, [render(entry(f"a{number}")) for number in some])
+                    chain.append(connection, [shelf.row(entry(f"a{number}")) for number in some])
                     connection.execute("COMMIT")
 
         with engine(bench, before=fill) as (server, _):

@@ -17,6 +17,8 @@ from benchmarks.compare.servers import Server
 from benchmarks.figures import percentile
 from benchmarks.load_generator import open_session, request_bytes, whole_size
 
+WRITTEN_WITHIN_S = 0.4
+"""edged gathers rows of reads for 0.25 s before it writes them down."""
 LIST: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "tools/list"}
 
 
@@ -112,7 +114,7 @@ def load(
         before = server.cpu_s()
         output, _ = process.communicate(b"\n")
         # What it writes down behind the answer belongs to the call.
-        time.sleep(0.15)  # noqa: TID251 - another process's threads
+        time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251 - another process's threads
         spent_s = server.cpu_s() - before
     found: dict[str, float] = json.loads(output)
     if found["errors"] or not found["calls"]:

@@ -8,7 +8,6 @@ writes, quiet ones only when it listens at debug.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -24,17 +23,19 @@ from edged.actions.action import (
     StartStream,
     StartSweep,
 )
-from edged.actions.caller import Caller
+from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import Clock
 from edged.commands.record import LogRecord
 from edged.commands.target import Target
+from edged.commands.undefined import says_undefined
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
 from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.audit import Audit
 from edged.store.audit_row import SCPI_CHARS, Entry, Phase, bounded_arguments, clip
+from edged.store.audit_texts import Familiar
 from edged.store.capability import CapabilityBook
 from edged.store.unit import Unit, unit_of
 
@@ -45,6 +46,8 @@ MAX_LINES: Final = 64
 NOTHING: Final[Mapping[str, Any]] = {}
 AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
+NOBODY: Final = (None, Familiar(Entry(0, Phase.END.value, "")))
+MAX_FAMILIAR: Final = 1_024
 NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
 """Stands for the outcome in the row of an intent."""
 # What failed without the instrument having been asked, or having had a chance to answer.
@@ -57,12 +60,6 @@ NOT_ITS_FAULT: Final = frozenset(
         ErrorCode.INTERNAL,
     }
 )
-# SCPI-99 volume 2, 21.8.9: command errors that speak of the header, and the bare "command error"
-# and "syntax error" that some makers send instead. Not -114: it speaks of the suffix (a channel).
-UNDEFINED_CODES: Final = frozenset({-100, -102, -110, -111, -112, -113})
-ERROR_NUMBER: Final = re.compile(r"\s*\"?([+-]?\d{1,6})\b")
-# What ``profiles.instrument_errors`` makes of the bit for command errors in ``*ESR?``.
-ESR_COMMAND_ERROR: Final = re.compile(r"command error\b.*\(ESR \d+\)")
 
 
 class AuditRecord:
@@ -91,6 +88,8 @@ class AuditRecord:
         self._clock = clock
         self._log = log or LogRecord()
         self._id_of = id_of
+        # By caller (its id) and tool: what is told of a call that said nothing else.
+        self._familiar: dict[tuple[int, str], tuple[Caller, Familiar]] = {}
         # By instrument id; there are as many as the pool has ever met.
         self._units: dict[str, tuple[Identity | None, Unit]] = {}
         self._level = logging.getLogger("edged.record")
@@ -104,6 +103,15 @@ class AuditRecord:
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
+        if (
+            type(action) in AT_ONCE
+            and outcome.status is OutcomeStatus.OK
+            and not action.arguments
+            and action.caller.route is Route.DIRECT
+            and not action.parent_id
+        ):
+            self._conclude_at_once(action, target, outcome)
+            return
         phase = Phase.REFUSAL if outcome.status is OutcomeStatus.REFUSED else Phase.END
         self._audit.note(self._entry(phase, action, target, outcome.scpi, outcome))
         if target is not None and target.instrument is not None and target.command is not None:
@@ -112,6 +120,24 @@ class AuditRecord:
             self._count(unit_of_wrapper(target.spec), target.spec.name, outcome)
         is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
         if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
+            self._log.conclude(action, target, outcome)
+
+    def _conclude_at_once(self, action: Action, target: Target | None, outcome: Outcome) -> None:
+        """A call that told what the daemon knows: the same rows over and over, and quiet ones.
+
+        A direct caller is one object as long as its session lasts, so its id will do.
+        """
+        caller = action.caller
+        known, familiar = self._familiar.get((id(caller), action.tool), NOBODY)
+        if known is not caller:
+            familiar = Familiar(self._entry(Phase.END, action, target, (), outcome))
+            if len(self._familiar) >= MAX_FAMILIAR:
+                self._familiar.clear()
+            self._familiar[id(caller), action.tool] = (caller, familiar)
+        self._audit.note_again(
+            familiar, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
+        )
+        if self._level.isEnabledFor(logging.DEBUG):
             self._log.conclude(action, target, outcome)
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
@@ -160,7 +186,7 @@ class AuditRecord:
                 outcome=(outcome if error else OutcomeStatus.OK).value,
                 code=error.code.value if error else "",
                 error=clip(error.message, ERROR_CHARS) if error else "",
-                duration_ms=round(duration_ms, 3),
+                duration_ms=duration_ms,
             )
         )
 
@@ -188,7 +214,6 @@ class AuditRecord:
             self._clock.wall_ms(),
             phase._value_,
             action.tool,
-            action.action_id,
             action.parent_id,
             caller.on_behalf_of,
             caller.route._value_,
@@ -198,13 +223,14 @@ class AuditRecord:
             clip(action.scope) if action.scope else "",
             clip(instrument_id) if instrument_id else "",
             clip(command) if command else "",
-            bounded_arguments(action.arguments or arguments),
             _lines(lines) if lines else (),
             "" if outcome is NOT_YET else outcome.status._value_,
             error.code._value_ if error else "",
             clip(error.message, ERROR_CHARS) if error else "",
-            round(outcome.execution_time_ms, 3),
             is_weighty,
+            bounded_arguments(action.arguments or arguments),
+            action.action_id,
+            outcome.execution_time_ms,
         )
 
     def _count(self, unit: Unit, command: str, outcome: Outcome) -> None:
@@ -218,7 +244,7 @@ class AuditRecord:
             is_ok=is_ok,
             duration_ms=outcome.execution_time_ms,
             error=error.message if error else "",
-            is_undefined=_is_undefined(error),
+            is_undefined=says_undefined(error),
         )
 
     def _unit(self, instrument: Instrument) -> Unit:
@@ -278,16 +304,3 @@ def _lines(lines: tuple[str, ...]) -> tuple[str, ...]:
     if not lines or (len(lines) == 1 and len(lines[0]) <= SCPI_CHARS):
         return lines
     return tuple(clip(line, SCPI_CHARS) for line in lines[:MAX_LINES])
-
-
-def _is_undefined(error: EdgedError | None) -> bool:
-    """True if the instrument itself said that it does not know the command."""
-    if error is None or error.code is not ErrorCode.INSTRUMENT_ERROR:
-        return False
-    return any(_says_undefined(str(text)) for text in error.data.get("errors", ()))
-
-
-def _says_undefined(text: str) -> bool:
-    if (found := ERROR_NUMBER.match(text)) is not None:
-        return int(found.group(1)) in UNDEFINED_CODES
-    return ESR_COMMAND_ERROR.search(text) is not None

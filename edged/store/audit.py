@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import itertools
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 from edged.clock import Clock
 from edged.store.audit_chain import Chain
 from edged.store.audit_queries import AuditFilter, ExportForm, export_lines, list_rows
-from edged.store.audit_row import RETENTION_TOOL, AuditRow, Entry, Phase, Stored, render
+from edged.store.audit_row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id
+from edged.store.audit_texts import Familiar, Shelf, Stored, Texts
 from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.book import Opening
 from edged.store.database import Database
@@ -30,6 +30,8 @@ LIGHT_LIMIT: Final = 8_192
 """Waiting rows beyond which reads and refusals are only counted: a second of fast traffic."""
 WEIGHTY_LIMIT: Final = 16_384
 """Waiting rows beyond which everything is only counted."""
+ITEMS: Final = 4
+"""Items of a row that is pending."""
 ROWS_IN_GROUP: Final = 2_000
 """Rows written in one transaction: about 20 ms that an intent may have to wait."""
 ROWS_REMOVED: Final = 5_000
@@ -52,15 +54,18 @@ class Audit:
         self._followers: list[Follower] = []
         # Retention and verification must not meet: one removes what the other counts.
         self._pruning = asyncio.Lock()
-        # Appended to by the loop's thread, taken from by the store thread.
-        self._pending: collections.deque[Entry] = collections.deque()
+        # Appended to by the loop's thread, taken from by the store thread: time, action's id, what
+        # is told of it, duration, four items a row. Flat, because every tuple that waits would be
+        # one more thing for the garbage collector to walk through, again and again.
+        self._pending: collections.deque[Any] = collections.deque()
         # How many entries were only counted, ever; and since when the newest of them.
         self._uncounted_since_ms = 0
         self._lost = 0
         # The store thread's own from here: rows made, how many of them are in the running
         # transaction, news that must come first, and how many lost entries have their row.
         self._chain = Chain()
-        self._backlog: collections.deque[Stored] = collections.deque()
+        self._shelf = Shelf()
+        self._backlog: list[Stored] = []
         self._in_group = 0
         self._news: tuple[str, ...] = ()
         self._lost_written = 0
@@ -75,18 +80,45 @@ class Audit:
         Raises:
             Failed: STORE_FAILED, with the reason; what was intended must not be done.
         """
-        await self._database.write(lambda connection: self._append(connection, [render(entry)]))
+        # Weighty, so that the row says all of it by itself.
+        intent = entry._replace(is_weighty=True)
+        await self._database.write(
+            lambda connection: self._chain.append(connection, [self._shelf.row(intent)])
+        )
 
     def note(self, entry: Entry) -> None:
         """Have a row written soon. Never raises, never waits."""
-        waiting = len(self._pending) + len(self._backlog)
-        if waiting >= (WEIGHTY_LIMIT if entry.is_weighty else LIGHT_LIMIT):
+        time_ms, is_weighty = entry.time_ms, entry.is_weighty
+        self._wait(time_ms, entry.action_id, entry, entry.duration_ms, is_weighty)
+
+    def note_again(
+        self, familiar: Familiar, time_ms: int, action_id: str, duration_ms: float
+    ) -> None:
+        """``note`` what came before, with a new time; half as dear. Not for what is weighty."""
+        self._wait(time_ms, action_id, familiar, duration_ms, is_weighty=False)
+
+    def _wait(
+        self,
+        time_ms: int,
+        action_id: str,
+        told: Entry | Familiar,
+        duration_ms: float,
+        is_weighty: bool,
+    ) -> None:
+        pending = self._pending
+        waiting = len(pending) // ITEMS + len(self._backlog)
+        if waiting >= (WEIGHTY_LIMIT if is_weighty else LIGHT_LIMIT):
             if self._lost == self._lost_written:
-                self._uncounted_since_ms = entry.time_ms
+                self._uncounted_since_ms = time_ms
             self._lost += 1
             return
-        self._pending.append(entry)
-        self._database.nudge()
+        # In one piece: the store thread never finds half a row.
+        pending.extend((time_ms, action_id, told, duration_ms))
+        # The store thread takes all that is pending: who is not the first need not ring.
+        if is_weighty or waiting == ROWS_IN_GROUP:
+            self._database.nudge(is_soon=True)
+        elif len(pending) == ITEMS:
+            self._database.nudge()
 
     def event(self, name: str, text: str, *, instrument: str = "") -> None:
         """Have a row written about something that nobody called for (``engine.started``)."""
@@ -95,17 +127,19 @@ class Audit:
     @property
     def waiting(self) -> int:
         """Rows that are not on disk yet."""
-        return len(self._pending) + len(self._backlog)
+        return len(self._pending) // ITEMS + len(self._backlog)
 
     @property
     def lag_s(self) -> float:
         """Age in seconds of the oldest row that is not on disk yet; 0 where none waits."""
         try:
-            oldest_ms = self._backlog[0][0] if self._backlog else self._pending[0].time_ms
+            oldest_ms = self._backlog[0][0] if self._backlog else self._pending[0]
         except IndexError:
             # The store thread has taken it meanwhile.
             return 0.0
-        return max(0.0, (self._clock.wall_ms() - int(oldest_ms)) / 1000)
+        # No number: it is taking it just now.
+        is_time = isinstance(oldest_ms, int)
+        return max(0.0, (self._clock.wall_ms() - oldest_ms) / 1000) if is_time else 0.0
 
     @property
     def lost(self) -> int:
@@ -115,7 +149,12 @@ class Audit:
     def subscribe(self, follower: Follower) -> Callable[[], None]:
         """Call ``follower`` on the loop with rows as they come to disk; the result ends that."""
         self._followers.append(follower)
-        return lambda: self._followers.remove(follower)
+        self._chain.is_followed = True
+        return lambda: self._unsubscribe(follower)
+
+    def _unsubscribe(self, follower: Follower) -> None:
+        self._followers.remove(follower)
+        self._chain.is_followed = bool(self._followers)
 
     async def list(self, wanted: AuditFilter, *, limit: int = 100) -> list[AuditRow]:
         """At most ``limit`` rows that fit, oldest first; the newest ones unless ``after`` is set.
@@ -183,14 +222,14 @@ class Audit:
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
         """See ``Book``."""
         self._make_rows()
-        rows = [render(self._event("database", sentence)) for sentence in self._news]
+        rows = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
         self._in_group = len(self._backlog) if is_last else min(len(self._backlog), ROWS_IN_GROUP)
-        rows.extend(itertools.islice(self._backlog, self._in_group))
+        rows += self._backlog[: self._in_group]
         self._lost_in_group = self._lost
         if self._lost_in_group > self._lost_written:
-            rows.append(render(self._summary(self._lost_in_group - self._lost_written)))
+            rows.append(self._shelf.row(self._summary(self._lost_in_group - self._lost_written)))
         if rows:
-            self._append(connection, rows)
+            self._chain.append(connection, rows)
 
     def settle(self, *, is_committed: bool) -> None:
         """See ``Book``."""
@@ -200,8 +239,7 @@ class Audit:
             self._make_rows()
             self._in_group = 0
             return
-        for _ in range(self._in_group):
-            self._backlog.popleft()
+        del self._backlog[: self._in_group]
         self._in_group = 0
         self._news = ()
         self._lost_written = self._lost_in_group
@@ -210,12 +248,14 @@ class Audit:
         if self._followers and on_disk:
             self._database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
 
-    def _append(self, connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
-        self._chain.append(connection, rows)
-
     def _make_rows(self) -> None:
+        take, keep, shelf = self._pending.popleft, self._backlog.append, self._shelf
         while self._pending:
-            self._backlog.append(render(self._pending.popleft()))
+            time_ms, action_id, told, duration_ms = take(), take(), take(), take()
+            texts: Texts | None = told.texts if type(told) is Familiar else shelf.texts(told)
+            if texts is None:
+                texts = told.texts = shelf.texts(told.entry)
+            keep((time_ms, storable_id(action_id), texts, round(duration_ms, 3)))
 
     def _remove(self, connection: sqlite3.Connection, before_ms: int) -> int:
         """Remove the oldest rows, and put their last hash into the chain itself.
@@ -228,7 +268,7 @@ class Audit:
         if removed:
             arguments = {"last_seq": last.seq, "last_hash": last.hash.hex(), "rows": removed}
             entry = self._event(RETENTION_TOOL, "")._replace(arguments=arguments)
-            self._append(connection, [render(entry)])
+            self._chain.append(connection, [self._shelf.row(entry)])
         return removed
 
     def _summary(self, count: int) -> Entry:

@@ -2,28 +2,63 @@
 
 Every row carries the hash of the row before it; ``audit_head`` names the newest, and
 ``audit_checkpoint`` the last one that retention removed. A hash chain needs one writer: this is it.
+
+A row lies in ``audit_full``; or, where its texts are those of a row not long before, in
+``audit_repeat``, which names them in ``audit_text``. The view ``audit`` shows both as one, and the
+hash is over what it shows: whoever alters a shared text alters every row that names it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
-from edged.store.audit_row import COLUMNS, GENESIS, Stored, row_hash
+from edged.store.audit_row import COLUMNS, GENESIS, TEXT_COLUMNS
+from edged.store.audit_texts import Stored, Texts
 
 __all__ = ["Chain", "Link"]
 
-ROWS_IN_ONE: Final = 32
+REPEATED: Final = ("seq", "time_ms", "action_id", "text", "duration_ms", "prev", "hash")
+TEXT_SPAN: Final = 100_000
+"""A shared text bears the number of the first row that names it, and is named by no row so many
+behind that: so retention knows by the number alone when nothing needs it."""
+MOST_TEXTS: Final = 1_024
+"""Texts whose place is remembered."""
+ROWS_AT_ONCE: Final = (128, 16, 1)
 """Rows in one INSERT: each statement gives up the interpreter lock once, whatever its size."""
-_MARKS: Final = f"({', '.join('?' * len(COLUMNS))})"
-_INSERT: Final = f"INSERT INTO audit ({', '.join(COLUMNS)}) VALUES "  # noqa: S608 (constants)
-INSERT_ONE: Final = _INSERT + _MARKS
-INSERT_MANY: Final = _INSERT + ", ".join([_MARKS] * ROWS_IN_ONE)
 SET_HEAD: Final = "INSERT OR REPLACE INTO audit_head (id, seq, hash) VALUES (1, ?, ?)"
 SET_CHECKPOINT: Final = (
     "INSERT OR REPLACE INTO audit_checkpoint (id, seq, hash, removed_ms) VALUES (1, ?, ?, ?)"
 )
+INSERT_TEXT: Final = (
+    f"INSERT OR REPLACE INTO audit_text (id, {', '.join(TEXT_COLUMNS)}) "  # noqa: S608 (constants)
+    f"VALUES (?{', ?' * len(TEXT_COLUMNS)})"
+)
+
+
+class _Insert:
+    """Rows into one table, many in a statement."""
+
+    def __init__(self, table: str, columns: Sequence[str]) -> None:
+        self._width = len(columns)
+        marks = f"({', '.join('?' * self._width)})"
+        begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "  # noqa: S608 (constants)
+        self._by_size = [(size, begin + ", ".join([marks] * size)) for size in ROWS_AT_ONCE]
+
+    def run(self, connection: sqlite3.Connection, values: list[Any]) -> None:
+        """Insert rows whose values stand one behind the other."""
+        at = 0
+        for size, statement in self._by_size:
+            step = size * self._width
+            while len(values) - at >= step:
+                connection.execute(statement, values[at : at + step])
+                at += step
+
+
+INSERT_FULL: Final = _Insert("audit_full", COLUMNS)
+INSERT_REPEATED: Final = _Insert("audit_repeat", REPEATED)
 
 
 class Link(NamedTuple):
@@ -34,11 +69,18 @@ class Link(NamedTuple):
 
 
 class Chain:
-    """Appends rows, and can go back to where it stood when the transaction began."""
+    """Appends rows, and can go back to where it stood when the transaction began.
+
+    Attributes:
+        is_followed: somebody wants to be told of rows as they come to disk.
+    """
 
     def __init__(self) -> None:
+        self.is_followed = False
         self._head = Link(0, GENESIS)
         self._committed = self._head
+        # Where shared texts are, by their number; 0 for those that have come but once.
+        self._places: dict[Texts, int] = {}
         # The rows appended since the last settling, in full, for those who follow.
         self._appended: list[tuple[object, ...]] = []
 
@@ -63,27 +105,49 @@ class Chain:
             if row is not None and isinstance(row[0], int) and isinstance(row[1], bytes):
                 places.append(Link(*row))
         self._head = self._committed = max(reversed(places), key=lambda place: place.seq)
+        self._places.clear()
         self._appended.clear()
 
     def append(self, connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
         """Write rows behind the newest one, inside a transaction."""
-        full: list[tuple[object, ...]] = []
+        full: list[Any] = []
+        repeated: list[Any] = []
+        places = self._places
         seq, prev = self._head
-        for stored in rows:
+        for time_ms, action_id, texts, duration_ms in rows:
             seq += 1
-            values = (seq, *stored)
-            digest = row_hash(prev, values)
-            full.append((*values, prev, digest))
-            prev = digest
-        for start in range(0, len(full), ROWS_IN_ONE):
-            some = full[start : start + ROWS_IN_ONE]
-            if len(some) == ROWS_IN_ONE:
-                connection.execute(INSERT_MANY, [value for row in some for value in row])
+            # What ``row_hash`` makes of the same row, by a shorter way.
+            text = f"{seq}\x1f{time_ms}\x1f{texts.head}{action_id}{texts.tail}{duration_ms}"
+            digest = sha256(prev + text.encode()).digest()
+            place = places.get(texts, 0)
+            if texts.is_shared and not (place and seq - place < TEXT_SPAN):
+                place = self._place(connection, texts, seq)
+            if place:
+                repeated += (seq, time_ms, action_id, place, duration_ms, prev, digest)
             else:
-                connection.executemany(INSERT_ONE, some)
+                phase, *rest = texts.values
+                full += (seq, time_ms, phase, action_id, *rest, duration_ms, prev, digest)
+            if self.is_followed:
+                phase, *rest = texts.values
+                self._appended.append(
+                    (seq, time_ms, phase, action_id, *rest, duration_ms, prev, digest)
+                )
+            prev = digest
+        INSERT_FULL.run(connection, full)
+        INSERT_REPEATED.run(connection, repeated)
         connection.execute(SET_HEAD, (seq, prev))
         self._head = Link(seq, prev)
-        self._appended.extend(full)
+
+    def _place(self, connection: sqlite3.Connection, texts: Texts, seq: int) -> int:
+        """The number under which the texts of row ``seq`` are stored; 0 if it has to hold them."""
+        if texts not in self._places:
+            if len(self._places) >= MOST_TEXTS:
+                self._places.clear()
+            self._places[texts] = 0
+            return 0
+        connection.execute(INSERT_TEXT, (seq, *texts.values))
+        self._places[texts] = seq
+        return seq
 
     def remove_before(
         self, connection: sqlite3.Connection, *, before_ms: int, most: int, now_ms: int
@@ -101,15 +165,19 @@ class Chain:
             last = Link(seq, digest if isinstance(digest, bytes) else b"")
             removed += 1
         if removed:
-            connection.execute("DELETE FROM audit WHERE seq <= ?", (last.seq,))
+            for table in ("audit_full", "audit_repeat"):
+                connection.execute(f"DELETE FROM {table} WHERE seq <= ?", (last.seq,))  # noqa: S608
+            connection.execute("DELETE FROM audit_text WHERE id <= ?", (last.seq - TEXT_SPAN,))
             connection.execute(SET_CHECKPOINT, (last.seq, last.hash, now_ms))
         return last, removed
 
     def settle(self, *, is_committed: bool) -> list[tuple[object, ...]]:
-        """Keep or forget what was appended; gives the rows that are on disk now."""
+        """Keep or forget what was appended; gives the rows that are on disk now, if followed."""
         appended, self._appended = self._appended, []
         if is_committed:
             self._committed = self._head
             return appended
         self._head = self._committed
+        # Texts may have been given a place that is not there.
+        self._places.clear()
         return []

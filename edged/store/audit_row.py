@@ -21,17 +21,21 @@ __all__ = [
     "COLUMNS",
     "GENESIS",
     "RETENTION_TOOL",
+    "SEPARATOR",
+    "TEXT_COLUMNS",
     "AuditRow",
     "Entry",
     "Phase",
-    "Stored",
     "bounded_arguments",
     "clip",
-    "render",
+    "is_flat",
     "row_hash",
+    "storable_id",
+    "texts_of",
 ]
 
 NAME_CHARS: Final = 200
+OUR_ID_CHARS: Final = 40
 ERROR_CHARS: Final = 1000
 SCPI_CHARS: Final = 4096
 PARAMETER_BYTES: Final = 4096
@@ -64,17 +68,19 @@ class Phase(enum.StrEnum):
 class Entry(NamedTuple):
     """What is noted. Made on the event loop for every call, so it is a tuple and cheap.
 
+    The fields from ``phase`` to ``is_weighty`` are those that many rows share: see ``audit_texts``.
+
     Attributes:
         time_ms: Unix epoch milliseconds.
         phase, route, outcome: as the value of their enumeration, which is cheaper than the member.
-        arguments: as sent, after ``bounded_arguments``.
         is_weighty: a write's or a safe command's: kept where rows of reads are only counted.
+        arguments: as sent, after ``bounded_arguments``.
+        duration_ms: rounded when it becomes a row.
     """
 
     time_ms: int
     phase: str
     tool: str
-    action_id: str = ""
     parent_id: str = ""
     on_behalf_of: str = ""
     route: str = ""
@@ -84,17 +90,14 @@ class Entry(NamedTuple):
     scope: str = ""
     instrument: str = ""
     command: str = ""
-    arguments: Mapping[str, Any] = NO_ARGUMENTS
     scpi: tuple[str, ...] = ()
     outcome: str = ""
     code: str = ""
     error: str = ""
-    duration_ms: float = 0.0
     is_weighty: bool = False
-
-
-Stored = tuple[Any, ...]
-"""The values of ``COLUMNS`` between ``seq`` and ``prev``, in their order."""
+    arguments: Mapping[str, Any] = NO_ARGUMENTS
+    action_id: str = ""
+    duration_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,19 +148,18 @@ class AuditRow:
 
 
 COLUMNS: Final = tuple(field.name for field in fields(AuditRow))
-HASHED: Final = len(COLUMNS) - 2
-"""The columns before ``prev`` and ``hash``."""
+OWN: Final = frozenset({"seq", "time_ms", "action_id", "duration_ms", "prev", "hash"})
+"""The columns in which every row differs from every other."""
+TEXT_COLUMNS: Final = tuple(name for name in COLUMNS if name not in OWN)
 
 
-def render(entry: Entry) -> Stored:
-    """What is stored of an entry: bounded, without secrets, without control characters.
+def texts_of(entry: Entry) -> tuple[str, ...]:
+    """The values of ``TEXT_COLUMNS``: bounded, without secrets, without control characters.
 
     Total: whatever was sent over the wire makes a row.
     """
     return (
-        entry.time_ms,
         str(entry.phase),
-        _clean(entry.action_id),
         _clean(entry.parent_id),
         _clean(entry.on_behalf_of),
         entry.route,
@@ -173,8 +175,17 @@ def render(entry: Entry) -> Stored:
         entry.outcome,
         entry.code,
         _clean_long(clip(entry.error, ERROR_CHARS)) if entry.error else "",
-        entry.duration_ms,
     )
+
+
+def storable_id(action_id: str) -> str:
+    """An action's id. edged makes these itself; one that cannot be stored is cleaned all the same.
+
+    Not by ``_clean``: no id comes twice, and they would crowd out of its memory what does.
+    """
+    if len(action_id) <= OUR_ID_CHARS and action_id.isascii() and action_id.isprintable():
+        return action_id
+    return _clean_long(clip(action_id))
 
 
 def row_hash(prev: bytes, values: Sequence[Any]) -> bytes:
@@ -193,13 +204,14 @@ def bounded_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Called on the event loop: what waits in memory must not hold somebody's 4 MiB.
     """
-    if _is_flat(arguments):
+    if is_flat(arguments):
         return arguments
     cut = _bounded(arguments, 0)
     return cut if isinstance(cut, dict) else NO_ARGUMENTS
 
 
-def _is_flat(arguments: Mapping[str, Any]) -> bool:
+def is_flat(arguments: Mapping[str, Any]) -> bool:
+    """True if they are few, small and not nested."""
     return not arguments or (
         len(arguments) <= MAX_ITEMS
         and all(map(_is_small, arguments))
@@ -244,7 +256,7 @@ def _parameters(arguments: Mapping[str, Any]) -> str:
 
 def _scrubbed(arguments: Mapping[str, Any]) -> Any:
     """``scrub``, with a short way for what nearly every call sends."""
-    if not _is_flat(arguments) or any(map(_is_secret, arguments)):
+    if not is_flat(arguments) or any(map(_is_secret, arguments)):
         return scrub(arguments)
     return {
         name: _clean(value) if type(value) is str else value for name, value in arguments.items()

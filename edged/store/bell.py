@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import enum
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 __all__ = ["Bell", "Ring"]
-
-GATHER_S: Final = 0.05
-"""How long rows that nobody waits for may wait for company."""
 
 
 class Ring(enum.Enum):
     """Why the thread is woken."""
 
     ROWS = enum.auto()
+    ROWS_SOON = enum.auto()
     JOB = enum.auto()
     STOP = enum.auto()
     DAMAGE = enum.auto()
+
+
+GATHER_S: Final[Mapping[Ring | None, float]] = {Ring.ROWS: 0.25, Ring.ROWS_SOON: 0.05}
+"""How long rows that nobody waits for may wait for company: those of reads, and those of writes.
+
+A group costs what some fifty rows cost, and both threads some waiting for each other."""
 
 
 class Bell:
@@ -34,14 +38,18 @@ class Bell:
         self._monotonic = monotonic
         self._rings: queue.SimpleQueue[Ring] = queue.SimpleQueue()
         self._rung_for_rows = False
+        self._rung_for_soon = False
         self._rung_for_job = False
         # Set by the thread itself as it hears of them, and never reset here.
         self.is_stopping = False
         self.is_damaged = False
 
-    def ring_for_rows(self) -> None:
+    def ring_for_rows(self, *, is_soon: bool = False) -> None:
         """Rows wait; costs next to nothing when that has been said already."""
-        if not self._rung_for_rows:
+        if is_soon and not self._rung_for_soon:
+            self._rung_for_soon = self._rung_for_rows = True
+            self._rings.put(Ring.ROWS_SOON)
+        elif not self._rung_for_rows:
             self._rung_for_rows = True
             self._rings.put(Ring.ROWS)
 
@@ -61,16 +69,19 @@ class Bell:
         Args:
             timeout_s: return after that long whatever happens; None is for ever.
         """
-        if self._hear(timeout_s) is not Ring.ROWS:
+        ring = self._hear(timeout_s)
+        if ring not in GATHER_S:
             return
-        end = self._monotonic() + GATHER_S
+        end = self._monotonic() + GATHER_S[ring]
         while (left_s := end - self._monotonic()) > 0:
-            if self._hear(left_s) in {Ring.JOB, Ring.STOP, None}:
+            ring = self._hear(left_s)
+            if ring not in GATHER_S:
                 return
+            end = min(end, self._monotonic() + GATHER_S[ring])
 
     def answer(self) -> None:
         """What is rung for from now on is new. To be called before anything is taken."""
-        self._rung_for_rows = self._rung_for_job = False
+        self._rung_for_rows = self._rung_for_soon = self._rung_for_job = False
 
     def _hear(self, timeout_s: float | None) -> Ring | None:
         try:

@@ -158,9 +158,13 @@ class Database:
         with contextlib.suppress(Failed):
             await self.write(_nothing, is_durable=False)
 
-    def nudge(self) -> None:
-        """Say that a book has rows waiting; they are committed within 50 ms or so."""
-        self._writer.nudge()
+    def nudge(self, *, is_soon: bool = False) -> None:
+        """Say that a book has rows waiting; they are committed within 0.25 s or so.
+
+        Args:
+            is_soon: within 50 ms or so, for rows that matter more.
+        """
+        self._writer.nudge(is_soon=is_soon)
 
     def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
         """From the store thread: have the loop call something, unless the loop is closed."""

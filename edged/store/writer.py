@@ -1,9 +1,9 @@
 """The store thread: takes all that waits, writes it in one transaction, tells who waited.
 
-Rows of books may wait 50 ms for company and are not synced one by one; a job that somebody awaits
-is written at once, and synced to the disk if it is durable. When a group fails, the jobs in it are
-refused, the rows of books stay in memory, and the file is opened again on the next job or after a
-second, whichever comes first: that is how it heals without a restart.
+Rows of books may wait for company (50 ms, those of reads 0.25 s) and are not synced one by one; a
+job that somebody awaits is written at once, and synced to the disk if it is durable. When a group
+fails, the jobs in it are refused, the rows of books stay in memory, and the file is opened again on
+the next job or after a second, whichever comes first: that is how it heals without a restart.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ class Writer:
         else:
             self._bell.ring_for_job()
 
-    def nudge(self) -> None:
+    def nudge(self, *, is_soon: bool = False) -> None:
         """Say that a book has rows waiting. Costs next to nothing when that was said already."""
-        self._bell.ring_for_rows()
+        self._bell.ring_for_rows(is_soon=is_soon)
 
     def stop(self) -> None:
         """Have the thread write what waits, close the database and end."""

@@ -238,9 +238,10 @@ async def test_rows_inserted_behind_our_back_break_nothing_and_are_found(
     await store.audit.intend(entry("a1", Phase.INTENT))
     await store.database.write(
         lambda c: c.execute(
-            "INSERT INTO audit SELECT seq + 1, time_ms, phase, 'forged', parent_id, on_behalf_of, "
-            "route, session, remote, subject, tool, scope, instrument, command, parameters, scpi, "
-            "outcome, code, error, duration_ms, prev, hash FROM audit ORDER BY seq DESC LIMIT 1"
+            "INSERT INTO audit_full SELECT seq + 1, time_ms, phase, 'forged', parent_id, "
+            "on_behalf_of, route, session, remote, subject, tool, scope, instrument, command, "
+            "parameters, scpi, outcome, code, error, duration_ms, prev, hash "
+            "FROM audit ORDER BY seq DESC LIMIT 1"
         )
     )
     with pytest.raises(Failed):

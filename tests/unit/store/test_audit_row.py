@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.store.audit_row import (
-    COLUMNS,
     GENESIS,
     PARAMETER_BYTES,
     SEPARATOR,
+    TEXT_COLUMNS,
     bounded_arguments,
-    render,
     row_hash,
+    texts_of,
 )
 from tests.bench.store_bench import entry
 from tests.promises import promise
@@ -24,7 +24,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(TEXTS, inner, max_size=5),
     max_leaves=30,
 )
-PARAMETERS_AT = COLUMNS.index("parameters") - 1
+PARAMETERS_AT = TEXT_COLUMNS.index("parameters")
 
 
 @settings(max_examples=100)
@@ -32,7 +32,7 @@ PARAMETERS_AT = COLUMNS.index("parameters") - 1
 def test_whatever_was_sent_makes_a_row_that_can_be_stored_and_read_unambiguously(
     arguments: dict[str, object], tool: str, error: str, line: str
 ) -> None:
-    stored = render(
+    stored = texts_of(
         entry(arguments=bounded_arguments(arguments), tool=tool, error=error, scpi=(line, line))
     )
     for value in stored:
@@ -60,12 +60,12 @@ def test_whatever_was_sent_makes_a_row_that_can_be_stored_and_read_unambiguously
     ],
 )
 def test_no_secret_gets_into_a_row(more: dict[str, object]) -> None:
-    assert "tell-tale" not in repr(render(entry(**more)))
+    assert "tell-tale" not in repr(texts_of(entry(**more)))
 
 
 def test_long_arguments_are_cut_with_a_mark_and_stay_json() -> None:
     arguments = bounded_arguments({"text": "\\" * 5_000_000, "list": list(range(100_000))})
-    stored = render(entry(arguments=arguments))[PARAMETERS_AT]
+    stored = texts_of(entry(arguments=arguments))[PARAMETERS_AT]
     assert len(stored) <= PARAMETER_BYTES
     assert "cut" in json.loads(stored)
 
@@ -89,6 +89,6 @@ def test_long_names_of_arguments_are_cut_as_well() -> None:
 
 
 def test_a_field_cannot_be_moved_into_its_neighbour() -> None:
-    one = render(entry(tool="a", scope="bc"))
-    other = render(entry(tool="ab", scope="c"))
+    one = texts_of(entry(tool="a", scope="bc"))
+    other = texts_of(entry(tool="ab", scope="c"))
     assert row_hash(GENESIS, (1, *one)) != row_hash(GENESIS, (1, *other))

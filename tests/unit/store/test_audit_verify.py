@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.store.audit_chain import Chain
-from edged.store.audit_row import COLUMNS, RETENTION_TOOL, Phase, render
+from edged.store.audit_chain import REPEATED, Chain
+from edged.store.audit_row import COLUMNS, RETENTION_TOOL, TEXT_COLUMNS, Phase
+from edged.store.audit_texts import Shelf
 from edged.store.audit_verify import (
     ChainCheck,
     ProblemKind,
@@ -28,10 +29,11 @@ ROWS = 12
 
 
 @contextlib.contextmanager
-def chain_of(rows: int = ROWS) -> Iterator[sqlite3.Connection]:
+def chain_of(rows: int = ROWS, *, is_weighty: bool = True) -> Iterator[sqlite3.Connection]:
+    """Rows that stand by themselves; not weighty, all but the first of them share their texts."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, MIGRATIONS)
-    _append(connection, rows)
+    _append(connection, rows, is_weighty=is_weighty)
     yield connection
     connection.close()
 
@@ -47,13 +49,16 @@ def problems(connection: sqlite3.Connection) -> list[tuple[int, ProblemKind]]:
     return [(problem.seq, problem.kind) for problem in verify(connection).problems]
 
 
-def _append(connection: sqlite3.Connection, rows: int, *, time_ms: int = 1_000_000) -> None:
-    chain = Chain()
+def _append(
+    connection: sqlite3.Connection, rows: int, *, time_ms: int = 1_000_000, is_weighty: bool = True
+) -> None:
+    chain, shelf = Chain(), Shelf()
     chain.load(connection)
-    stored = [
-        render(entry(f"a{number}", Phase.END, time_ms=time_ms + number)) for number in range(rows)
+    entries = [
+        entry(f"a{number}", Phase.END, time_ms=time_ms + number, is_weighty=is_weighty)
+        for number in range(rows)
     ]
-    chain.append(connection, stored)
+    chain.append(connection, [shelf.row(one) for one in entries])
 
 
 def test_an_untouched_chain_is_intact() -> None:
@@ -77,20 +82,120 @@ def test_an_empty_audit_is_intact() -> None:
 )
 def test_any_changed_cell_is_found(seq: int, column: str, value: object) -> None:
     with chain_of() as connection:
-        before = connection.execute("SELECT * FROM audit").fetchall()
-        connection.execute(f"UPDATE audit SET {column} = ? WHERE seq = ?", (value, seq))
-        is_changed = connection.execute("SELECT * FROM audit").fetchall() != before
+        before = connection.execute("SELECT * FROM audit_full").fetchall()
+        connection.execute(f"UPDATE audit_full SET {column} = ? WHERE seq = ?", (value, seq))
+        is_changed = connection.execute("SELECT * FROM audit_full").fetchall() != before
         report = verify(connection)
         assert report.is_intact is not is_changed
         if is_changed:
             assert seq in [problem.seq for problem in report.problems]
 
 
+def test_rows_of_the_same_texts_name_them_and_read_as_if_they_held_them() -> None:
+    with chain_of(700, is_weighty=False) as shared, chain_of(700) as whole:
+        assert _count(shared, "audit_repeat") == 699
+        assert _count(shared, "audit_text") == 1
+        assert _count(whole, "audit_repeat") == 0
+        rows = "SELECT * FROM audit ORDER BY seq"
+        assert shared.execute(rows).fetchall() == whole.execute(rows).fetchall()
+        assert verify(shared) == verify(whole)
+        assert verify(shared).is_intact
+
+
+@promise("audit.chained")
+@settings(max_examples=60, deadline=None)
+@given(
+    seq=st.integers(2, ROWS),
+    column=st.sampled_from(REPEATED[1:]),
+    value=st.text(max_size=8) | st.integers(0, 9) | st.binary(max_size=8) | st.floats(0, 9),
+)
+def test_any_changed_cell_of_a_row_that_names_its_texts_is_found(
+    seq: int, column: str, value: object
+) -> None:
+    with chain_of(is_weighty=False) as connection:
+        before = connection.execute("SELECT * FROM audit_repeat").fetchall()
+        connection.execute(f"UPDATE audit_repeat SET {column} = ? WHERE seq = ?", (value, seq))
+        is_changed = connection.execute("SELECT * FROM audit_repeat").fetchall() != before
+        report = verify(connection)
+        assert report.is_intact is not is_changed
+        if is_changed:
+            assert seq in [problem.seq for problem in report.problems]
+
+
+@settings(max_examples=30, deadline=None)
+@given(column=st.sampled_from(TEXT_COLUMNS), value=st.text(max_size=8) | st.binary(max_size=8))
+def test_a_changed_text_is_found_in_every_row_that_names_it(column: str, value: object) -> None:
+    with chain_of(is_weighty=False) as connection:
+        before = connection.execute("SELECT * FROM audit_text").fetchall()
+        connection.execute(f"UPDATE audit_text SET {column} = ?", (value,))
+        is_changed = connection.execute("SELECT * FROM audit_text").fetchall() != before
+        found = [(seq, ProblemKind.ALTERED) for seq in range(2, ROWS + 1)]
+        assert problems(connection) == (found if is_changed else [])
+
+
+def test_a_removed_text_is_found_in_every_row_that_names_it() -> None:
+    with chain_of(is_weighty=False) as connection:
+        connection.execute("DELETE FROM audit_text")
+        found = [(seq, ProblemKind.ALTERED) for seq in range(2, ROWS + 1)]
+        assert problems(connection) == found
+
+
+@pytest.mark.parametrize("seq", [7, 500, 501, 1000])
+def test_a_row_put_into_the_other_table_besides_is_found_wherever_a_page_ends(seq: int) -> None:
+    with chain_of(1200, is_weighty=False) as connection:
+        names = ", ".join(COLUMNS)
+        connection.execute(
+            f"INSERT INTO audit_full ({names}) SELECT {names} FROM audit WHERE seq = ?", (seq,)
+        )
+        assert [p.message for p in verify(connection).problems] == [f"Row {seq} is there twice."]
+
+
+def test_a_shared_text_is_begun_anew_before_retention_may_remove_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edged.store.audit_chain.TEXT_SPAN", 5)
+    with chain_of(23, is_weighty=False) as connection:
+        assert verify(connection).is_intact
+        assert [row[0] for row in connection.execute("SELECT id FROM audit_text")] == [
+            2,
+            7,
+            12,
+            17,
+            22,
+        ]
+        for before_ms in (1_000_004, 1_000_007, 1_000_011, 1_000_022):
+            _retire(connection, before_ms)
+            assert verify(connection).is_intact
+        assert [row[0] for row in connection.execute("SELECT id FROM audit_text")] == [22]
+
+
+def test_texts_of_a_group_that_failed_are_named_by_nobody() -> None:
+    with chain_of(0) as connection:
+        chain, shelf = Chain(), Shelf()
+        chain.load(connection)
+        rows = [shelf.row(entry(f"a{number}")) for number in range(4)]
+        connection.execute("BEGIN")
+        chain.append(connection, rows)
+        connection.execute("ROLLBACK")
+        chain.settle(is_committed=False)
+        chain.append(connection, rows)
+        assert verify(connection).is_intact
+
+
+def test_a_text_left_behind_by_who_cut_the_chain_is_in_nobodys_way() -> None:
+    with chain_of(is_weighty=False) as connection:
+        for table in ("audit_full", "audit_repeat", "audit_head"):
+            connection.execute(f"DELETE FROM {table}")
+        connection.execute("INSERT INTO audit_text SELECT 3, " + ", ".join(["'x'"] * 16))
+        _append(connection, 5, is_weighty=False)
+        assert verify(connection).is_intact
+
+
 @settings(max_examples=60, deadline=None)
 @given(gone=st.sets(st.integers(1, ROWS), min_size=1))
 def test_any_removed_row_is_found(gone: set[int]) -> None:
     with chain_of() as connection:
-        connection.executemany("DELETE FROM audit WHERE seq = ?", [(seq,) for seq in gone])
+        connection.executemany("DELETE FROM audit_full WHERE seq = ?", [(seq,) for seq in gone])
         report = verify(connection)
         assert not report.is_intact
         assert {problem.kind for problem in report.problems} == {ProblemKind.REMOVED}
@@ -101,9 +206,9 @@ def test_any_removed_row_is_found(gone: set[int]) -> None:
 @given(order=st.permutations(range(1, ROWS + 1)))
 def test_any_change_of_order_is_found(order: list[int]) -> None:
     with chain_of() as connection:
-        connection.execute("UPDATE audit SET seq = seq + 1000")
+        connection.execute("UPDATE audit_full SET seq = seq + 1000")
         connection.executemany(
-            "UPDATE audit SET seq = ? WHERE seq = ?",
+            "UPDATE audit_full SET seq = ? WHERE seq = ?",
             [(new, old + 1000) for old, new in enumerate(order, start=1)],
         )
         moved = [new for old, new in enumerate(order, start=1) if old != new]
@@ -115,11 +220,11 @@ def test_any_change_of_order_is_found(order: list[int]) -> None:
 def test_any_inserted_row_is_found(seed: int, at: int) -> None:
     with chain_of() as connection:
         source = random.Random(seed).randint(1, ROWS)
-        row = connection.execute("SELECT * FROM audit WHERE seq = ?", (source,)).fetchone()
-        connection.execute("UPDATE audit SET seq = seq + 1000 WHERE seq >= ?", (at,))
-        connection.execute("UPDATE audit SET seq = seq - 999 WHERE seq >= 1000")
+        row = connection.execute("SELECT * FROM audit_full WHERE seq = ?", (source,)).fetchone()
+        connection.execute("UPDATE audit_full SET seq = seq + 1000 WHERE seq >= ?", (at,))
+        connection.execute("UPDATE audit_full SET seq = seq - 999 WHERE seq >= 1000")
         marks = ", ".join("?" * len(COLUMNS))
-        connection.execute(f"INSERT INTO audit VALUES ({marks})", (at, *row[1:]))
+        connection.execute(f"INSERT INTO audit_full VALUES ({marks})", (at, *row[1:]))
         assert not verify(connection).is_intact
 
 
@@ -133,7 +238,7 @@ def test_rows_that_changed_places_are_named(columns: tuple[str, ...]) -> None:
         }
         marks = ", ".join(f"{name} = ?" for name in columns)
         for seq, other in ((4, 9), (9, 4)):
-            connection.execute(f"UPDATE audit SET {marks} WHERE seq = ?", (*rows[other], seq))
+            connection.execute(f"UPDATE audit_full SET {marks} WHERE seq = ?", (*rows[other], seq))
         report = verify(connection)
     assert [problem.message for problem in report.problems] == [
         "Row 4 holds what was written as row 9.",
@@ -143,13 +248,13 @@ def test_rows_that_changed_places_are_named(columns: tuple[str, ...]) -> None:
 
 def test_rows_cut_off_at_the_end_are_named() -> None:
     with chain_of() as connection:
-        connection.execute("DELETE FROM audit WHERE seq > 9")
+        connection.execute("DELETE FROM audit_full WHERE seq > 9")
         assert [p.message for p in verify(connection).problems] == ["Rows 10 to 12 are missing."]
 
 
 def test_a_cut_off_end_is_still_found_when_the_chain_has_gone_on() -> None:
     with chain_of() as connection:
-        connection.execute("DELETE FROM audit WHERE seq > 9")
+        connection.execute("DELETE FROM audit_full WHERE seq > 9")
         _append(connection, 3)
         assert [p.message for p in verify(connection).problems] == ["Rows 10 to 12 are missing."]
 
@@ -157,19 +262,19 @@ def test_a_cut_off_end_is_still_found_when_the_chain_has_gone_on() -> None:
 def test_a_row_replaced_together_with_its_hash_is_found() -> None:
     with chain_of() as connection, chain_of() as forged:
         # A row that is sound by itself, and not the one that the next was chained to.
-        forged.execute("DELETE FROM audit WHERE seq >= 7")
+        forged.execute("DELETE FROM audit_full WHERE seq >= 7")
         forged.execute("DELETE FROM audit_head")
         _append(forged, 1, time_ms=5)
-        row = forged.execute("SELECT * FROM audit WHERE seq = 7").fetchone()
-        connection.execute("DELETE FROM audit WHERE seq = 7")
-        connection.execute(f"INSERT INTO audit VALUES ({', '.join('?' * len(row))})", row)
+        row = forged.execute("SELECT * FROM audit_full WHERE seq = 7").fetchone()
+        connection.execute("DELETE FROM audit_full WHERE seq = 7")
+        connection.execute(f"INSERT INTO audit_full VALUES ({', '.join('?' * len(row))})", row)
         assert problems(connection) == [(7, ProblemKind.ALTERED)]
 
 
 def test_the_newest_row_replaced_together_with_its_hash_is_found() -> None:
     with chain_of() as connection:
         head = connection.execute("SELECT seq, hash FROM audit_head").fetchone()
-        connection.execute("DELETE FROM audit WHERE seq = ?", (ROWS,))
+        connection.execute("DELETE FROM audit_full WHERE seq = ?", (ROWS,))
         connection.execute("DELETE FROM audit_head")
         _append(connection, 1, time_ms=5)
         connection.execute("UPDATE audit_head SET seq = ?, hash = ?", head)
@@ -196,14 +301,14 @@ def test_rows_removed_by_hand_do_not_pass_for_retention() -> None:
     with chain_of() as connection:
         _retire(connection, 1_000_003)
         seq, digest = connection.execute("SELECT seq, hash FROM audit WHERE seq = 6").fetchone()
-        connection.execute("DELETE FROM audit WHERE seq <= 6")
+        connection.execute("DELETE FROM audit_full WHERE seq <= 6")
         connection.execute("UPDATE audit_checkpoint SET seq = ?, hash = ?", (seq, digest))
         assert problems(connection) == [(6, ProblemKind.CHECKPOINT)]
 
 
 def test_a_file_in_shreds_is_told_in_a_hundred_sentences() -> None:
     with chain_of(300) as connection:
-        connection.execute("UPDATE audit SET tool = 'x'")
+        connection.execute("UPDATE audit_full SET tool = 'x'")
         report = verify(connection)
     assert len(report.problems) == 100
     assert report.problem_count == 300
@@ -211,8 +316,12 @@ def test_a_file_in_shreds_is_told_in_a_hundred_sentences() -> None:
 
 def test_bytes_that_are_no_text_are_a_change_like_any_other() -> None:
     with chain_of() as connection:
-        connection.execute("UPDATE audit SET tool = CAST(x'ff00fe' AS TEXT) WHERE seq = 3")
+        connection.execute("UPDATE audit_full SET tool = CAST(x'ff00fe' AS TEXT) WHERE seq = 3")
         assert problems(connection) == [(3, ProblemKind.ALTERED)]
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def _retire(connection: sqlite3.Connection, before_ms: int) -> int:
@@ -220,6 +329,13 @@ def _retire(connection: sqlite3.Connection, before_ms: int) -> int:
     chain.load(connection)
     last, removed = chain.remove_before(connection, before_ms=before_ms, most=100, now_ms=7)
     arguments = {"last_seq": last.seq, "last_hash": last.hash.hex()}
-    told = entry("", Phase.EVENT, tool=RETENTION_TOOL, arguments=arguments, time_ms=2_000_000)
-    chain.append(connection, [render(told)])
+    told = entry(
+        "",
+        Phase.EVENT,
+        tool=RETENTION_TOOL,
+        arguments=arguments,
+        time_ms=2_000_000,
+        is_weighty=True,
+    )
+    chain.append(connection, [Shelf().row(told)])
     return removed

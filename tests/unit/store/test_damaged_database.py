@@ -40,7 +40,7 @@ async def test_lockouts_and_journal_come_along_from_a_damaged_database(tmp_path:
             store.audit.note(entry(f"a{number}"))
         audit_page = await store.database.read(
             lambda c: c.execute(
-                "SELECT rootpage FROM sqlite_master WHERE name = 'audit'"
+                "SELECT rootpage FROM sqlite_master WHERE name = 'audit_full'"
             ).fetchone()[0]
         )
     _spoil(path, audit_page)
@@ -60,7 +60,7 @@ async def test_damage_that_a_reader_finds_moves_the_file_aside(tmp_path: Path) -
     path = tmp_path / "edged.db"
     async with running_store(path) as store:
         for number in range(3000):
-            store.audit.note(entry(f"a{number}"))
+            store.audit.note(entry(f"a{number}", is_weighty=True))
         await store.database.flush()
     size = path.stat().st_size
     for page in range(40, size // 4096 - 40):
