@@ -116,7 +116,7 @@ $(VENV)/.ok: $(VENV)/.run requirements-dev.lock
 	@touch $@
 
 # Read once, so that not even the first engine has to: it starts in half the time.
-$(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py)
+$(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/yaml/*.py)
 	@$(PY) -m edged.profiles.library_cache profiles
 
 .venv-clients/%/.ok: tests/clients/requirements-%.txt

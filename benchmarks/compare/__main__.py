@@ -19,7 +19,8 @@ from benchmarks.compare import many, measures, sessions, start
 from benchmarks.compare.history import add_entry, fallen, last_entry, write_json, write_table
 from benchmarks.compare.ratios import ratios_of
 from benchmarks.compare.rows import ROWS, Row
-from benchmarks.compare.servers import FASTMCP_PYTHON, SDK_PYTHON, node_program
+from benchmarks.compare.servers import FASTMCP_PYTHON, SDK_PYTHON, nodes
+from edged.profiles.library_cache import warm
 from tests.bench.engine_process import REPOSITORY
 
 Figures = dict[str, float]
@@ -30,7 +31,7 @@ FIELD: tuple[tuple[measures.Measure, float], ...] = (
     (measures.hardware, 1.5),
     (measures.beside, 3.0),
     (measures.waveform, 1.5),
-    (measures.progress, 0.0),
+    (measures.progress, 4.0),
 )
 
 
@@ -42,8 +43,12 @@ def main() -> int:
     for program in (SDK_PYTHON, FASTMCP_PYTHON):
         if not program.exists():
             raise SystemExit(f"{program} is not there; `make bench` makes it.")
-    if node_program() is None:
+    if not nodes():
         _say("The TypeScript SDK is left out: `make conformance` brings Node and it.")
+    for node in nodes():
+        _say(f"Node {node.version}, {node.origin}: {node.program}")
+    # As `make run` and the package do it.
+    warm(REPOSITORY / "profiles")
     rounds, share = (1, 0.5) if options.quick else (ROUNDS, 1.0)
     figures = {name: statistics.median(values) for name, values in _measure(rounds, share).items()}
     ratios = ratios_of(figures)
@@ -71,6 +76,8 @@ def _measure(rounds: int, share: float) -> dict[str, list[float]]:
 def _work(rounds: int, share: float) -> Iterator[tuple[str, Round, int]]:
     """Each piece of work, and how often; what it needs is started before and ended after it."""
     with measures.field() as everybody:
+        _say("warming everybody up")
+        measures.warm_up(everybody, share)
 
         def one_round() -> Figures:
             told: Figures = {}
@@ -85,7 +92,8 @@ def _work(rounds: int, share: float) -> Iterator[tuple[str, Round, int]]:
         yield "32 slow instruments", lambda: many.at_once(both, 3 * share), rounds
     with many.eight() as (bench, ours):
         yield "one that hangs", lambda: many.hung(bench, ours, 3 * share), rounds
-    yield "start", start.starts, rounds
+    # One start is a second, and nothing swings as much.
+    yield "start", start.starts, rounds * 2 - 1
     yield "1,100 streams", sessions.streams, rounds
     yield "10,000 sessions", lambda: sessions.churn(round(10_000 * share**3)), 1
 

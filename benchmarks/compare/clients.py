@@ -19,6 +19,8 @@ from benchmarks.load_generator import open_session, request_bytes, whole_size
 
 WRITTEN_WITHIN_S = 0.4
 """edged gathers rows of reads for 0.25 s before it writes them down."""
+TURNS = 5
+"""The machine's speed comes and goes within a second; whoever is compared shares it."""
 LIST: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "tools/list"}
 
 
@@ -82,6 +84,22 @@ def median_us(server: Server, messages: Sequence[dict[str, Any]], seconds: float
         return percentile(line.latencies_us(messages, seconds), 0.5)
     finally:
         line.close()
+
+
+def medians_us(
+    work: Sequence[tuple[Server, Sequence[dict[str, Any]]]], seconds: float
+) -> tuple[float, ...]:
+    """The medians of servers that one client alone asks by turns, each so many seconds in all."""
+    lines = [Line(server) for server, _ in work]
+    found: list[list[float]] = [[] for _ in work]
+    try:
+        for _ in range(TURNS):
+            for line, (_, messages), own in zip(lines, work, found, strict=True):
+                own += line.latencies_us(messages, seconds / TURNS)
+    finally:
+        for line in lines:
+            line.close()
+    return tuple(percentile(own, 0.5) for own in found)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare.rows import ROWS
+from benchmarks.compare.servers import nodes
 from tests.bench.engine_process import REPOSITORY
 
 HISTORY = "docs/benchmarks-history.jsonl"
@@ -63,8 +64,9 @@ def write_table(ratios: Mapping[str, float]) -> None:
     before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     head = _head(0)
+    node = " and ".join(f"{version} ({origin})" for origin, version in head["node"].items())
     lines = [
-        f"{head['commit']}, {head['time']}, Python {head['python']}:",
+        f"{head['commit']}, {head['time']}, Python {head['python']}, Node {node or 'not there'}:",
         "",
         "| work, and against what | measured | must | goal |",
         "|---|---|---|---|",
@@ -93,5 +95,6 @@ def _head(rounds: int) -> dict[str, Any]:
         "commit": commit,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
+        "node": {node.origin: node.version for node in nodes()},
         "rounds": rounds,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import statistics
 import sys
 import time
 
@@ -11,15 +12,25 @@ from benchmarks.compare.servers import Server, serving
 from benchmarks.load_generator import open_session, request_bytes, whole_size
 
 EVENTS = 10_000
+LEAST_TURNS = 3
 MARK = b"notifications/progress"
 
 
-def progress_rate(server: Server | None) -> float:
-    """Of this server; of ours where none is given, which is then a process of its own."""
-    if server is not None:
-        return _rate(server)
+def progress_rates(theirs: Server, seconds: float) -> tuple[float, float]:
+    """Ours and theirs, medians of calls by turns; each is warmed up by a call that is not counted.
+
+    Ours is a process of its own, because no shipped tool reports as fast as it can.
+    """
     with serving("edged", [sys.executable, "-m", "benchmarks.progress_server"]) as ours:
-        return _rate(ours)
+        servers = (ours, theirs)
+        for server in servers:
+            _rate(server)
+        found: list[tuple[float, ...]] = []
+        until = time.perf_counter() + seconds
+        while len(found) < LEAST_TURNS or time.perf_counter() < until:
+            found.append(tuple(map(_rate, servers)))
+    ours_per_s, theirs_per_s = map(statistics.median, zip(*found, strict=True))
+    return ours_per_s, theirs_per_s
 
 
 def _rate(server: Server) -> float:

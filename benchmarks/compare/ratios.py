@@ -10,6 +10,7 @@ QUOTIENTS = {
     "cached.sdk": ("cached.ours.per_s", "cached.sdk.per_s"),
     "cached.fastmcp": ("cached.ours.per_s", "cached.fastmcp.per_s"),
     "cached.ts": ("cached.ours.per_s", "cached.ts.per_s"),
+    "cached.ts_too": ("cached.ours.per_s", "cached.ts_too.per_s"),
     "cached.echo": ("cached.ours.per_s", "cached.echo.per_s"),
     "cached.cpu": ("cached.ours.cpu_us", "cached.echo.cpu_us"),
     "list.sdk": ("list.sdk_us", "list.ours_us"),

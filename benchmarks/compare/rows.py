@@ -35,6 +35,7 @@ ROWS: Final = (
     Row("cached.sdk", "cached tool, 16 clients: calls/s, Python SDK 2", 9, 12, at_least=True),
     Row("cached.fastmcp", "the same, fastmcp", 0, 0, at_least=True, is_bounded=False),
     Row("cached.ts", "the same, TypeScript SDK", 4.5, 6, at_least=True),
+    Row("cached.ts_too", "the same, on a Node from a wheel", 0, 0, at_least=True, is_bounded=False),
     Row("cached.echo", "the same, bare aiohttp echo", 0.55, 0.75, at_least=True),
     Row("cached.cpu", "server CPU of a cached call, bare aiohttp echo", 2.0, 1.4),
     Row("list.sdk", "tools/list of 500 tools: median, Python SDK 2", 30, 45, at_least=True),

