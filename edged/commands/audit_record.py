@@ -296,7 +296,7 @@ def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else NOTHING
+    return value if isinstance(value, dict | Mapping) else NOTHING
 
 
 def _lines(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -200,7 +200,7 @@ def read_reply(
         part["unit"] = answer.unit
     if answer.flag is not None:
         part["flag"] = answer.flag
-    if isinstance(answer.value, Mapping) and answer.primary is not None:
+    if answer.primary is not None and isinstance(answer.value, dict):
         part["primary"] = answer.primary
     return part
 

@@ -14,9 +14,9 @@ from edged.sdk.specs import WrapperSpec
 __all__ = ["Target"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Target:
-    """The thing behind the names of an action.
+    """The thing behind the names of an action. Made for every one, so not frozen.
 
     Attributes:
         is_dangerous: it, or something inside it, is marked dangerous (raw SCPI always is).

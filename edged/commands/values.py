@@ -34,7 +34,9 @@ def with_values(action: Action, target: Target) -> Target:
         return target
     values = target.check.validate(action.parameters)
     lines = render_lines(target.command, values) if target.command else ()
-    return dataclasses.replace(target, values=values, lines=lines)
+    # The target is this action's own: one with a check is made anew for each.
+    target.values, target.lines = values, lines
+    return target
 
 
 def _with_swept_value(action: StartSweep, target: Target) -> Target:

@@ -61,7 +61,6 @@ class Job:
         deadline: on the monotonic scale, waiting and running together.
         unit: number of the unit this is meant for; another unit on the line refuses it.
         future: who waits.
-        timer: set by the actor, for the deadline.
         sent: SCPI lines that have gone out; the actor's thread writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
     """
@@ -73,7 +72,6 @@ class Job:
     unit: int
     future: Waiter
     loop: asyncio.AbstractEventLoop
-    timer: asyncio.TimerHandle | None = None
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
 

@@ -33,6 +33,8 @@ __all__ = ["Arrived", "Changed", "Event", "InstrumentPool", "Left"]
 STOP_S: Final = 2.0
 """How long lines have for their last words and to let go."""
 NAMES_IN_MESSAGE: Final = 20
+NAMES_KEPT: Final = 2_048
+"""Each of a few hundred instruments under a few names; what it is not called is not kept."""
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +73,8 @@ class InstrumentPool:
         self._by_number: dict[int, Instrument] = {}
         # What ``all`` gives, until something changes.
         self._listed: tuple[Instrument, ...] | None = ()
+        # Names that ``get`` has found, until something changes: looking costs every instrument.
+        self._named: dict[str, Instrument] = {}
         # Every line that was opened, with or without an instrument at its end.
         self._actors: list[Actor] = []
         # Lines that are being closed while the daemon goes on.
@@ -86,18 +90,32 @@ class InstrumentPool:
         exact = self._instruments.get(name)
         if exact is not None:
             return exact
+        named = self._named.get(name)
+        if named is None:
+            named = self._search(name)
+            if len(self._named) >= NAMES_KEPT:
+                self._named.clear()
+            self._named[name] = named
+        return named
+
+    def _search(self, name: str) -> Instrument:
         wanted = name.strip().casefold()
-        key = _key(name)
         for instrument in self._instruments.values():
             if wanted and wanted in {
                 instrument.alias.casefold(),
                 instrument.identity.serial.casefold(),
             }:
                 return instrument
+        key = _key(name)
         for instrument in self._instruments.values():
             if key and key == _key(instrument.id):
                 return instrument
         raise self._unknown(name)
+
+    def _forget(self) -> None:
+        """An instrument has come, gone, or told something new of itself."""
+        self._listed = None
+        self._named.clear()
 
     def trace(self, name: str) -> list[dict[str, object]]:
         """The last exchanges with an instrument, or at an address where nobody is known yet.
@@ -181,6 +199,7 @@ class InstrumentPool:
             actor = instrument.actor
             if actor is not None and actor.tenant.number == instrument.number:
                 actor.settle(replace(actor.tenant, connection=found.connection))
+        self._forget()
         for instrument, _ in judged:
             log.info(
                 "instrument_relearnt",
@@ -286,7 +305,7 @@ class InstrumentPool:
             found=found,
         )
         self._instruments[instrument.id] = instrument
-        self._listed = None
+        self._forget()
         self._by_number[instrument.number] = instrument
         self._settle(instrument, actor, found)
         log.info(
@@ -309,12 +328,12 @@ class InstrumentPool:
         instrument.address = actor.address.text
         instrument.transport = actor.address.transport
         instrument.learn_again(found)
-        self._listed = None
+        self._forget()
         self._settle(instrument, actor, found)
         log.info("instrument_back", id=instrument.id, address=instrument.address)
         if instrument.state is RegistrationState.ABSENT:
             instrument.meet(RegistrationEvent.SEEN)
-            self._listed = None
+            self._forget()
         self._meet(instrument, _answered(instrument))
 
     def _note_alternative(self, instrument: Instrument, actor: Actor, found: Found) -> None:
@@ -356,7 +375,7 @@ class InstrumentPool:
         """Change the state by the table, and publish what that is to others."""
         before = instrument.state
         instrument.meet(event)
-        self._listed = None
+        self._forget()
         after = instrument.state
         if after is before:
             return

@@ -22,6 +22,7 @@ __all__ = [
     "first_line",
     "labelled",
     "leading_integer",
+    "plain_float",
     "plain_value",
     "read_number",
     "read_value",
@@ -105,6 +106,19 @@ def read_number(text: str) -> float | int | None:
         return None
     base = {"hex": 16, "oct": 8, "bin": 2}[match.lastgroup or "hex"]
     return int(match.group(match.lastgroup or 0), base)
+
+
+def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
+    """A plain decimal number that is no sentinel, as nearly every answer; ``None`` for others."""
+    if _PLAIN_NUMBER.fullmatch(text) is None:
+        return None
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    for sentinel in sentinels:
+        if math.isclose(number, sentinel, rel_tol=1e-6):
+            return None
+    return number
 
 
 def sentinel_flag(text: str, sentinels: tuple[float, ...]) -> str | None:

@@ -21,6 +21,7 @@ from edged.profiles.answer_text import (
     first_line,
     labelled,
     leading_integer,
+    plain_float,
     plain_value,
     read_number,
     read_value,
@@ -213,6 +214,10 @@ def _piece(
     what: str,
 ) -> tuple[Scalar | None, str | None]:
     """One piece of an answer: its value, and the flag when it holds none."""
+    if field.type is AnswerType.FLOAT and not field.map and field.scale is None:
+        number = plain_float(piece, sentinels)
+        if number is not None:
+            return number, None
     label = labelled(piece, field.map) if field.map else None
     if label is not None:
         piece_is = clean_text(label)

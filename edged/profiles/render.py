@@ -54,7 +54,7 @@ def render_lines(command: Command, values: Mapping[str, Scalar]) -> tuple[str, .
     Raises:
         Invalid: as ``render``.
     """
-    return tuple(render(line, command.parameters, values) for line in command.scpi)
+    return tuple([render(line, command.parameters, values) for line in command.scpi])
 
 
 def render(template: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]) -> str:
@@ -166,6 +166,11 @@ def _filled(
     if hole.format == "q":
         return f'"{shortest_text(wire)}"'
     bound = _NO_BOUND
+    if not hole.format:
+        # The shortest text is exact, so no bound has to be kept by the way it is written.
+        if parameter is not None and not parameter.map and parameter.type is ParameterType.INT:
+            wire = int(wire) if isinstance(wire, float) and wire.is_integer() else wire
+        return shortest_text(wire)
     if parameter is not None and not parameter.map:
         others = {name: _value(name, parameters, values) for name in parameter.by}
         bound = effective_bound(

@@ -41,6 +41,7 @@ SCPI_CHARS: Final = 4096
 PARAMETER_BYTES: Final = 4096
 MAX_ITEMS: Final = 64
 """Arguments, and items of one of them, that are looked at; more of them do not fit a row anyway."""
+TOO_MANY: Final = MAX_ITEMS + 1
 MAX_NESTING: Final = 5
 CUT: Final = "… (cut)"
 SEPARATOR: Final = "\x1f"
@@ -204,7 +205,7 @@ def bounded_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Called on the event loop: what waits in memory must not hold somebody's 4 MiB.
     """
-    if is_flat(arguments):
+    if _count_small(arguments) <= MAX_ITEMS:
         return arguments
     cut = _bounded(arguments, 0)
     return cut if isinstance(cut, dict) else NO_ARGUMENTS
@@ -217,6 +218,23 @@ def is_flat(arguments: Mapping[str, Any]) -> bool:
         and all(map(_is_small, arguments))
         and all(map(_is_small, arguments.values()))
     )
+
+
+def _count_small(arguments: Mapping[str, Any]) -> int:
+    """How many small values there are, in it and in objects in it; too many if others are."""
+    count = len(arguments)
+    for name, value in arguments.items():
+        if not _is_small(name):
+            return TOO_MANY
+        if type(value) is dict:
+            if len(value) > MAX_ITEMS or not all(map(_is_small, value)):
+                return TOO_MANY
+            if not all(map(_is_small, value.values())):
+                return TOO_MANY
+            count += len(value)
+        elif not _is_small(value):
+            return TOO_MANY
+    return count
 
 
 def _is_small(value: Any) -> bool:
@@ -256,11 +274,29 @@ def _parameters(arguments: Mapping[str, Any]) -> str:
 
 def _scrubbed(arguments: Mapping[str, Any]) -> Any:
     """``scrub``, with a short way for what nearly every call sends."""
-    if not is_flat(arguments) or any(map(_is_secret, arguments)):
-        return scrub(arguments)
-    return {
-        name: _clean(value) if type(value) is str else value for name, value in arguments.items()
-    }
+    plain = _plain(arguments)
+    return scrub(arguments) if plain is None else plain
+
+
+def _plain(arguments: Mapping[str, Any], *, is_inner: bool = False) -> dict[str, Any] | None:
+    """What ``scrub`` makes of few small values without a secret; ``None`` for anything else."""
+    if len(arguments) > MAX_ITEMS:
+        return None
+    plain: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if not _is_small(name) or _is_secret(name):
+            return None
+        kind = type(value)
+        if kind is dict and not is_inner:
+            value = _plain(value, is_inner=True)
+            if value is None:
+                return None
+        elif kind is str and len(value) <= NAME_CHARS:
+            value = _clean(value)
+        elif kind not in PLAIN:
+            return None
+        plain[name] = value
+    return plain
 
 
 @lru_cache(maxsize=1024)

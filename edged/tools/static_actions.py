@@ -60,7 +60,7 @@ def _integer(arguments: Mapping[str, Any], name: str) -> int:
 
 def _mapping(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = arguments.get(name)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict | Mapping) else {}
 
 
 def read(state: State) -> MakeAction:
