@@ -219,14 +219,16 @@ class CommandPath:
                 self.performed += 1
                 try:
                     if isinstance(found, Reply):
-                        return self._conclude(
-                            action, judged, began, asking.answered(judged, found, began)
-                        )
+                        done = asking.answered(judged, found, began)
+                        return self._outcome(action, judged, began, done)
                 except Exception as error:  # noqa: BLE001 - as in perform
-                    return self._conclude(action, judged, began, error)
-                return self._conclude(action, judged, began, found)
+                    return self._outcome(action, judged, began, error)
+                return self._outcome(action, judged, began, found)
 
-            underway = Underway(conclude, tell)
+            def record(outcome: Outcome) -> None:
+                self.record.conclude(action, judged, outcome)
+
+            underway = Underway(conclude, record, tell)
             underway.talk = asking.ask(target, underway)
         except Exception as error:  # noqa: BLE001 - as in perform
             self.performed += 1
@@ -237,15 +239,18 @@ class CommandPath:
         self, action: Action, target: Target | None, began: float, found: Done | Exception
     ) -> Outcome:
         """The outcome of what came, recorded."""
-        match found:
-            case Done():
-                outcome = self._success(found, began)
-            case EdgedError():
-                outcome = self._failure(action, target, found, began)
-            case _:
-                outcome = self._failure(action, target, self._fault(action, found), began)
+        outcome = self._outcome(action, target, began, found)
         self.record.conclude(action, target, outcome)
         return outcome
+
+    def _outcome(
+        self, action: Action, target: Target | None, began: float, found: Done | Exception
+    ) -> Outcome:
+        if isinstance(found, Done):
+            return self._success(found, began)
+        if not isinstance(found, EdgedError):
+            found = self._fault(action, found)
+        return self._failure(action, target, found, began)
 
     async def _run(self, action: Action, target: Target, began: float) -> Done:
         done = self._executors[type(action)](action, target, began)

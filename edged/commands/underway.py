@@ -46,18 +46,22 @@ class Underway:
     """One question that waits for its answer: the ``Waiter`` of its job.
 
     Args:
-        conclude: makes the outcome of what came, and records it; never raises.
-        tell: given the outcome, or ``None`` once it was cancelled; never raises.
+        conclude: makes the outcome of what came; never raises.
+        record: writes the outcome down, right after it was told: nothing can come between, and
+            whoever waits for the answer does not wait for its row as well.
+        tell: given the outcome, or ``None`` once it was cancelled.
     """
 
-    __slots__ = ("_conclude", "_is_over", "_tell", "talk")
+    __slots__ = ("_conclude", "_is_over", "_record", "_tell", "talk")
 
     def __init__(
         self,
         conclude: Callable[[Reply | Exception], Outcome],
+        record: Callable[[Outcome], None],
         tell: Callable[[Outcome | None], None],
     ) -> None:
         self._conclude = conclude
+        self._record = record
         self._tell = tell
         self._is_over = False
         # Set by who begins it, before anything can come.
@@ -70,7 +74,7 @@ class Underway:
         self._is_over = True
         if self.talk is not None:
             self.talk.withdraw()
-        self._conclude(Failed("The caller went away.", code=ErrorCode.CANCELLED))
+        self._record(self._conclude(Failed("The caller went away.", code=ErrorCode.CANCELLED)))
         self._tell(None)
 
     # The waiter's side
@@ -91,4 +95,8 @@ class Underway:
         self._is_over = True
         if self.talk is not None:
             self.talk.over()
-        self._tell(self._conclude(found))
+        outcome = self._conclude(found)
+        try:
+            self._tell(outcome)
+        finally:
+            self._record(outcome)

@@ -100,7 +100,7 @@ class FakeTools:
             work.cancel()
             return found if isinstance(found, Outcome) else Outcome(status=OutcomeStatus.FAILED)
 
-        underway = Underway(conclude, tell)
+        underway = Underway(conclude, lambda _: None, tell)
 
         def over(done: asyncio.Task[Outcome]) -> None:
             if not underway.done():

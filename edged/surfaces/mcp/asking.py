@@ -190,22 +190,22 @@ class AskedCall:
 
     def tell(self, outcome: Outcome | None) -> None:
         """What came of it; ``None`` once it was ended."""
-        self._around.ended(self)
-        self._around.keep_alives.discard(self)
-        session = self._asked.session
-        if session is not None:
-            session.calls.discard(self._request.id)
-            self._parts.board.touch(session)
         wire = self._wire
         if wire is None:
             return
-        answer = self._end_answer() if outcome is None else self.answer_of(outcome)
         try:
+            answer = self._end_answer() if outcome is None else self.answer_of(outcome)
             if self._post is not None:
                 self._finish(self._post, answer)
             else:
                 self._respond(wire, answer)
         finally:
+            self._around.ended(self)
+            self._around.keep_alives.discard(self)
+            session = self._asked.session
+            if session is not None:
+                session.calls.discard(self._request.id)
+                self._parts.board.touch(session)
             wire.connection.has_answered()
 
     def answer_of(self, outcome: Outcome) -> Answer:
