@@ -148,9 +148,16 @@ class Actor:
         self._mailbox.nudge()
 
     def look(self) -> None:
-        """Have an idle line noticed whether its peer has left; sends nothing to it."""
-        if self._serving is None and len(self._mailbox) == 0:
-            self._mailbox.nudge()
+        """Have an idle line noticed whether its peer has left; sends nothing to it.
+
+        Its thread is only woken where that cannot be seen from here: with hundreds of lines, waking
+        each of them cost more than all else that an idle engine does.
+        """
+        if self._serving is not None or len(self._mailbox) > 0:
+            return
+        if self.state is LineState.READY and self._link.is_quiet():
+            return
+        self._mailbox.nudge()
 
     def let_go(self) -> None:
         """Have the connection closed, once what is on the wire is done, if nobody lives here."""

@@ -116,6 +116,13 @@ class Link(Protocol):
         """
         ...
 
+    def is_quiet(self) -> bool:
+        """Whether it is open and nothing at all has come; any thread, and never waits.
+
+        False where that cannot be told: then ``pending`` has to look.
+        """
+        ...
+
     def pause(self, seconds: float) -> None:
         """Let time pass on the actor's thread; ``preempt`` ends it like any other wait."""
         ...

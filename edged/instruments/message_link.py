@@ -82,6 +82,10 @@ class MessageLink:
         self._opened()
         return self._answer.take_rest()
 
+    def is_quiet(self) -> bool:
+        """See ``Link``: only the line's own thread can tell."""
+        return False
+
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
         self._wake.pause(seconds, self._clock)

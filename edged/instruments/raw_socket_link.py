@@ -64,6 +64,11 @@ class RawSocketLink:
         """See ``Link``."""
         return self._connected().drain()
 
+    def is_quiet(self) -> bool:
+        """See ``Link``."""
+        channel = self._channel
+        return channel is not None and channel.stream.is_quiet()
+
     def pause(self, seconds: float) -> None:
         """See ``Link``."""
         self._wake.pause(seconds, self._clock)

@@ -21,6 +21,7 @@ __all__ = ["MAX_MESSAGE_BYTES", "SocketStream"]
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """Longer than any answer in text (a deep waveform in ASCII); garbage without line ends is cut."""
 RECEIVE_BYTES: Final = 64 * 1024
+PEEK: Final = socket.MSG_PEEK
 MAX_PENDING_READS: Final = 64
 """A peer that floods is not read for ever before a write."""
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3))
@@ -120,6 +121,16 @@ class SocketStream:
             if not data:
                 raise LinkLost("the instrument closed the connection")
             self.buffer += data
+
+    def is_quiet(self) -> bool:
+        """Whether ``fill`` would find nothing, not even an end; any thread may ask."""
+        try:
+            self._connection.recv(1, PEEK)
+        except BlockingIOError:
+            return not self.buffer
+        except OSError:
+            return False
+        return False
 
     def drain(self) -> bytes:
         """What has come unasked, taken out; never waits. Raises like ``fill``."""

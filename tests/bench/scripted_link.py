@@ -76,6 +76,9 @@ class ScriptedLink:
         unasked, self.arrived = self.arrived, b""
         return unasked
 
+    def is_quiet(self) -> bool:
+        return False
+
     def pause(self, seconds: float) -> None:
         self.paused.append(seconds)
 

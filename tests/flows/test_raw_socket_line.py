@@ -352,6 +352,24 @@ async def test_a_hung_instrument_delays_no_other(
         await asyncio.gather(hung, return_exceptions=True)
 
 
+async def test_a_look_wakes_no_line_on_which_nothing_has_come(
+    instrument: LoopbackInstrument, open_line: Open
+) -> None:
+    line = open_line(instrument.port)
+    await line.ask("ECHO? 0")
+    actor = line.actor
+    while actor._serving is not None:
+        await asyncio.sleep(0.001)
+    actor.look()
+    assert actor._mailbox._tokens.qsize() == 0
+    await instrument.say(b"surprise\n")
+    async with asyncio.timeout(20):
+        while not any(entry.data == b"surprise\n" for entry in actor.exchanges()):
+            actor.look()
+            await asyncio.sleep(0.005)
+    assert await line.ask("ECHO? 1") == "1"
+
+
 # Coming back
 
 

@@ -118,6 +118,9 @@ class WorldLink:
             self._check()
         return b""
 
+    def is_quiet(self) -> bool:
+        return False
+
     def pause(self, seconds: float) -> None:
         pass
 
