@@ -85,7 +85,8 @@ class InstrumentPool:
         """The instrument with this id; failing that this alias, serial number or address.
 
         Raises:
-            NotFound: UNKNOWN_INSTRUMENT, naming what there is.
+            NotFound: UNKNOWN_INSTRUMENT, naming what there is; or a name that several units have,
+                one that has left included: it must not be a matter of luck which of them is worked.
         """
         exact = self._instruments.get(name)
         if exact is not None:
@@ -100,13 +101,20 @@ class InstrumentPool:
 
     def _search(self, name: str) -> Instrument:
         wanted = name.strip().casefold()
-        for instrument in self._instruments.values():
-            if wanted and wanted in {
-                instrument.alias.casefold(),
-                instrument.identity.serial.casefold(),
-            }:
-                return instrument
         key = _key(name)
+        named = [
+            instrument
+            for instrument in self._instruments.values()
+            if wanted
+            and (
+                wanted == instrument.alias.casefold()
+                or wanted == instrument.identity.serial.casefold()
+            )
+        ]
+        if len(named) > 1:
+            raise _ambiguous(name, named)
+        if named:
+            return named[0]
         for instrument in self._instruments.values():
             if key and key == _key(instrument.id):
                 return instrument
@@ -405,6 +413,16 @@ class InstrumentPool:
             data={"instrument_id": name[:200]},
             remedy="list_instruments has every id; scan_instruments looks for new ones.",
         )
+
+
+def _ambiguous(name: str, named: Sequence[Instrument]) -> NotFound:
+    ids = ", ".join(instrument.id for instrument in named[:NAMES_IN_MESSAGE])
+    return NotFound(
+        f"{name[:200]!r} is the name of {len(named)} instruments: {ids}.",
+        code=ErrorCode.UNKNOWN_INSTRUMENT,
+        data={"instrument_id": name[:200], "ids": [i.id for i in named[:NAMES_IN_MESSAGE]]},
+        remedy="Give the id of the one that is meant. Its owner can give each a name of its own.",
+    )
 
 
 def _answered(instrument: Instrument) -> RegistrationEvent:

@@ -42,7 +42,7 @@ USUAL_MODELS: Final = {
 """What a name without a model means, by the name without its number."""
 
 MOST_COPIES: Final = 1000
-EXIT_USAGE: Final = 64
+EXIT_USAGE: Final = 2
 EXIT_UNAVAILABLE: Final = 69
 
 _ORDER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*?)(?:\*(\d{1,4}))?(?:=([a-z0-9_]+))?")
@@ -169,7 +169,7 @@ def parse_orders(text: str) -> tuple[Order, ...]:
 def run(options: SimOptions) -> int:
     """Run the bench until it is told to end; the exit status.
 
-    0 after SIGTERM or the end of standard input, 64 for options that cannot be, 69 for a port that
+    0 after SIGTERM or the end of standard input, 2 for options that cannot be, 69 for a port that
     is taken. What went wrong is one sentence on standard error.
     """
     logging.basicConfig(format="edged sim: %(message)s", level=logging.WARNING)

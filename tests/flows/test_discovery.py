@@ -104,6 +104,23 @@ async def test_an_instrument_is_found_by_every_name_it_has(
     assert psu.address in caught.value.message
 
 
+async def test_a_name_that_two_units_have_reaches_neither(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument("ACME,PSU1,B002,1.0") as other:
+        lab = make_lab()
+        await lab.begin(
+            InstrumentEntry(address=psu.address, name="left"),
+            InstrumentEntry(address=other.address, name="Left"),
+        )
+        with pytest.raises(NotFound) as caught:
+            lab.pool.get("left")
+        assert caught.value.code is ErrorCode.UNKNOWN_INSTRUMENT
+        assert set(caught.value.data["ids"]) == {psu.address, other.address}
+        assert lab.pool.get("A001").address == psu.address
+        assert lab.pool.get(other.address).address == other.address
+
+
 async def test_an_instrument_without_a_profile_is_listed_and_reachable(
     make_lab: MakeLab,
 ) -> None:

@@ -112,7 +112,7 @@ def test_an_interrupt_is_left_to_the_parent_that_holds_its_input(bench: SimBench
         ["--port", "psu1=99999"],
     ],
 )
-def test_flags_that_cannot_be_are_one_sentence_and_status_64(arguments: list[str]) -> None:
+def test_flags_that_cannot_be_are_one_sentence_and_status_2(arguments: list[str]) -> None:
     ended = subprocess.run(
         [*COMMAND, *arguments],
         stdin=subprocess.DEVNULL,
@@ -122,7 +122,7 @@ def test_flags_that_cannot_be_are_one_sentence_and_status_64(arguments: list[str
         timeout=PATIENCE_S,
         check=False,
     )
-    assert ended.returncode == 64
+    assert ended.returncode == 2
     assert ended.stdout == ""
     assert ended.stderr.count("\n") == 1
     assert "Traceback" not in ended.stderr
