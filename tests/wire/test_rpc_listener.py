@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 from collections.abc import AsyncIterator, Callable
@@ -210,6 +211,40 @@ async def test_a_body_over_four_mebibytes_is_refused_with_a_body(open_rpc: str) 
     status, reply = await post(open_rpc, b'"' + b"x" * (4 * 1024 * 1024 + 10) + b'"')
     assert status == 413
     assert reply["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "status"),
+    [
+        ("/rpc", {"Content-Encoding": "gzip"}, b"no gzip", 415),
+        ("/rpc", {"Content-Length": "99999999"}, b"{", 413),
+        ("/nowhere", {}, b"{}", 404),
+    ],
+)
+async def test_what_http_cannot_carry_gets_an_error_body_and_no_trace_in_the_log(
+    open_rpc: str,
+    caplog: pytest.LogCaptureFixture,
+    path: str,
+    headers: dict[str, str],
+    body: bytes,
+    status: int,
+) -> None:
+    host, _, port = open_rpc.removeprefix("http://").partition("/")[0].partition(":")
+    lines = {"Host": host, "Content-Type": "application/json", "Content-Length": str(len(body))}
+    lines |= headers
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    reader, writer = await asyncio.open_connection(host, int(port))
+    async with asyncio.timeout(20):
+        writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        size = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        told = json.loads(await reader.readexactly(size))
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+    assert answer.split()[1] == str(status).encode()
+    assert told["error"]["code"] == -32600
+    assert [r for r in caplog.records if r.name.startswith("aiohttp")] == []
 
 
 async def test_other_verbs_and_content_types_are_refused_with_a_body(open_rpc: str) -> None:

@@ -17,6 +17,7 @@ from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.host import port_holder
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
+from edged.surfaces.rpc.body import UnusableBodyError, read_body
 from edged.surfaces.rpc.door import Door
 from edged.surfaces.rpc.event_socket import EventSockets
 from edged.surfaces.rpc.events import EventHub
@@ -106,12 +107,21 @@ class RpcListener:
         Raises:
             Failed: BIND_FAILED, with the port in ``data``.
         """
-        app = web.Application(client_max_size=jsonrpc.MAX_BODY_BYTES)
+        app = web.Application(
+            client_max_size=jsonrpc.MAX_BODY_BYTES, middlewares=[_worded_for_programs]
+        )
         app.router.add_route("*", PATH, self._admitted(self._rpc))
         app.router.add_get("/events", self._admitted(self._events))
         app.router.add_get("/healthz", self._admitted(self._healthz))
         app.router.add_get("/metrics", self._admitted(self._metrics))
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, lingering_time=LINGER_S)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            lingering_time=LINGER_S,
+            # A Content-Encoding is refused; decoding it first would let it fail in the reader.
+            auto_decompress=False,
+        )
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self._wanted_port, reuse_address=True)
         try:
@@ -161,11 +171,11 @@ class RpcListener:
         if refusal is not None:
             return refusal
         try:
-            message = jsonrpc.parse(await request.read())
+            message = jsonrpc.parse(await read_body(request))
         except BadMessage as bad:
             return _reply(bad.http_status, bad.reply().encode())
-        except web.HTTPRequestEntityTooLarge:
-            return _error(413, None, RpcCode.INVALID_REQUEST, "The body is over 4 MiB.")
+        except UnusableBodyError as unusable:
+            return _closing(_error(unusable.status, None, RpcCode.INVALID_REQUEST, str(unusable)))
         if not isinstance(message, Request):
             return _error(
                 400, None, RpcCode.INVALID_REQUEST, "POST /rpc takes one JSON-RPC request."
@@ -241,6 +251,23 @@ class RpcListener:
     async def _metrics(self, _request: web.Request) -> web.Response:
         body, content_type = await self._sights.metrics()
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+@web.middleware
+async def _worded_for_programs(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """What aiohttp itself refuses (another path, no WebSocket) gets an error body as all else."""
+    try:
+        return await handler(request)
+    except web.HTTPException as refused:
+        return _error(refused.status, None, RpcCode.INVALID_REQUEST, f"{refused.reason}.")
+
+
+def _closing(response: web.Response) -> web.Response:
+    """Its connection cannot go on: what is left of the request was not read."""
+    response.force_close()
+    return response
 
 
 def _caller(request: web.Request) -> Caller:
