@@ -11,8 +11,8 @@ files_of() { # NAME: what could be left behind (etc/hosts is netbase's)
         sort)
 }
 
-post() { # NAME BODY: to the MCP endpoint
-    at "$1" curl -sS --max-time 10 http://127.0.0.1:8767/mcp -H 'Content-Type: application/json' \
+post() { # NAME BODY [ADDRESS]: to the MCP endpoint
+    at "$1" curl -sS --max-time 10 "http://${3:-127.0.0.1}:8767/mcp" -H 'Content-Type: application/json' \
         -H 'Accept: application/json, text/event-stream' -d "$2"
 }
 
@@ -84,9 +84,12 @@ use_it() { # RELEASE
     at bench runuser -u nobody -- edged instruments
     local client
     for client in claude cursor vscode json; do
-        at bench runuser -u nobody -- edged connect "$client" | grep ':8767/mcp' > /dev/null ||
+        at bench runuser -u nobody -- edged connect "$client" 2> /dev/null |
+            grep "http://$address:8767/mcp" > /dev/null ||
             fail "$1: edged connect $client does not tell where the bench is"
     done
+    post bench "$initialize" "$address" | grep serverInfo > /dev/null ||
+        fail "$1: the bench does not answer where edged connect says"
 }
 
 upgrade_beside_a_sweep() { # RELEASE
@@ -126,7 +129,8 @@ draw() { # RELEASE SWEEP
     head -c 4 "$work/bench/srv/picture.png" | tail -c 3 | grep -q PNG || fail "$1: no picture"
     rm "$work/bench/srv/picture.png"
     # What it brought goes with it: what is left after the purge is ours.
-    at bench apt-get purge -qq --autoremove python3-matplotlib > "$work/plot.log" 2>&1
+    at bench apt-get purge -qq --autoremove -o APT::AutoRemove::RecommendsImportant=false \
+        -o APT::AutoRemove::SuggestsImportant=false python3-matplotlib > "$work/plot.log" 2>&1
 }
 
 heal() { # RELEASE

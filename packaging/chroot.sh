@@ -4,6 +4,7 @@
 
 cache=${DEB_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/edged-deb-test}
 group=edged-deb-test
+address=192.168.77.2 # of the booted system, which no other machine sees
 bench_packages=systemd-sysv,systemd,udev,dbus,curl,ca-certificates
 
 mirror() { # ENDING: the first archive of this machine's apt whose address ends so
@@ -40,9 +41,8 @@ check_machine() { # RELEASE…: ends with a sentence for each thing that this ma
         "lowerdir=$place/lower,upperdir=$place/upper,workdir=$place/work" ||
         lacks "no overlayfs can be mounted over $cache (does the kernel have it? May root mount here?" \
             "Is it an overlay itself? DEB_TEST_CACHE names another directory)."
-    in_cgroups "$place/here" mkdir -p "$place/here/$group" ||
+    in_cgroups "$place/here" sh -c 'mkdir "$0" && rmdir "$0"' "$place/here/$group.try.$$" ||
         lacks "no group of processes can be made in cgroup2: systemd cannot be booted here."
-    remove_cgroups
     rm -rf --one-file-system "$place"
     [ -z "$is_lacking" ] || exit 1
 }
@@ -54,9 +54,12 @@ in_cgroups() { # PLACE COMMAND…: with the groups below this program's own one 
 remove_cgroups() { # what the booted systems have made; their processes are gone
     local place
     place=$(mktemp -d)
-    in_cgroups "$place" find "$place/$group" -depth -type d -exec rmdir {} + 2> /dev/null || true
+    in_cgroups "$place" find "$place/$(own_group)" -depth -type d -exec rmdir {} + 2> /dev/null || true
     rmdir "$place"
 }
+
+# One for each run: another one may be at work with another cache.
+own_group() { echo "$group.$(basename "$work")"; }
 
 base() { # RELEASE: the system that everything starts from, made once
     local root=$cache/$1
@@ -115,16 +118,18 @@ inside_alone() { # NAME COMMAND…: with loopback only
         bash -c "$first" "$work/$1" "${@:2}"
 }
 
-boot() { # NAME: systemd as PID 1, loopback only; sets $booted to its PID
-    local place=$work/$1 own=$work/cgroup/$group/$1
+boot() { # NAME: systemd as PID 1, no network but its own address; sets $booted to its PID
+    local place=$work/$1 own
+    own=$work/cgroup/$(own_group)/$1
     mkdir -p "$work/cgroup"
     mountpoint -q "$work/cgroup" || mount -t cgroup2 cgroup2 "$work/cgroup"
     mkdir -p "$own"
     (
         # A group of its own, so that none of its groups stays among this machine's.
         echo "$BASHPID" > "$own/cgroup.procs"
-        exec unshare --mount --pid --uts --ipc --net --cgroup --fork --kill-child bash -c '
+        address=$address exec unshare --mount --pid --uts --ipc --net --cgroup --fork --kill-child bash -c '
             ip link set lo up
+            ip address add "$address/32" dev lo
             mount -t proc proc "$0/proc"
             # Read-only, so that udev leaves the devices of this machine alone.
             mount -t sysfs -o ro sys "$0/sys"

@@ -25,7 +25,8 @@ from edged.processes.supervisor_file import read_supervisor_file
 __all__ = ["CLIENTS", "Target", "address_of", "run"]
 
 TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
-OTHER_MACHINES: Final = "Only programs of this machine reach it: no supervisor has opened the port."
+CLOSED: Final = "Only programs of this machine reach it: no supervisor has opened the port."
+ALONE: Final = "Only programs of this machine reach it: it has no address on a private network now."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,11 @@ def address_of(bound: Sequence[str], addresses: Sequence[str]) -> str:
     return min(private, key=lambda address: ":" in address, default=LOOPBACK)
 
 
+def why_loopback(bound: Sequence[str]) -> str:
+    """Why no other machine is told of an address."""
+    return ALONE if bound else CLOSED
+
+
 def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target, str]:
     port, path = loaded.config.mcp_port, loaded.config.mcp_path
     state_dir, remark = loaded.config.state_dir, ""
@@ -103,7 +109,7 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target, 
     bound = read_supervisor_file(state_dir).get("addresses", ())
     host = options.host or address_of(bound, machine_addresses())
     if host == LOOPBACK and not remark:
-        remark = OTHER_MACHINES
+        remark = why_loopback(bound)
     netloc = f"[{host}]" if ":" in host else host
     return Target(name=options.name, url=f"http://{netloc}:{port}{path}"), remark
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edged.cli.connect import CLIENTS, Target, address_of
+from edged.cli.connect import CLIENTS, Target, address_of, why_loopback
 
 BENCH = Target(name="bench", url="http://10.0.0.7:8767/mcp")
 RELAYED = Target(name="bench", url="https://relay.example.org/mcp/edge-1", needs_token=True)
@@ -62,3 +62,8 @@ def test_the_address_is_one_that_the_private_network_reaches(
     bound: tuple[str, ...], addresses: tuple[str, ...], found: str
 ) -> None:
     assert address_of(bound, addresses) == found
+
+
+def test_it_is_told_why_no_other_machine_has_an_address() -> None:
+    assert "no supervisor has opened" in why_loopback(())
+    assert "no address on a private network" in why_loopback(("0.0.0.0",))
