@@ -21,7 +21,8 @@ SESSIONS = 2_000
 STREAMS = 500
 SUPPLIES = 101
 SETTLED_S = 2.0
-WARM_S = 90.0
+WARM_S = 260.0
+"""SQLite's cache takes four minutes to fill."""
 WATCHED_S = 60.0
 MEASURED = 4
 INTERVAL_MS = 50

@@ -13,8 +13,12 @@ from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-__all__ = ["without"]
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["without", "without_authorities"]
 
 
 @contextlib.contextmanager
@@ -29,6 +33,30 @@ def without(*names: str) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(hiding)
+
+
+@contextlib.contextmanager
+def without_authorities() -> Iterator[None]:
+    """A library imported inside whose client trusts the machine's authorities trusts none.
+
+    aiohttp reads all of them when it is imported, which takes 20 ms and 2 MB; its client then finds
+    no server's certificate valid. For programs that are servers only.
+    """
+    import ssl  # here, because verbs that do without it load this module
+
+    whole = ssl.create_default_context
+    ssl.create_default_context = _context_without_authorities
+    try:
+        yield
+    finally:
+        ssl.create_default_context = whole
+
+
+def _context_without_authorities(*_: object, **__: object) -> ssl.SSLContext:
+    """It asks for certificates and host names as the whole one does, and knows nobody."""
+    import ssl
+
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class _Hiding(MetaPathFinder):

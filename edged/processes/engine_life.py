@@ -7,6 +7,7 @@ which takes a small machine seconds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from edged.clock import SystemClock
 from edged.config import Config
 from edged.errors import EdgedError, Invalid
 from edged.host import ExitStatus
+from edged.lean_imports import without_authorities
 from edged.processes.first_aid import first_aid
 from edged.processes.memory import keep_no_media_types, share_one_heap
 from edged.processes.sim_child import SimChild
@@ -68,6 +70,8 @@ def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:
         calm()
     share_one_heap()
     keep_no_media_types()
-    from edged.processes import engine
+    # Only the relay's issuer is ever asked for anything over TLS.
+    with contextlib.nullcontext() if config.relay_jwks_url else without_authorities():
+        from edged.processes import engine
 
     return asyncio.run(engine.main(config, sim, is_supervised=is_supervised, visited=visited))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import ssl
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.lean_imports import without
+from edged.lean_imports import without, without_authorities
 
 WANTED = "lean_imports_wanted"
 
@@ -56,3 +57,12 @@ def test_nothing_stays_behind_when_an_import_inside_fails() -> None:
     with pytest.raises(ZeroDivisionError), without(WANTED):
         _ = 1 // 0
     assert sys.meta_path == before
+
+
+def test_a_client_that_trusts_nobody_asks_for_certificates_and_the_next_trusts_again() -> None:
+    whole = ssl.create_default_context
+    with without_authorities():
+        context = ssl.create_default_context()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.cert_store_stats()["x509_ca"] == 0
+    assert ssl.create_default_context is whole
