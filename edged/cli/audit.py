@@ -191,12 +191,20 @@ def _moment(text: str | None) -> int | None:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    time = datetime.fromtimestamp(row["time_ms"] / 1000, UTC).astimezone()
-    outcome = row["outcome"] + (f": {row['error']}" if row["error"] else "")
+    """The cells of a row, also of one that somebody has been at: ``verify`` judges, not we."""
+    error = f": {row['error']}" if row["error"] else ""
     return {
         **row,
-        "time": time.isoformat(" ", "milliseconds")[:23],
-        "who": " ".join(filter(None, (row["route"], row["subject"] or row["remote"]))),
-        "scpi": row["scpi"].replace("\n", " | "),
-        "outcome": outcome,
+        "time": _time(row["time_ms"]),
+        "who": " ".join(str(who) for who in (row["route"], row["subject"] or row["remote"]) if who),
+        "scpi": str(row["scpi"] or "").replace("\n", " | "),
+        "outcome": f"{row['outcome']}{error}",
     }
+
+
+def _time(time_ms: Any) -> str:
+    try:
+        time = datetime.fromtimestamp(time_ms / 1000, UTC).astimezone()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return str(time_ms)
+    return time.isoformat(" ", "milliseconds")[:23]

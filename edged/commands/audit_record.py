@@ -46,7 +46,7 @@ MAX_LINES: Final = 64
 NOTHING: Final[Mapping[str, Any]] = {}
 AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
-NOBODY: Final = (None, Familiar(Entry(0, Phase.END.value, "")))
+NOBODY: Final = (None, None)
 MAX_FAMILIAR: Final = 1_024
 NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
 """Stands for the outcome in the row of an intent."""
@@ -106,12 +106,17 @@ class AuditRecord:
         if (
             type(action) in AT_ONCE
             and outcome.status is OutcomeStatus.OK
-            and not action.arguments
-            and action.caller.route is Route.DIRECT
-            and not action.parent_id
+            and not (action.arguments or action.parent_id)
         ):
-            self._conclude_at_once(action, target, outcome)
-            return
+            # What the daemon knows was told: rows that are the same over and over, and quiet.
+            known, familiar = self._familiar.get((id(action.caller), action.tool), NOBODY)
+            if known is not action.caller:
+                familiar = self._make_familiar(action, target, outcome)
+            if familiar is not None:
+                self._audit.note_again(
+                    familiar, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
+                )
+                return
         phase = Phase.REFUSAL if outcome.status is OutcomeStatus.REFUSED else Phase.END
         self._audit.note(self._entry(phase, action, target, outcome.scpi, outcome))
         if target is not None and target.instrument is not None and target.command is not None:
@@ -122,23 +127,21 @@ class AuditRecord:
         if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
             self._log.conclude(action, target, outcome)
 
-    def _conclude_at_once(self, action: Action, target: Target | None, outcome: Outcome) -> None:
-        """A call that told what the daemon knows: the same rows over and over, and quiet ones.
+    def _make_familiar(
+        self, action: Action, target: Target | None, outcome: Outcome
+    ) -> Familiar | None:
+        """What is told of such a call, to be used again; None where that must not be.
 
         A direct caller is one object as long as its session lasts, so its id will do.
         """
         caller = action.caller
-        known, familiar = self._familiar.get((id(caller), action.tool), NOBODY)
-        if known is not caller:
-            familiar = Familiar(self._entry(Phase.END, action, target, (), outcome))
-            if len(self._familiar) >= MAX_FAMILIAR:
-                self._familiar.clear()
-            self._familiar[id(caller), action.tool] = (caller, familiar)
-        self._audit.note_again(
-            familiar, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
-        )
-        if self._level.isEnabledFor(logging.DEBUG):
-            self._log.conclude(action, target, outcome)
+        if caller.route is not Route.DIRECT or self._level.isEnabledFor(logging.DEBUG):
+            return None
+        if len(self._familiar) >= MAX_FAMILIAR:
+            self._familiar.clear()
+        familiar = Familiar(self._entry(Phase.END, action, target, (), outcome))
+        self._familiar[id(caller), action.tool] = (caller, familiar)
+        return familiar
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         """See ``Record``."""

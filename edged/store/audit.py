@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import itertools
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
@@ -18,8 +19,8 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.store.audit_chain import Chain
 from edged.store.audit_queries import AuditFilter, ExportForm, export_lines, list_rows
-from edged.store.audit_row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id
-from edged.store.audit_texts import Familiar, Shelf, Stored, Texts
+from edged.store.audit_row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id, storable_ms
+from edged.store.audit_texts import Familiar, Shelf
 from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.book import Opening
 from edged.store.database import Database
@@ -61,11 +62,11 @@ class Audit:
         # How many entries were only counted, ever; and since when the newest of them.
         self._uncounted_since_ms = 0
         self._lost = 0
-        # The store thread's own from here: rows made, how many of them are in the running
-        # transaction, news that must come first, and how many lost entries have their row.
+        # The store thread's own from here: the items of rows made, how many of them are in the
+        # running transaction, news that must come first, and how many lost entries have their row.
         self._chain = Chain()
         self._shelf = Shelf()
-        self._backlog: list[Stored] = []
+        self._backlog: list[Any] = []
         self._in_group = 0
         self._news: tuple[str, ...] = ()
         self._lost_written = 0
@@ -88,26 +89,31 @@ class Audit:
 
     def note(self, entry: Entry) -> None:
         """Have a row written soon. Never raises, never waits."""
-        time_ms, is_weighty = entry.time_ms, entry.is_weighty
-        self._wait(time_ms, entry.action_id, entry, entry.duration_ms, is_weighty)
+        self.note_again(
+            entry,
+            entry.time_ms,
+            entry.action_id,
+            entry.duration_ms,
+            is_weighty=entry.is_weighty,
+        )
 
     def note_again(
-        self, familiar: Familiar, time_ms: int, action_id: str, duration_ms: float
-    ) -> None:
-        """``note`` what came before, with a new time; half as dear. Not for what is weighty."""
-        self._wait(time_ms, action_id, familiar, duration_ms, is_weighty=False)
-
-    def _wait(
         self,
+        told: Entry | Familiar,
         time_ms: int,
         action_id: str,
-        told: Entry | Familiar,
         duration_ms: float,
-        is_weighty: bool,
+        *,
+        is_weighty: bool = False,
     ) -> None:
+        """``note`` with time, action and duration of its own; of what is familiar half as dear.
+
+        Args:
+            action_id: where ``told`` is familiar, one of edged's own making.
+        """
         pending = self._pending
-        waiting = len(pending) // ITEMS + len(self._backlog)
-        if waiting >= (WEIGHTY_LIMIT if is_weighty else LIGHT_LIMIT):
+        waiting = (len(pending) + len(self._backlog)) // ITEMS
+        if waiting >= LIGHT_LIMIT and (waiting >= WEIGHTY_LIMIT or not is_weighty):
             if self._lost == self._lost_written:
                 self._uncounted_since_ms = time_ms
             self._lost += 1
@@ -127,13 +133,13 @@ class Audit:
     @property
     def waiting(self) -> int:
         """Rows that are not on disk yet."""
-        return len(self._pending) // ITEMS + len(self._backlog)
+        return (len(self._pending) + len(self._backlog)) // ITEMS
 
     @property
     def lag_s(self) -> float:
         """Age in seconds of the oldest row that is not on disk yet; 0 where none waits."""
         try:
-            oldest_ms = self._backlog[0][0] if self._backlog else self._pending[0]
+            oldest_ms = self._backlog[0] if self._backlog else self._pending[0]
         except IndexError:
             # The store thread has taken it meanwhile.
             return 0.0
@@ -222,14 +228,16 @@ class Audit:
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
         """See ``Book``."""
         self._make_rows()
-        rows = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
-        self._in_group = len(self._backlog) if is_last else min(len(self._backlog), ROWS_IN_GROUP)
-        rows += self._backlog[: self._in_group]
+        first = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
+        waiting = len(self._backlog)
+        self._in_group = waiting if is_last else min(waiting, ROWS_IN_GROUP * ITEMS)
+        items = iter(self._backlog[: self._in_group])
+        last = []
         self._lost_in_group = self._lost
         if self._lost_in_group > self._lost_written:
-            rows.append(self._shelf.row(self._summary(self._lost_in_group - self._lost_written)))
-        if rows:
-            self._chain.append(connection, rows)
+            last = [self._shelf.row(self._summary(self._lost_in_group - self._lost_written))]
+        rows = zip(items, items, items, items, strict=True)
+        self._chain.append(connection, itertools.chain(first, rows, last))
 
     def settle(self, *, is_committed: bool) -> None:
         """See ``Book``."""
@@ -249,13 +257,17 @@ class Audit:
             self._database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
 
     def _make_rows(self) -> None:
-        take, keep, shelf = self._pending.popleft, self._backlog.append, self._shelf
+        take, shelf, backlog = self._pending.popleft, self._shelf, self._backlog
         while self._pending:
             time_ms, action_id, told, duration_ms = take(), take(), take(), take()
-            texts: Texts | None = told.texts if type(told) is Familiar else shelf.texts(told)
-            if texts is None:
-                texts = told.texts = shelf.texts(told.entry)
-            keep((time_ms, storable_id(action_id), texts, round(duration_ms, 3)))
+            if type(told) is Familiar:
+                texts = told.texts
+                if texts is None:
+                    texts = told.texts = shelf.texts(told.entry)
+            else:
+                texts = shelf.texts(told)
+                action_id = storable_id(action_id)
+            backlog += (time_ms, action_id, texts, storable_ms(duration_ms))
 
     def _remove(self, connection: sqlite3.Connection, before_ms: int) -> int:
         """Remove the oldest rows, and put their last hash into the chain itself.

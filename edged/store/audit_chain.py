@@ -11,7 +11,7 @@ hash is over what it shows: whoever alters a shared text alters every row that n
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -24,9 +24,12 @@ REPEATED: Final = ("seq", "time_ms", "action_id", "text", "duration_ms", "prev",
 TEXT_SPAN: Final = 100_000
 """A shared text bears the number of the first row that names it, and is named by no row so many
 behind that: so retention knows by the number alone when nothing needs it."""
+FUTURE_MS: Final = 24 * 3600 * 1000
+"""Rows further ahead than that are from the future."""
 MOST_TEXTS: Final = 1_024
 """Texts whose place is remembered."""
-ROWS_AT_ONCE: Final = (128, 16, 1)
+MOST_DURATIONS: Final = 2_048
+ROWS_AT_ONCE: Final = (256, 32, 4, 1)
 """Rows in one INSERT: each statement gives up the interpreter lock once, whatever its size."""
 SET_HEAD: Final = "INSERT OR REPLACE INTO audit_head (id, seq, hash) VALUES (1, ?, ?)"
 SET_CHECKPOINT: Final = (
@@ -81,6 +84,7 @@ class Chain:
         self._committed = self._head
         # Where shared texts are, by their number; 0 for those that have come but once.
         self._places: dict[Texts, int] = {}
+        self._durations: dict[float, str] = {}
         # The rows appended since the last settling, in full, for those who follow.
         self._appended: list[tuple[object, ...]] = []
 
@@ -108,35 +112,48 @@ class Chain:
         self._places.clear()
         self._appended.clear()
 
-    def append(self, connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
+    def append(self, connection: sqlite3.Connection, rows: Iterable[Stored]) -> None:
         """Write rows behind the newest one, inside a transaction."""
         full: list[Any] = []
         repeated: list[Any] = []
-        places = self._places
+        places, durations = self._places, self._durations
         seq, prev = self._head
+        # As arrays, because for bytes sqlite3 looks for an adapter each time.
+        stored_prev = bytearray(prev)
         for time_ms, action_id, texts, duration_ms in rows:
             seq += 1
             # What ``row_hash`` makes of the same row, by a shorter way.
-            text = f"{seq}\x1f{time_ms}\x1f{texts.head}{action_id}{texts.tail}{duration_ms}"
+            duration = durations.get(duration_ms) or self._duration(duration_ms)
+            text = f"{seq}\x1f{time_ms}\x1f{texts.head}{action_id}{texts.tail}{duration}"
             digest = sha256(prev + text.encode()).digest()
+            stored = bytearray(digest)
             place = places.get(texts, 0)
             if texts.is_shared and not (place and seq - place < TEXT_SPAN):
                 place = self._place(connection, texts, seq)
             if place:
-                repeated += (seq, time_ms, action_id, place, duration_ms, prev, digest)
+                repeated += (seq, time_ms, action_id, place, duration_ms, stored_prev, stored)
             else:
                 phase, *rest = texts.values
-                full += (seq, time_ms, phase, action_id, *rest, duration_ms, prev, digest)
+                full += (seq, time_ms, phase, action_id, *rest, duration_ms, stored_prev, stored)
             if self.is_followed:
                 phase, *rest = texts.values
                 self._appended.append(
                     (seq, time_ms, phase, action_id, *rest, duration_ms, prev, digest)
                 )
-            prev = digest
+            prev, stored_prev = digest, stored
+        if seq == self._head.seq:
+            return
         INSERT_FULL.run(connection, full)
         INSERT_REPEATED.run(connection, repeated)
         connection.execute(SET_HEAD, (seq, prev))
         self._head = Link(seq, prev)
+
+    def _duration(self, duration_ms: float) -> str:
+        """A duration as it is hashed. Those of short calls come again, and floats print slowly."""
+        if len(self._durations) >= MOST_DURATIONS:
+            self._durations.clear()
+        text = self._durations[duration_ms] = str(duration_ms)
+        return text
 
     def _place(self, connection: sqlite3.Connection, texts: Texts, seq: int) -> int:
         """The number under which the texts of row ``seq`` are stored; 0 if it has to hold them."""
@@ -154,16 +171,26 @@ class Chain:
     ) -> tuple[Link, int]:
         """Remove at most ``most`` of the oldest rows, all older than ``before_ms``.
 
+        A row from the future was written by a clock that was wrong; it is as old at least as the
+        rows behind it, and goes with them.
+
         Returns:
             The last row removed and how many were; the checkpoint is set to it.
         """
         last, removed = self._head, 0
+        query = "SELECT seq, time_ms FROM audit WHERE time_ms <= ? ORDER BY seq LIMIT 1"
+        latest_ms = now_ms + FUTURE_MS
+        dated = connection.execute(query, (latest_ms,)).fetchone()
+        old_until = dated[0] if dated and dated[1] < before_ms else 0
         query = "SELECT seq, hash, time_ms FROM audit ORDER BY seq LIMIT ?"
-        for seq, digest, time_ms in connection.execute(query, (most,)).fetchall():
-            if isinstance(time_ms, int) and time_ms >= before_ms:
-                break
+        rows = connection.execute(query, (most,)).fetchall()
+        for count, (seq, digest, time_ms) in enumerate(rows, start=1):
+            if seq > old_until and isinstance(time_ms, int) and time_ms >= before_ms:
+                if time_ms <= latest_ms:
+                    break
+                continue
             last = Link(seq, digest if isinstance(digest, bytes) else b"")
-            removed += 1
+            removed = count
         if removed:
             for table in ("audit_full", "audit_repeat"):
                 connection.execute(f"DELETE FROM {table} WHERE seq <= ?", (last.seq,))  # noqa: S608

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -31,6 +32,7 @@ __all__ = [
     "is_flat",
     "row_hash",
     "storable_id",
+    "storable_ms",
     "texts_of",
 ]
 
@@ -139,13 +141,26 @@ class AuditRow:
         return cls(**row)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready; ``parameters`` as the object it is."""
-        row = {name: getattr(self, name) for name in COLUMNS}
+        """JSON-ready, whatever somebody put there by hand; ``parameters`` as the object it is."""
+        row = {name: _presentable(getattr(self, name)) for name in COLUMNS}
         try:
-            row["parameters"] = json.loads(self.parameters)
+            row["parameters"] = json.loads(
+                self.parameters, parse_constant=_finite, parse_float=_finite
+            )
         except (TypeError, ValueError, RecursionError):
             row["parameters"] = str(self.parameters)
         return row
+
+
+def _presentable(value: Any) -> Any:
+    """JSON has no infinity, and a column may have been given one."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number that JSON has")
+    return number
 
 
 COLUMNS: Final = tuple(field.name for field in fields(AuditRow))
@@ -187,6 +202,11 @@ def storable_id(action_id: str) -> str:
     if len(action_id) <= OUR_ID_CHARS and action_id.isascii() and action_id.isprintable():
         return action_id
     return _clean_long(clip(action_id))
+
+
+def storable_ms(duration_ms: float) -> float:
+    """A duration to the microsecond; always a float, as the database gives it back."""
+    return round(duration_ms, 3) + 0.0
 
 
 def row_hash(prev: bytes, values: Sequence[Any]) -> bytes:

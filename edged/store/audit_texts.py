@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.store.audit_row import SEPARATOR, Entry, is_flat, storable_id, texts_of
+from edged.store.audit_row import SEPARATOR, Entry, is_flat, storable_id, storable_ms, texts_of
 
 __all__ = ["Familiar", "Shelf", "Stored", "Texts"]
 
@@ -66,8 +66,8 @@ class Shelf:
 
     def row(self, entry: Entry) -> Stored:
         """What is stored of an entry."""
-        duration_ms = round(entry.duration_ms, 3)
-        return (entry.time_ms, storable_id(entry.action_id), self.texts(entry), duration_ms)
+        action_id = storable_id(entry.action_id)
+        return (entry.time_ms, action_id, self.texts(entry), storable_ms(entry.duration_ms))
 
     def texts(self, entry: Entry) -> Texts:
         """The texts of an entry; what came before gets the same again."""

@@ -110,7 +110,8 @@ def read_marks(connection: sqlite3.Connection) -> Marks:
 
 
 def _link(row: Sequence[Any] | None) -> Link | None:
-    if row is None:
+    """A mark; one that nobody can read is none, and is missed."""
+    if row is None or not isinstance(row[0], int):
         return None
     return Link(row[0], row[1] if isinstance(row[1], bytes) else b"")
 
@@ -251,7 +252,7 @@ class ChainCheck:
         try:
             told = json.loads(row[PARAMETERS_AT])
             self._told = Link(told["last_seq"], bytes.fromhex(told["last_hash"]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             self._told = None
 
     def _add(self, seq: int, kind: ProblemKind, message: str) -> None:

@@ -26,6 +26,7 @@ from tests.bench.store_bench import entry
 from tests.promises import promise
 
 ROWS = 12
+AHEAD_MS = 10**12
 
 
 @contextlib.contextmanager
@@ -169,6 +170,16 @@ def test_a_shared_text_is_begun_anew_before_retention_may_remove_it(
         assert [row[0] for row in connection.execute("SELECT id FROM audit_text")] == [22]
 
 
+@pytest.mark.parametrize("duration_ms", [0, 1, 1.0, 0.0, -0.0, 0.0015, 1e-9, 2.5e17, 10**15])
+def test_a_duration_reads_as_it_was_hashed(duration_ms: float) -> None:
+    with chain_of(0) as connection:
+        chain, shelf = Chain(), Shelf()
+        chain.load(connection)
+        row = shelf.row(entry("a", duration_ms=duration_ms))
+        chain.append(connection, [row, row, row])
+        assert verify(connection).is_intact
+
+
 def test_texts_of_a_group_that_failed_are_named_by_nobody() -> None:
     with chain_of(0) as connection:
         chain, shelf = Chain(), Shelf()
@@ -295,6 +306,58 @@ def test_the_chain_is_intact_behind_rows_that_retention_removed() -> None:
         report = verify(connection)
     assert report.is_intact
     assert report.first_seq == 6
+
+
+@pytest.mark.parametrize(
+    ("times", "kept"),
+    [
+        # A clock that was years ahead for a while, and then put right.
+        ((1, 2, AHEAD_MS, AHEAD_MS, 3, 4, 50, 51), [7, 8]),
+        ((AHEAD_MS, AHEAD_MS, AHEAD_MS, 3, 50), [5]),
+        # Nothing behind them is old, so neither are they.
+        ((1, AHEAD_MS, AHEAD_MS, 50, 51), [2, 3, 4, 5]),
+        ((AHEAD_MS, AHEAD_MS, 50, 2), [1, 2, 3, 4]),
+        # A clock that fell back: what stands behind a young row is not known to be old.
+        ((1, 50, 2, 51), [2, 3, 4]),
+        ((AHEAD_MS, AHEAD_MS), [1, 2]),
+    ],
+)
+def test_retention_is_not_held_up_by_rows_from_the_future(
+    times: tuple[int, ...], kept: list[int]
+) -> None:
+    with chain_of(0) as connection:
+        chain, shelf = Chain(), Shelf()
+        chain.load(connection)
+        chain.append(connection, [shelf.row(entry("a", time_ms=one)) for one in times])
+        chain.remove_before(connection, before_ms=10, most=100, now_ms=100)
+        rows = connection.execute("SELECT seq FROM audit ORDER BY seq").fetchall()
+        assert [row[0] for row in rows] == kept
+        assert [problem.kind for problem in verify(connection).problems] in (
+            [],
+            # Nobody has put the row into the chain that tells of it.
+            [ProblemKind.CHECKPOINT],
+        )
+
+
+def test_retention_goes_on_where_one_turn_of_it_sees_nothing_but_the_future() -> None:
+    with chain_of(0) as connection:
+        chain, shelf = Chain(), Shelf()
+        chain.load(connection)
+        times = (AHEAD_MS, AHEAD_MS, AHEAD_MS, AHEAD_MS, AHEAD_MS, 1, 50)
+        chain.append(connection, [shelf.row(entry("a", time_ms=one)) for one in times])
+        turns = [
+            chain.remove_before(connection, before_ms=10, most=4, now_ms=100)[1] for _ in range(3)
+        ]
+        assert turns == [4, 2, 0]
+
+
+@pytest.mark.parametrize("table", ["audit_head", "audit_checkpoint"])
+@pytest.mark.parametrize("seq", ["x", 1.5, -(2**63), 2**63 - 1])
+def test_a_mark_that_says_nonsense_is_a_finding_and_no_crash(table: str, seq: object) -> None:
+    with chain_of() as connection:
+        _retire(connection, 1_000_003)
+        connection.execute(f"UPDATE {table} SET seq = ?", (seq,))
+        assert not verify(connection).is_intact
 
 
 def test_rows_removed_by_hand_do_not_pass_for_retention() -> None:
