@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Purpose, RunCommand, SendScpi
+from edged.actions.action import Purpose, ReadState, RunCommand, SendScpi, State
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
@@ -248,4 +248,67 @@ async def test_on_a_full_disk_writes_are_refused_and_safe_commands_and_reads_go_
         ("intent", "output_on"),
         ("end", "output_on"),
     ]
+    assert (await house.store.audit.verify()).is_intact
+
+
+def _direct(session_id: str, remote: str = "10.0.0.7") -> Caller:
+    return Caller(route=Route.DIRECT, session_id=session_id, remote=remote)
+
+
+def _tell(house: House, caller: Caller, tool: str, **given: Any) -> None:
+    """What a tool that tells what the daemon knows leaves behind."""
+    action = ReadState(
+        tool=tool,
+        caller=caller,
+        action_id=f"a{next(house.ids)}",
+        arguments=given,
+        state=State.STATUS,
+    )
+    assert house.path.perform_at_once(action).status is OutcomeStatus.OK
+
+
+async def test_a_call_that_comes_again_leaves_the_same_row_for_whoever_made_it(
+    house: House,
+) -> None:
+    one, other = _direct("s-1"), _direct("s-2", "10.0.0.8")
+    for _ in range(3):
+        _tell(house, one, "get_status")
+        _tell(house, other, "get_status")
+        _tell(house, one, "list_profiles")
+        _tell(house, one, "list_profiles", filter="psu")
+        _tell(house, CALLER, "get_status")
+    rows = await house.rows()
+    assert [(row.route, row.session, row.remote, row.tool, row.parameters) for row in rows] == [
+        ("direct", "s-1", "10.0.0.7", "get_status", "{}"),
+        ("direct", "s-2", "10.0.0.8", "get_status", "{}"),
+        ("direct", "s-1", "10.0.0.7", "list_profiles", "{}"),
+        ("direct", "s-1", "10.0.0.7", "list_profiles", '{"filter":"psu"}'),
+        ("rpc", "s-9", "10.0.0.7:99", "get_status", "{}"),
+    ] * 3
+    assert [row.action_id for row in rows] == [f"a{number}" for number in range(15)]
+    assert {(row.phase, row.outcome) for row in rows} == {("end", "ok")}
+    assert (await house.store.audit.verify()).is_intact
+
+
+async def test_arguments_that_are_equal_and_not_the_same_stay_apart(house: House) -> None:
+    for value in (1, True, 1.0, "1", 0, False, -0.0, 1, True):
+        _tell(house, CALLER, "get_status", filter=value)
+    told = [row.parameters for row in await house.rows()]
+    assert told == [f'{{"filter":{text}}}' for text in SPELLED]
+
+
+SPELLED = ("1", "true", "1.0", '"1"', "0", "false", "-0.0", "1", "true")
+
+
+async def test_more_callers_than_are_remembered_each_have_their_rows(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edged.commands.audit_record.MAX_FAMILIAR", 3)
+    monkeypatch.setattr("edged.store.audit_texts.MOST", 4)
+    monkeypatch.setattr("edged.store.audit_chain.MOST_TEXTS", 5)
+    callers = [_direct(f"s-{number}") for number in range(7)]
+    for caller in callers * 4 + callers[:2] * 4:
+        _tell(house, caller, "get_status")
+    sessions = [row.session for row in await house.rows()]
+    assert sessions == [caller.session_id for caller in callers * 4 + callers[:2] * 4]
     assert (await house.store.audit.verify()).is_intact
