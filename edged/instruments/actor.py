@@ -19,6 +19,7 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.address import Address
 from edged.instruments.conversation import Conversation, lines_conversation
+from edged.instruments.deadlines import Deadlines
 from edged.instruments.line import NOBODY, Line, LineReport, Tenant
 from edged.instruments.link import Link
 from edged.instruments.mailbox import Job, Mailbox, Priority, Waiter
@@ -96,11 +97,7 @@ class Actor:
         self._is_stopping = False
         self._end_reason = ""
         self._release_by = 0.0
-        # Jobs that somebody waits for and when their time is over; and the timer for the first of
-        # them. One for all, set anew when it rings: a timer for each job costs more than the rest
-        # of handing it over.
-        self._expiring: dict[Job, float] = {}
-        self._alarm: asyncio.TimerHandle | None = None
+        self._deadlines = Deadlines(self._loop, self._expire)
         # Set on the loop by the thread's last act.
         self._ended = asyncio.Event()
         self._thread = threading.Thread(
@@ -227,14 +224,12 @@ class Actor:
         self._mailbox.put(job)
         if priority is Priority.SAFE:
             self._make_way()
-        at = self._expiring[job] = self._loop.time() + timeout_s
-        if self._alarm is None or at < self._alarm.when():
-            self._set_alarm(at)
+        self._deadlines.add(job, timeout_s)
         return Talk(self, job)
 
     def forget(self, job: Job) -> None:
         """Its waiter was told: its deadline means nothing any more."""
-        self._expiring.pop(job, None)
+        self._deadlines.discard(job)
 
     def withdraw(self, job: Job) -> None:
         """Nobody waits for this job any more."""
@@ -266,8 +261,6 @@ class Actor:
         if serving is not None:
             self._link.preempt(serving[0])
         self._mailbox.nudge()
-        if self._alarm is not None and not self._expiring:
-            self._alarm.cancel()
         if not self._thread.is_alive():
             self._link.release()
             return True
@@ -334,21 +327,6 @@ class Actor:
         ticket, job = serving
         if job is None or job.priority is not Priority.SAFE:
             self._link.preempt(ticket)
-
-    def _set_alarm(self, at: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = self._loop.call_at(at, self._ring)
-
-    def _ring(self) -> None:
-        """The time of some jobs is over, or was before they were told; look for the next."""
-        self._alarm = None
-        now = self._loop.time()
-        for job in [job for job, at in self._expiring.items() if at <= now]:
-            del self._expiring[job]
-            self._expire(job)
-        if self._expiring:
-            self._set_alarm(min(self._expiring.values()))
 
     def _expire(self, job: Job) -> None:
         """A job's time is over: one that waits is taken out, one on the wire ends itself."""

@@ -10,6 +10,7 @@ import pytest
 from edged.clock import SystemClock
 from edged.commands.catalog import Catalog
 from edged.config_instruments import InstrumentEntry
+from edged.errors import NotFound
 from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
@@ -135,6 +136,17 @@ async def test_a_name_still_never_comes_to_drive_another_unit(house: House) -> N
     await house.learn(knowing(profile()))
     again = {tool.name: tool.instrument_id for tool in house.tools.tools()}
     assert again == ours
+
+
+async def test_an_alias_that_moves_is_found_at_the_other_unit_at_once(house: House) -> None:
+    first, second, _ = house.instruments()
+    for serial, unit in (("A000", first), ("A001", second), ("A000", first)):
+        rules = UnitRules(key=serial, alias="heater")
+        await house.learn(knowing(profile(), units={serial: rules}))
+        assert house.pool.get("heater") is house.pool.get("HEATER") is unit
+    await house.learn(knowing(profile()))
+    with pytest.raises(NotFound):
+        house.pool.get("heater")
 
 
 async def test_what_the_owner_wrote_holds_at_once(house: House) -> None:
