@@ -46,10 +46,10 @@ FOR_TOOLS = 13
 """Supplies that make about 500 tools."""
 ANSWER_MS = 5
 WARMING_S = 2.0
-LEAST_WARMING = 3
 MOST_WARMING = 10
+STEADY_TIMES = 2
 STEADY = 0.93
-"""A server is warm when two seconds have made a call cheaper by less than this leaves."""
+"""A server is warm when two seconds leave this share of a call's cost, twice running."""
 Figures = dict[str, float]
 
 STATUS = call("get_status", {})
@@ -125,12 +125,12 @@ def servers_of(everybody: Field) -> dict[str, Server]:
 def warm_up(everybody: Field, share: float) -> None:
     """Call each until it has become no cheaper: compilers at run time take tens of thousands."""
     for server in servers_of(everybody).values():
-        before = math.inf
-        for number in range(MOST_WARMING):
-            spent = load(server, [STATUS], clients=16, seconds=WARMING_S * share)["cpu_us"]
-            if number >= LEAST_WARMING - 1 and spent > STEADY * before:
-                break
-            before = spent
+        spent = [math.inf]
+        steady = 0
+        while steady < STEADY_TIMES and len(spent) <= MOST_WARMING:
+            told = load(server, [STATUS], clients=16, seconds=WARMING_S * share)
+            steady = steady + 1 if told["cpu_us"] > STEADY * spent[-1] else 0
+            spent.append(told["cpu_us"])
 
 
 def cached(everybody: Field, seconds: float) -> Figures:
