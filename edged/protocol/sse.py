@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 __all__ = ["KEEP_ALIVE", "EventId", "EventLog", "Replay", "ReplayBuffer", "encode_event"]
@@ -83,12 +83,28 @@ class Replay:
 
 @dataclass(slots=True, kw_only=True)
 class _Stream:
-    """One stream's share of the buffer; ``last`` is the number given out last."""
+    """One stream's share of the buffer; ``last`` is the number given out last.
+
+    ``events`` is a tuple until there is one: most streams wait for hours, and a deque is 700 bytes.
+    """
 
     owner: str
     last: int = 0
     is_finished: bool = False
-    events: deque[tuple[int, bytes]] = field(default_factory=deque)
+    events: deque[tuple[int, bytes]] | tuple[()] = ()
+
+    def keep(self, framed: bytes) -> None:
+        """One more event, of the number given out last."""
+        if isinstance(self.events, tuple):
+            self.events = deque()
+        self.events.append((self.last, framed))
+
+    def drop_oldest(self) -> int:
+        """Forget one; gives what it weighed."""
+        if isinstance(self.events, tuple):
+            return 0
+        _, framed = self.events.popleft()
+        return len(framed)
 
 
 class ReplayBuffer:
@@ -132,7 +148,7 @@ class ReplayBuffer:
             return encode_event(payload)
         stream.last += 1
         framed = encode_event(payload, event_id=str(EventId(stream=name, number=stream.last)))
-        stream.events.append((stream.last, framed))
+        stream.keep(framed)
         self._order.append(name)
         self._bytes += len(framed)
         while self._order and (
@@ -174,8 +190,7 @@ class ReplayBuffer:
         stream = self._streams.get(name)
         if stream is None:
             return
-        _, framed = stream.events.popleft()
-        self._bytes -= len(framed)
+        self._bytes -= stream.drop_oldest()
         if stream.is_finished and not stream.events:
             self._drop(name, stream)
 

@@ -7,6 +7,7 @@ answer and, if it is our fault, an id that is in the log.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Final
 
@@ -106,7 +107,9 @@ class Endpoint:
         wire = Wire(request, clock=self._clock, date=self._date)
         raw_head = wire.connection.begin()
         try:
-            await self._serve(request, wire, raw_head)
+            stream = await self._serve(request, wire, raw_head)
+            if stream is not None:
+                await stream
             return await wire.finish()
         except (ClientGoneError, ConnectionError):
             # Nothing more will come, so there is nothing to drain.
@@ -158,7 +161,13 @@ class Endpoint:
         status, payload = answer
         return whole_answer(status, JSON_HEADERS, payload, self._date)
 
-    async def _serve(self, request: web.BaseRequest, wire: Wire, raw_head: bytes) -> None:
+    async def _serve(
+        self, request: web.BaseRequest, wire: Wire, raw_head: bytes
+    ) -> Awaitable[None] | None:
+        """Serve it, but for a stream that was opened: that is fed by what is given back.
+
+        A stream stays for hours, and so would all that this function and those below it hold.
+        """
         path, query = _target(request)
         verdict = self._judge(request, path)
         tokens = tuple(request.headers.getall(CALLER_TOKEN_HEADER, ()))
@@ -175,7 +184,8 @@ class Endpoint:
             if choice is not None and raw_head and not tokens and _goes_on(request, wire):
                 self.heads.learn(raw_head, verdict, choice)
         else:
-            await self._stream_or_end(request, wire, verdict, head)
+            return await self._stream_or_end(request, wire, verdict, head)
+        return None
 
     async def _post(
         self,
@@ -226,12 +236,12 @@ class Endpoint:
 
     async def _stream_or_end(
         self, request: web.BaseRequest, wire: Wire, accepted: Accepted, head: CallerHead
-    ) -> None:
-        """GET opens the session's stream, DELETE ends the session."""
+    ) -> Awaitable[None] | None:
+        """GET opens the session's stream and gives what feeds it, DELETE ends the session."""
         caller = await self._caller(head)
         if isinstance(caller, Rejected):
             self._refuse(request, wire, caller)
-            return
+            return None
         session = self._board.find(accepted.session_id, caller)
         found = recognize_stream(accepted, session.revision if session else None)
         if isinstance(found, Rejected) or session is None:
@@ -242,7 +252,8 @@ class Endpoint:
         else:
             stream = wire.open_stream(SSE_HEADERS)
             if stream is not None:
-                await self._news.serve(wire, stream, session, accepted.last_event_id)
+                return self._news.serve(wire, stream, session, accepted.last_event_id)
+        return None
 
     async def _caller(self, head: CallerHead, glance: Glance | None = None) -> Caller | Rejected:
         try:

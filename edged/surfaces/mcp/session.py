@@ -41,6 +41,32 @@ class Announcement:
     key: str = ""
 
 
+class Over:
+    """An event for one who waits, in a tenth of the memory of asyncio's own."""
+
+    __slots__ = ("_is_set", "_waiter")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self._is_set
+
+    def set(self) -> None:
+        """It has happened."""
+        self._is_set = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Until it happens."""
+        if not self._is_set:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+
 class NewsStream:
     """The open GET stream of a session; ``over`` is set when it must end, whatever the reason."""
 
@@ -48,7 +74,7 @@ class NewsStream:
 
     def __init__(self, reply: StreamReply) -> None:
         self.reply = reply
-        self.over = asyncio.Event()
+        self.over = Over()
 
 
 class Session:
