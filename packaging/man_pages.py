@@ -87,22 +87,31 @@ def verb_page(verb: str) -> Iterator[str]:
     yield ".SH SEE ALSO\n.BR edged (1),\n.BR edged.yaml (5)\n"
 
 
+# Until Python 3.12 the intermixed ones ended in the others.
+PARSES: Final = (
+    "parse_args",
+    "parse_known_args",
+    "parse_intermixed_args",
+    "parse_known_intermixed_args",
+)
+
+
 def parser_of(verb: str) -> argparse.ArgumentParser:
     """The parser that a verb makes when it is run."""
 
     def catch(self: argparse.ArgumentParser, *_: Any, **__: Any) -> NoReturn:
         raise Caught(self)
 
-    kept = argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args
-    argparse.ArgumentParser.parse_args = catch  # type: ignore[method-assign]
-    argparse.ArgumentParser.parse_known_args = catch  # type: ignore[method-assign]
+    kept = {name: getattr(argparse.ArgumentParser, name) for name in PARSES}
+    for name in PARSES:
+        setattr(argparse.ArgumentParser, name, catch)
     try:
         importlib.import_module(VERBS[verb].module).run([])
     except Caught as caught:
         return caught.parser
     finally:
-        argparse.ArgumentParser.parse_args = kept[0]  # type: ignore[method-assign]
-        argparse.ArgumentParser.parse_known_args = kept[1]  # type: ignore[method-assign]
+        for name, method in kept.items():
+            setattr(argparse.ArgumentParser, name, method)
     raise SystemExit(f"`edged {verb}` parses no arguments, so it cannot be described.")
 
 

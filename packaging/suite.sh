@@ -37,10 +37,7 @@ from_the_tree() { # COMMAND…: in the source tree, with loopback only
     inside_alone closure env PYTHONPATH=/usr/lib/edged/vendor sh -c "cd /$tree && exec \"\$@\"" - "$@"
 }
 
-run_tests() { # RELEASE
-    local which=(tests/unit tests/wire)
-    [ -n "$is_quick" ] || which+=(tests/hostile tests/flows)
-    say "$1: the test suite on the packaged modules: ${which[*]}"
+lay_out_tree() { # RELEASE: the source tree with what its tests need, beside the installed package
     inside closure apt-get install -qq --no-install-recommends nats-server curl iproute2 gcc \
         libc6-dev procps git make python3-matplotlib > "$work/tools.log" 2>&1 ||
         { tail -n 20 "$work/tools.log" >&2; fail "$1: what the tests need cannot be installed"; }
@@ -48,6 +45,13 @@ run_tests() { # RELEASE
     mkdir -p "$work/closure/$tree"
     (cd "$source_tree" && { git ls-files -z --cached --others --exclude-standard |
         xargs -0 cp --parents -t "$work/closure/$tree"; })
+}
+
+run_tests() { # RELEASE
+    local which=(tests/unit tests/wire)
+    [ -n "$is_quick" ] || which+=(tests/hostile tests/flows)
+    say "$1: the test suite on the packaged modules: ${which[*]}"
+    lay_out_tree "$1"
     # Other people's clients are programs of their own, with environments from PyPI.
     from_the_tree python3 -m pytest -p no:cacheprovider -q -n 2 --dist loadfile \
         --ignore tests/flows/test_sdk_client.py --ignore tests/wire/test_sdk_client.py "${which[@]}"
@@ -71,6 +75,7 @@ peer() { # NAME: an environment where `make bench` looks for it
 
 run_benchmarks() { # RELEASE
     local name
+    lay_out_tree "$1"
     for name in mcp2 fastmcp; do peer "$name"; done
     say "$1: make bench (the TypeScript SDK, which needs Node, is left out)"
     # A bound that is not kept is told, and is for a quiet machine to judge; here it has to run.

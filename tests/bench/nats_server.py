@@ -130,6 +130,19 @@ def running_nats(
         server.stop()
 
 
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 def make_certificate(directory: Path) -> None:
     """An authority (ca.pem) and a certificate for 127.0.0.1 that it signed."""
     now = datetime.datetime.now(datetime.UTC)
@@ -148,7 +161,7 @@ def make_certificate(directory: Path) -> None:
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=name == "ca", path_length=None), critical=True)
-            # Python 3.13 and later take no certificate without.
+            # Python 3.13 and later take no certificate without, nor an authority without its use.
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
                 critical=False,
@@ -158,6 +171,8 @@ def make_certificate(directory: Path) -> None:
                 critical=False,
             )
         )
+        if name == "ca":
+            builder = builder.add_extension(SIGNS_CERTIFICATES, critical=True)
         certificate = builder.sign(authority, hashes.SHA256())
         pem = certificate.public_bytes(serialization.Encoding.PEM)
         (directory / f"{name}.pem").write_bytes(pem)

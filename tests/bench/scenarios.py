@@ -370,7 +370,7 @@ class Neighbour:
 async def hold(scenario: Scenario, wired: Wired, line: Line, neighbour: Line) -> Trial:
     """Run a scenario and everything that must hold around it."""
     trial = Trial(wired, line)
-    await trial.must_answer(3.0)
+    await trial.must_answer(20.0)
     other = Neighbour(neighbour)
     try:
         await scenario(trial)

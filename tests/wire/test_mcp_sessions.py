@@ -111,12 +111,12 @@ async def test_an_idle_session_expires(mcp: Endpoint) -> None:
 
 @promise("mcp.session-expiry")
 async def test_a_session_does_not_expire_under_a_call_or_a_stream() -> None:
-    async with running_endpoint(session_idle_s=0.03) as mcp:
+    async with running_endpoint(session_idle_s=0.5) as mcp:
         busy, listening, idle = [await mcp.session() for _ in range(3)]
         async with await listening.open_stream() as stream:
             async with await busy.open_post(busy.tool_call("wait")) as call:
                 await mcp.tools.started.get()
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(20):
                     while mcp.surface.session_count > 2:
                         await asyncio.sleep(0.01)
                 mcp.tools.gate.set()
