@@ -122,13 +122,13 @@ class Line:
         return await self.answer()
 
     async def answer(self) -> tuple[int, bytes]:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
             return int(head.split()[1]), await self.reader.readexactly(length)
 
     async def rest(self) -> bytes:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             return await self.reader.read()
 
 
