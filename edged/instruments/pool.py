@@ -62,6 +62,8 @@ class Changed:
 
 Event = Arrived | Left | Changed
 
+GONE: Final = frozenset({RegistrationState.AWAY, RegistrationState.ABSENT})
+
 
 class InstrumentPool:
     """All instruments by id."""
@@ -85,8 +87,9 @@ class InstrumentPool:
         """The instrument with this id; failing that this alias, serial number or address.
 
         Raises:
-            NotFound: UNKNOWN_INSTRUMENT, naming what there is; or a name that several units have,
-                one that has left included: it must not be a matter of luck which of them is worked.
+            NotFound: UNKNOWN_INSTRUMENT, naming what there is; or a name that several units have
+                which are here: it must not be a matter of luck which of them is worked. Of units
+                that came one after the other, a name stays with the first.
         """
         exact = self._instruments.get(name)
         if exact is not None:
@@ -111,8 +114,9 @@ class InstrumentPool:
                 or wanted == instrument.identity.serial.casefold()
             )
         ]
-        if len(named) > 1:
-            raise _ambiguous(name, named)
+        here = [instrument for instrument in named if instrument.state not in GONE]
+        if len(here) > 1:
+            raise _ambiguous(name, here)
         if named:
             return named[0]
         for instrument in self._instruments.values():

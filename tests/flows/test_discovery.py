@@ -121,6 +121,27 @@ async def test_a_name_that_two_units_have_reaches_neither(
         assert lab.pool.get(other.address).address == other.address
 
 
+async def test_a_name_stays_with_the_unit_that_had_it_first(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    lab = make_lab()
+    await lab.begin(InstrumentEntry(address=psu.address, name="left"))
+    first = lab.pool.get("left")
+    await psu.unplug()
+    psu.idn = "ACME,PSU1,B002,1.0"
+    await psu.plug_in()
+    second = await lab.saw(Arrived, times=2)
+    assert second is not first
+    assert second.alias == "left"
+    assert lab.pool.get("left") is first
+    await psu.unplug()
+    psu.idn = first.idn
+    await psu.plug_in()
+    await lab.saw(Arrived, times=3)
+    assert lab.pool.get("left") is first
+    assert first.is_connected
+
+
 async def test_an_instrument_without_a_profile_is_listed_and_reachable(
     make_lab: MakeLab,
 ) -> None:
