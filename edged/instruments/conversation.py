@@ -45,6 +45,7 @@ __all__ = [
     "greet",
     "identify",
     "identify_again",
+    "identify_known",
     "lines_conversation",
     "raw_conversation",
 ]
@@ -245,6 +246,29 @@ def abort_conversation(lines: Sequence[str], connection: Connection) -> Conversa
 def identify() -> Conversation[str]:
     """Ask who is there; no setting of any instrument changes by it."""
     return (yield from _ask(IDENTITY_QUESTION, None))
+
+
+def identify_known(known_idn: str, is_known: Callable[[str], bool]) -> Conversation[str]:
+    """``identify`` where one unit is expected: only who says another name twice is another unit.
+
+    One answer can be an old one (adapters keep them over a connection), or a mangled one. Taken for
+    another unit it would keep the known one from its line for good.
+
+    Returns:
+        The expected name, or another unit's.
+
+    Raises:
+        Failed: BAD_ANSWER, what came is nobody's name, or not the same twice.
+    """
+    idn = yield from identify()
+    if is_known(idn):
+        return idn
+    again = yield from identify()
+    if again != idn:
+        raise Failed("Two answers to *IDN? were not the same.", code=ErrorCode.BAD_ANSWER)
+    if idn.count(",") < NAME_COMMAS <= known_idn.count(","):
+        raise Failed(f"*IDN? was answered by {clean_text(idn)[:40]!r}.", code=ErrorCode.BAD_ANSWER)
+    return idn
 
 
 def identify_again(is_known: Callable[[str], bool], *, owed: int) -> Conversation[str]:

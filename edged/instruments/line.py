@@ -19,7 +19,12 @@ import structlog
 
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.conversation import Conversation, greet, identify, identify_again
+from edged.instruments.conversation import (
+    Conversation,
+    greet,
+    identify_again,
+    identify_known,
+)
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.link import (
     Link,
@@ -334,10 +339,14 @@ class Line:
     def _identify(self, tenant: Tenant) -> Conversation[str]:
         if tenant.proof is not None:
             return tenant.proof()
+
+        def is_known(idn: str) -> bool:
+            return self._is_same_unit(tenant.idn, idn)
+
         if not self._keeps_old_answers:
-            return identify()
+            return identify_known(tenant.idn, is_known)
         owed, self._owed_names = self._owed_names, self._owed_names + 1
-        return identify_again(lambda idn: self._is_same_unit(tenant.idn, idn), owed=owed)
+        return identify_again(is_known, owed=owed)
 
     def _accept(self, tenant: Tenant) -> None:
         """The tenant has proved who it is on this very connection, and has been greeted."""

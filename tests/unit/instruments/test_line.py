@@ -36,7 +36,7 @@ class Bench:
             clock=clock,
             trace=Trace(clock),
             cleaning=cleaning,
-            is_same_unit=lambda one, other: one.split(",")[2] == other.split(",")[2],
+            is_same_unit=lambda one, other: one.split(",")[2:3] == other.split(",")[2:3],
             report=self.reports.append,
         )
         self.line.tenant = Tenant(number=1, idn=IDN)
@@ -124,12 +124,34 @@ def test_another_unit_at_the_address_is_never_driven(bench: Bench) -> None:
     bench.link.answers["*IDN?"] = b"ACME,M,2,1\n"
     error = bench.fail(Send("OUTP ON"))
     assert error.code is ErrorCode.DISCONNECTED
-    assert bench.link.written == ["*IDN?"]
+    assert bench.link.written == ["*IDN?", "*IDN?"]
     assert bench.reports == [UnitChanged(unit=1, idn="ACME,M,2,1")]
     assert bench.line.idle_s() is None
     assert bench.fail(Send("OUTP OFF"), priority=Priority.SAFE).code is ErrorCode.DISCONNECTED
     bench.heal()
-    assert bench.link.written == ["*IDN?"]
+    assert bench.link.written == ["*IDN?", "*IDN?"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([b"0.030\n", IDN.encode() + b"\n"], id="an old answer comes first"),
+        pytest.param([b"ACME,M,7\n", IDN.encode() + b"\n"], id="one name is cut short"),
+        pytest.param([b"ready\n", b"ready\n"], id="twice what is no name"),
+    ],
+)
+def test_one_odd_answer_is_no_other_unit_and_the_known_one_comes_back(
+    bench: Bench, answers: list[bytes]
+) -> None:
+    bench.link.answers["*IDN?"] = answers
+    assert bench.fail(Send("OUTP ON")).code is ErrorCode.DISCONNECTED
+    assert bench.link.written == ["*IDN?", "*IDN?"]
+    assert not any(isinstance(report, UnitChanged) for report in bench.reports)
+    assert bench.line.idle_s() is not None
+    bench.link.answers["*IDN?"] = IDN.encode() + b"\n"
+    later(bench, 1.0)
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.reports[-1] == LineUp(unit=1)
 
 
 def test_a_job_for_a_unit_that_left_is_refused(bench: Bench) -> None:
@@ -142,7 +164,7 @@ def test_garbage_for_a_name_is_no_proof_of_another_unit(bench: Bench) -> None:
     bench.link.answers["*IDN?"] = b"\xff\xfe,\xff,2,\xff\n"
     assert bench.fail(Ask("A?")).code is ErrorCode.DISCONNECTED
     assert [type(report) for report in bench.reports] == [LineDown]
-    assert bench.link.written == ["*IDN?"]
+    assert bench.link.written == ["*IDN?", "*IDN?"]
 
 
 # Staying in step
