@@ -37,7 +37,7 @@ def locked_out(
     """
 
     def hold(action: Action, target: Target) -> None:
-        if not target.is_write:
+        if not target.is_write or target.is_let_through:
             return
         if isinstance(action, RunCommand | SendScpi | SendLines) and action.purpose in ENDS_WORK:
             return

@@ -14,12 +14,14 @@ from edged.commands.catalog import Catalog, ProfileChecks
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
-from edged.profiles.raw import RawMatch, RawPart, classify, identify
+from edged.profiles.raw import RawMatch, RawPart, classify, identify, split_compound
 
-__all__ = ["MAX_LINE", "check_raw_scpi"]
+__all__ = ["MAX_LINE", "check_raw_scpi", "only_reads_or_makes_safe"]
 
 MAX_LINE: Final = 4096
 """Characters of one raw line; real instruments take a few hundred."""
+COMMON_READS: Final = frozenset({"*IDN?", "*STB?", "*ESR?", "*ESE?", "*SRE?", "*OPC?", "*OPT?"})
+"""IEEE 488.2's questions that change nothing but what has been read."""
 
 
 def check_raw_scpi(
@@ -55,6 +57,31 @@ def check_raw_scpi(
     for part in parts:
         _check_part(instrument, part, checks, modes)
     return parts
+
+
+def only_reads_or_makes_safe(line: str, parts: tuple[RawPart, ...]) -> bool:
+    """Whether a raw line certainly changes nothing, or makes safe.
+
+    A ``?`` alone is no proof: there are questions that switch an output on.
+
+    Args:
+        parts: what the profile knows it as; none where there is no profile.
+    """
+    if not parts:
+        texts = split_compound(line)
+        return bool(texts) and all(_is_common_read(text) for text in texts)
+    return all(_is_common_read(p.text) or _is_known_harmless(p) for p in parts)
+
+
+def _is_common_read(text: str) -> bool:
+    return text.upper() in COMMON_READS
+
+
+def _is_known_harmless(part: RawPart) -> bool:
+    commands = [match.command for match in part.matches]
+    if part.is_query:
+        return bool(commands) and not any(command.is_dangerous for command in commands)
+    return part.is_certain and all(command.is_safe for command in commands)
 
 
 def _check_text(line: str) -> None:

@@ -33,7 +33,7 @@ from edged.actions.action import (
     StopSweep,
 )
 from edged.commands.catalog import Catalog
-from edged.commands.raw_policy import check_raw_scpi
+from edged.commands.raw_policy import check_raw_scpi, only_reads_or_makes_safe
 from edged.commands.target import Target
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Invalid, NotFound
@@ -229,6 +229,7 @@ class Resolver:
             instrument=instrument,
             is_dangerous=not is_known_read,
             is_write=not is_known_read,
+            is_let_through=only_reads_or_makes_safe(action.scpi, parts),
             lines=(action.scpi.strip(),),
         )
 

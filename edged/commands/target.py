@@ -22,6 +22,7 @@ class Target:
         is_dangerous: it, or something inside it, is marked dangerous (raw SCPI always is).
         is_write: bytes may go out that change something, so the intent is recorded first.
         is_safe: it makes things safe; nothing holds it back.
+        is_let_through: raw, and yet it only reads or makes safe: a lockout does not hold it back.
         check: of the command's or sequence's own parameters.
         values: the parameters after ``check``, defaults filled in.
         lines: the SCPI that will be sent, where it is known beforehand.
@@ -35,6 +36,7 @@ class Target:
     is_dangerous: bool = False
     is_write: bool = False
     is_safe: bool = False
+    is_let_through: bool = False
     check: ParameterCheck | None = None
     values: Mapping[str, Scalar] = field(default_factory=dict)
     lines: tuple[str, ...] = ()

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edged.actions.action import Purpose, RunCommand
+from edged.actions.action import Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
+from edged.commands.catalog import Catalog
 from edged.commands.holds import locked_out
 from edged.commands.lockout import LockoutDesk
+from edged.commands.resolve import Resolver
 from edged.commands.target import Target
+from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Failed, NotFound, Refused
 from edged.profiles.match import Identity
+from tests.bench.fake_instruments import FakeInstrument as ToySupply
+from tests.bench.fake_instruments import FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
 
@@ -27,7 +33,7 @@ class FakeInstrument:
     identity = Identity(manufacturer="Rigol", model="DP832", serial="S1", firmware="1")
 
 
-class FakePool:
+class LockedPool:
     def get(self, name: str) -> Any:
         if name in {ADDRESS, "psu"}:
             return FakeInstrument()
@@ -40,7 +46,7 @@ class Rooms:
         self.stopped: list[str] = []
         self.was_in_force: list[bool] = []
         self.desk = LockoutDesk(
-            pool=FakePool(),  # type: ignore[arg-type]
+            pool=LockedPool(),  # type: ignore[arg-type]
             lockouts=store.lockouts,
             stop_on=(self.stop_streams, self.stop_badly),
         )
@@ -134,3 +140,40 @@ async def test_on_a_full_disk_it_is_in_force_and_says_that_it_is_not_written_dow
     assert "disk is full" in told["remark"]
     with pytest.raises(Refused):
         rooms.hold(act(), aim(is_write=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "passes"),
+    [
+        ("*IDN?", True),
+        (":MEAS?", True),
+        (":OUTP OFF", True),
+        ("*STB?;:MEAS?;:OUTP OFF", True),
+        (":OUTP ON", False),
+        ("*IDN?;:OUTP ON", False),
+        (":MEAS:ON?", False),
+        (":FOO?", False),
+        (":FOO OFF", False),
+    ],
+)
+async def test_raw_scpi_passes_where_it_only_reads_or_makes_safe(
+    rooms: Rooms, line: str, passes: bool
+) -> None:
+    await rooms.desk.set("psu", reason="r", by="anna")
+    supply = FakeInstrument()
+    action = SendScpi(
+        tool="send_scpi",
+        caller=Caller(route=Route.DIRECT),
+        action_id="a1",
+        instrument_id="psu",
+        scpi=line,
+    )
+    pool = FakePool(ToySupply(id=ADDRESS, profile=toy_profile(), alias="psu"))
+    resolver = Resolver(pool=pool, catalog=Catalog(), raw_scpi=RawScpi.ALL)
+    target = replace(resolver.resolve(action), instrument=supply)  # type: ignore[arg-type]
+    assert target.is_write, "its intent is recorded all the same"
+    if passes:
+        rooms.hold(action, target)
+    else:
+        with pytest.raises(Refused):
+            rooms.hold(action, target)
