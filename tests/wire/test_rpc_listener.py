@@ -361,7 +361,7 @@ async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(desk
     await listener.start()
     async with aiohttp.ClientSession() as session:
         await session.ws_connect(f"http://127.0.0.1:{listener.port}/events?topics=audit")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(3):
             await listener.stop()
 
 
