@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Any, Final
 
 from edged.config_source import Value
 from edged.config_talk import TALK_FIELDS, ErrorsEntry, ProbeEntry
-from edged.config_values import TEXT, BadValue, Kind, integer, matching
+from edged.config_values import TEXT, BadValue, Kind, integer, list_of, matching
 
-__all__ = ["INSTRUMENT", "InstrumentEntry"]
+__all__ = ["INSTRUMENTS", "InstrumentEntry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +51,25 @@ class InstrumentEntry:
     on_release: tuple[str, ...] | None = None
 
 
-ADDRESS: Final = matching(
+RESOURCE: Final = matching(
     "VISA resource string",
     r"[A-Za-z][A-Za-z0-9_./-]*::\S.{0,250}",
     "be a VISA resource string like TCPIP::192.168.1.20::5025::SOCKET",
 )
+PORT: Final = re.compile(r"(?:PRLGX-)?TCPIP\d*::[^:]+::(\d+)::(?:SOCKET|\d+)\b.*", re.IGNORECASE)
+"""The addresses that have a TCP port, and where."""
+HIGHEST_PORT: Final = 65_535
 ESCAPES: Final[Mapping[str, str]] = MappingProxyType(
     {"CR": "\r", "LF": "\n", "CRLF": "\r\n", "none": ""}
 )
+
+
+def _address(value: Value, base: Path) -> str:
+    text: str = RESOURCE.parse(value, base)
+    found = PORT.fullmatch(text)
+    if found and not 1 <= int(found[1][:9]) <= HIGHEST_PORT:
+        raise BadValue(f"has the port {found[1][:9]}; ports go from 1 to {HIGHEST_PORT}", value)
+    return text
 
 
 def _termination(value: Value, _base: Path) -> str:
@@ -96,7 +108,7 @@ STOP_BITS: Final = (1, 1.5, 2)
 
 FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
     {
-        "address": ADDRESS.parse,
+        "address": _address,
         "profile": matching("profile key", r"[a-z0-9_]{1,64}", "be a profile key").parse,
         "name": TEXT.parse,
         "read_termination": _termination,
@@ -118,7 +130,7 @@ FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
 
 def _instrument(value: Value, base: Path) -> InstrumentEntry:
     if isinstance(value.data, str):
-        return InstrumentEntry(address=ADDRESS.parse(value, base))
+        return InstrumentEntry(address=_address(value, base))
     if not isinstance(value.data, dict) or "address" not in value.data:
         raise BadValue("needs entries like {address: TCPIP::192.168.1.20::5025::SOCKET}", value)
     fields: dict[str, Any] = {}
@@ -134,4 +146,15 @@ def _instrument(value: Value, base: Path) -> InstrumentEntry:
     return InstrumentEntry(**fields)
 
 
-INSTRUMENT: Final = Kind(name="instrument", parse=_instrument)
+def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:
+    """The list; which of two entries for one address is meant cannot be known."""
+    entries: tuple[InstrumentEntry, ...] = LIST.parse(value, base)
+    first: dict[str, InstrumentEntry] = {}
+    for entry in entries:
+        if entry is not first.setdefault(entry.address.upper(), entry):
+            raise BadValue(f"has two different entries for {entry.address}", value)
+    return entries
+
+
+LIST: Final = list_of(Kind(name="instrument", parse=_instrument))
+INSTRUMENTS: Final = Kind(name=LIST.name, parse=_instruments)

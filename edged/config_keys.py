@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.config_instruments import INSTRUMENT
+from edged.config_instruments import INSTRUMENTS
 from edged.config_values import (
     BOOL,
     FILE,
@@ -282,7 +282,7 @@ _TABLE: Final = (
     ),
     Key(
         name="INSTRUMENTS",
-        kind=list_of(INSTRUMENT),
+        kind=INSTRUMENTS,
         default=(),
         sentence="Instruments with a fixed address: address, and optionally profile, name, "
         "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "

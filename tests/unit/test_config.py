@@ -204,6 +204,12 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
         ("INSTRUMENTS: [{address: 'TCPIP::1', timeout_ms: 0}]", "timeout_ms is 0"),
         ("INSTRUMENTS: [{address: 'TCPIP::1', adress: 1}]", "did you mean address?"),
         ("INSTRUMENTS: [nonsense]", "VISA resource string"),
+        ("INSTRUMENTS: ['TCPIP::h::70000::SOCKET']", "has the port 70000"),
+        ("INSTRUMENTS: [{address: 'PRLGX-TCPIP::h::0::5::INSTR'}]", "has the port 0"),
+        (
+            "INSTRUMENTS: ['TCPIP::h::1::SOCKET', {address: 'tcpip::h::1::SOCKET', name: a}]",
+            "two different entries for tcpip::h::1::SOCKET",
+        ),
         ("INSTRUMENTS: [{address: 'TCPIP::1', read_termination: xxxxx}]", "up to four"),
         *(
             (f"INSTRUMENTS: [{{address: 'TCPIP::1', {field}}}]", said)
