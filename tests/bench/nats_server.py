@@ -161,7 +161,11 @@ def make_certificate(directory: Path) -> None:
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=name == "ca", path_length=None), critical=True)
-            # Python 3.13 and later take no certificate without, nor an authority without its use.
+            # Python 3.13 and later take no certificate without these, nor an authority without
+            # its use.
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
                 critical=False,
