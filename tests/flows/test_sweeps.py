@@ -71,6 +71,8 @@ def engine_on(bench: SimBench, directory: Path, **config: Any) -> Iterator[Engin
 
 @pytest.fixture(scope="module")
 def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    # This comes before healthy_bench where a test without it has left a line hung.
+    bench.clear()
     with engine_on(bench, tmp_path_factory.mktemp("sweeps")) as running:
         yield running
 
