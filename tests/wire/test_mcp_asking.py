@@ -97,17 +97,20 @@ async def test_the_end_of_its_session_ends_it(endpoint: Endpoint) -> None:
     ],
 )
 async def test_a_client_that_goes_ends_only_what_is_tied_to_it(
-    endpoint: Endpoint, name: str, version: str, cancelled: list[str]
+    name: str, version: str, cancelled: list[str]
 ) -> None:
-    async with await Connection.to(endpoint.port) as connection:
-        await begin(endpoint, connection, name, **{"MCP-Protocol-Version": version})
-        connection.abort()
-        if not cancelled:
-            while endpoint.surface.connection_count:
-                await asyncio.sleep(0.005)
-            endpoint.tools.gate.set()
-        await settled(endpoint, name)
-    assert endpoint.tools.cancelled == cancelled
+    # One that is not tied to its client is seen to be alone only where something is written.
+    async with running_endpoint(keep_alive_s=0.05) as endpoint:
+        add_tools(endpoint)
+        async with await Connection.to(endpoint.port) as connection:
+            await begin(endpoint, connection, name, **{"MCP-Protocol-Version": version})
+            connection.abort()
+            if not cancelled:
+                while endpoint.surface.connection_count:
+                    await asyncio.sleep(0.005)
+                endpoint.tools.gate.set()
+            await settled(endpoint, name)
+        assert endpoint.tools.cancelled == cancelled
 
 
 async def test_a_half_closed_client_gets_its_answer_and_then_the_end(endpoint: Endpoint) -> None:
