@@ -95,8 +95,12 @@ class Post:
             call.end(CallEnd.CLIENT_GONE)
             raise CallEndedError(CallEnd.CLIENT_GONE)
 
-    def carry_out(self, effects: Effects) -> None:
-        """Do what the exchange says, in its order."""
+    def carry_out(self, effects: Effects, *, in_bursts: bool = False) -> None:
+        """Do what the exchange says, in its order.
+
+        Args:
+            in_bursts: more of the kind may follow in this turn of the loop.
+        """
         for effect in effects:
             match effect:
                 case Respond(status=status, headers=headers, body=body):
@@ -107,7 +111,7 @@ class Post:
                         self._session.resumable[self._log.stream] = self
                 case Write(data=data):
                     if self._stream is not None:
-                        self._stream.write(data)
+                        (self._stream.write_soon if in_bursts else self._stream.write)(data)
                 case EndStream():
                     if self._stream is not None:
                         self._stream.end()
@@ -116,7 +120,7 @@ class Post:
 
     def notify(self, slot: int, payload: bytes) -> None:
         """Send a notification of a call."""
-        self.carry_out(self.exchange.notify(slot, payload))
+        self.carry_out(self.exchange.notify(slot, payload), in_bursts=True)
         if self._stream is not None:
             self.last_write_s = self._stream.last_write_s
 

@@ -17,6 +17,8 @@ __all__ = ["KeepAlives", "Quiet", "StreamReply"]
 
 MAX_BUFFERED_BYTES: Final = 1024 * 1024
 """Of one reader; a point of a stream is 150 bytes, so it is minutes behind by then."""
+GATHERED_BYTES: Final = 64 * 1024
+"""What goes out within a turn of the loop, too."""
 LAST_CHUNK: Final = b"0\r\n\r\n"
 TICKS_PER_INTERVAL: Final = 3
 
@@ -32,7 +34,7 @@ class StreamReply:
         is_open: false once ended, cut or lost; writing then does nothing.
     """
 
-    __slots__ = ("_clock", "_is_chunked", "_transport", "is_open", "last_write_s")
+    __slots__ = ("_clock", "_gathered", "_is_chunked", "_transport", "is_open", "last_write_s")
 
     def __init__(
         self, transport: asyncio.WriteTransport, *, is_chunked: bool, clock: Clock
@@ -40,6 +42,8 @@ class StreamReply:
         self._transport = transport
         self._is_chunked = is_chunked
         self._clock = clock
+        # What waits for the end of the loop's turn; None in a turn in which nothing has gone soon.
+        self._gathered: bytearray | None = None
         self.is_open = True
         self.last_write_s = clock.monotonic()
 
@@ -50,10 +54,26 @@ class StreamReply:
 
     def write(self, data: bytes) -> None:
         """Send bytes of the stream; the caller asks ``is_full`` before what may be left out."""
+        if self.is_open and data:
+            self._send_gathered()
+            self._transport.write(self._framed(data))
+
+    def write_soon(self, data: bytes) -> None:
+        """``write`` for what may come in bursts.
+
+        The first of a turn of the loop goes at once, the others together at its end: a send for
+        each costs more than all else about an event.
+        """
         if not self.is_open or not data:
             return
-        self.last_write_s = self._clock.monotonic()
-        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+        if self._gathered is None:
+            self._gathered = bytearray()
+            asyncio.get_running_loop().call_soon(self._end_turn)
+            self._transport.write(self._framed(data))
+            return
+        self._gathered += self._framed(data)
+        if len(self._gathered) > GATHERED_BYTES:
+            self._send_gathered()
 
     def keep_alive(self) -> None:
         """Show that the stream is alive, unless bytes wait to be read anyway."""
@@ -62,8 +82,10 @@ class StreamReply:
 
     def end(self) -> None:
         """Say that nothing more will come."""
-        if self.is_open and self._is_chunked:
-            self._transport.write(LAST_CHUNK)
+        if self.is_open:
+            self._send_gathered()
+            if self._is_chunked:
+                self._transport.write(LAST_CHUNK)
         self.is_open = False
 
     def cut(self) -> None:
@@ -74,6 +96,20 @@ class StreamReply:
     def lost(self) -> None:
         """The connection is gone by itself."""
         self.is_open = False
+
+    def _framed(self, data: bytes) -> bytes:
+        self.last_write_s = self._clock.monotonic()
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
+
+    def _send_gathered(self) -> None:
+        if self._gathered:
+            self._transport.write(bytes(self._gathered))
+            self._gathered.clear()
+
+    def _end_turn(self) -> None:
+        if self.is_open:
+            self._send_gathered()
+        self._gathered = None
 
 
 class Quiet(Protocol):
