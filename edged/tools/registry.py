@@ -110,9 +110,16 @@ class ToolRegistry:
         raise self._renamed(name, *former)
 
     def _unknown(self, name: str) -> NotFound:
-        """The error for a name that means nothing; it offers what the same instrument can do."""
-        group = name.partition("__")[0] + "__"
-        siblings = [tool.name for tool in self._tools if tool.name.startswith(group)]
+        """The error for a name that means nothing; it offers what is nearest in the same group.
+
+        A group are the tools of one instrument, and those that belong to none.
+        """
+        start, mark, _ = name.partition("__")
+        siblings = [
+            tool.name
+            for tool in self._tools
+            if (tool.name.startswith(start + mark) if mark else "__" not in tool.name)
+        ]
         # difflib takes a while: hundreds of siblings are no help, and would keep others waiting.
         near = difflib.get_close_matches(name, siblings[:MOST_COMPARED], n=3)
         remedy = "tools/list has the present names; list_instruments says what is connected."

@@ -22,7 +22,8 @@ RESETTING: Final = ("*RST", "*RCL")
 HARMLESS: Final = ("*CLS", "*ESE", "*SRE", "*OPC", "*WAI")
 HARMLESS_ROOTS: Final = ("STATus", "DISPlay", "ABORt")
 ALL_AT_ONCE: Final = "APPLy"
-OFF: Final = ("OFF", "0")
+SWITCHES: Final = ("OUTPut", "INPut", "STATe")
+"""Where a zero means off; anywhere else it may be a value, and a jump to it."""
 
 
 def may_change(thing: SweptThing, line: str, *, is_raw: bool) -> bool:
@@ -88,7 +89,15 @@ def _sets_nothing(message: Message) -> bool:
     if not message.nodes:
         return True
     root = message.nodes[0]
-    if message.arguments[-1:] and message.arguments[-1].upper() in OFF:
+    if _switches_off(message):
         # What switches off is not held up by not being known.
         return True
     return root.upper() in HARMLESS or any(same_word(word, root) for word in HARMLESS_ROOTS)
+
+
+def _switches_off(message: Message) -> bool:
+    last = message.arguments[-1].upper() if message.arguments else ""
+    if last == "0":
+        node = message.nodes[-1].rstrip("0123456789")
+        return any(same_word(switch, node) for switch in SWITCHES)
+    return last == "OFF"

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +103,15 @@ def test_an_unknown_name_is_answered_with_the_nearest_of_the_same_profile() -> N
     with pytest.raises(NotFound) as far:
         registry.find("nope")
     assert "near" not in far.value.data
+
+
+def test_an_unknown_name_of_no_instrument_is_answered_with_the_nearest_of_those() -> None:
+    pool = FakePool(supply())
+    like_it = dataclasses.replace(registry_of(pool).tools()[0], name="send_scpi")
+    registry = ToolRegistry(static=(like_it,), pool=pool, catalog=Catalog(), is_strict=False)  # type: ignore[arg-type]
+    with pytest.raises(NotFound) as unknown:
+        registry.find("send_scpy")
+    assert unknown.value.data["near"] == ["send_scpi"]
 
 
 def test_nothing_is_published_when_nothing_changed() -> None:

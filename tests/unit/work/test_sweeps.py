@@ -323,6 +323,8 @@ async def test_another_writer_is_refused_with_the_sweeps_id_whatever_road_it_tak
         # What the profile does not know may be anything.
         await house.scpi(":SOUR1:APPL:SIN 1000,1"),
         await house.scpi(":VOLT:STEP:UP"),
+        # A zero is a value, unless it is of a switch.
+        await house.scpi(":SOUR1:VOLT:LEV:SPEC 0"),
     ):
         assert code_of(outcome) is ErrorCode.SWEEP_CONFLICT
         assert outcome.error is not None
