@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edged.cli.quantities import number
 from edged.errors import Invalid
 
 __all__ = ["parse_arguments"]
@@ -69,18 +70,12 @@ def _typed(key: str, text: str, schema: Schema) -> Any:
 
 
 def _number(key: str, text: str, *, is_whole: bool) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if number - number != 0:  # infinite or no number
-        raise Invalid(f"{key} must be a {'whole ' if is_whole else ''}number, not {text!r}.")
     # 2.5 for an integer goes out as it is: the engine's refusal names the bounds, too.
-    return number
+    try:
+        return number(text)
+    except ValueError:
+        what = f"a {'whole ' if is_whole else ''}number"
+        raise Invalid(f"{key} must be {what}, not {text!r}.") from None
 
 
 def _guessed(text: str) -> Any:

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
+from edged.cli.files import unwritable
 from edged.cli.options import add_engine_options, connect, load, locate
 from edged.cli.tables import cell, print_fields, print_json, print_table
 from edged.errors import EdgedError, ErrorCode, Invalid
@@ -136,17 +137,24 @@ def _report(options: argparse.Namespace) -> Mapping[str, Any]:
 def _export(options: argparse.Namespace) -> int:
     client = connect(options)
     wanted = {**_filter(client, options), "format": options.format}
-    after: int | None = 0
-    with (
-        options.output.open("w", encoding="utf-8", newline="")
-        if options.output
-        else open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False)
-    ) as file:
-        while after is not None:
-            page = client.call("audit.export", {**wanted, "after": after}, timeout_s=60.0)
-            file.write(page["text"])
-            after = page["next_after"]
+    if options.output is None:
+        with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False) as file:
+            _write_pages(file, client, wanted)
+        return ExitStatus.OK
+    try:
+        with options.output.open("w", encoding="utf-8", newline="") as file:
+            _write_pages(file, client, wanted)
+    except OSError as refused:
+        raise unwritable(options.output, refused) from refused
     return ExitStatus.OK
+
+
+def _write_pages(file: TextIO, client: RpcClient, wanted: Mapping[str, Any]) -> None:
+    after: int | None = 0
+    while after is not None:
+        page = client.call("audit.export", {**wanted, "after": after}, timeout_s=60.0)
+        file.write(page["text"])
+        after = page["next_after"]
 
 
 def _filter(client: RpcClient, options: argparse.Namespace) -> dict[str, Any]:

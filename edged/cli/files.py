@@ -7,7 +7,7 @@ from pathlib import Path
 from edged.errors import ErrorCode, Failed
 from edged.host import write_atomically
 
-__all__ = ["write_text"]
+__all__ = ["unwritable", "write_text"]
 
 
 def write_text(path: Path, text: str, remedy: str = "") -> None:
@@ -18,10 +18,15 @@ def write_text(path: Path, text: str, remedy: str = "") -> None:
     """
     try:
         write_atomically(path, text)
-    except OSError as error:
-        raise Failed(
-            f"{path} cannot be written: {error.strerror or error}.",
-            code=ErrorCode.STORE_FAILED,
-            data={"path": str(path)},
-            remedy=remedy,
-        ) from error
+    except OSError as refused:
+        raise unwritable(path, refused, remedy) from refused
+
+
+def unwritable(path: Path, refused: OSError, remedy: str = "") -> Failed:
+    """STORE_FAILED: why a file could not be written."""
+    return Failed(
+        f"{path} cannot be written: {refused.strerror or refused}.",
+        code=ErrorCode.STORE_FAILED,
+        data={"path": str(path)},
+        remedy=remedy,
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import json
 import os
 import sys
@@ -80,6 +81,7 @@ EXIT_STATUSES: Final[Mapping[ErrorCode, ExitStatus]] = MappingProxyType(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the entry point of the ``edged`` program."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _make_writable()
     try:
         status = _dispatch(words)
         sys.stdout.flush()
@@ -89,12 +91,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`edged instruments | head -1`). Python would
-        # complain when it flushes stdout at its end.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has seen enough (`edged instruments | head -1`).
+        _forget_output()
+        return ExitStatus.FAILED
+    except OSError as error:
+        # What verbs do with files they tell themselves: what is left is their output (a full disk).
+        _forget_output()
+        place = error.filename or "standard output"
+        print(f"edged: {place}: {error.strerror or error}", file=sys.stderr)
         return ExitStatus.FAILED
     return status
+
+
+def _make_writable() -> None:
+    """No output, and characters that it cannot carry, are no reason to fail.
+
+    A program started with its output closed (``>&-``) has none at all; one that writes into a file
+    on Windows has the machine's code page, in which there are no arrows.
+    """
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _forget_output() -> None:
+    """Python would complain when it flushes stdout at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from edged.cli.quantities import seconds
 from edged.config import LoadedConfig, load_config, this_machine
 from edged.errors import ErrorCode, Invalid
 from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
@@ -59,7 +60,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, ["--state-dir"])
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="how long to wait for the answer"
+        "--timeout", type=seconds, metavar="SECONDS", help="how long to wait for the answer"
     )
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import base64
-import importlib
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from edged.cli.options import add_engine_options, connect
 from edged.cli.tables import print_fields, print_json, print_table
@@ -140,32 +138,6 @@ def _pieces(client: RpcClient, run_id: str, form: str) -> Iterator[tuple[str, by
         offset = piece["next_offset"]
         if data or offset is None:
             yield piece["name"], data
-
-
-def _parquet(client: RpcClient, run_id: str, path: Path | None) -> int:
-    try:
-        pyarrow = importlib.import_module("pyarrow")
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as missing:
-        raise Failed(
-            "Parquet is written by pyarrow, which is not installed here.",
-            code=ErrorCode.RECORDING_FAILED,
-            remedy="Install it (pip install pyarrow), or export csv, jsonl or npz.",
-        ) from missing
-    if path is None:
-        raise Failed(
-            "A Parquet file does not go to a terminal.",
-            code=ErrorCode.RECORDING_FAILED,
-            remedy="Name a file with --output.",
-        )
-    text = b"".join(piece for _, piece in _pieces(client, run_id, "jsonl"))
-    rows: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
-    try:
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    except OSError as refused:
-        raise _unwritable(path, refused) from refused
-    print(f"{run_id} → {path}", file=sys.stderr)
-    return ExitStatus.OK
 
 
 def _unwritable(path: Path, refused: OSError) -> Failed:

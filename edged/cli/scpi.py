@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from edged.cli.answers import show
 from edged.cli.options import add_engine_options, connect
 from edged.cli.tables import cell
-from edged.host import ExitStatus
 
 __all__ = ["run"]
 
@@ -24,14 +22,9 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     asked = {"instrument_id": options.instrument, "scpi_command": options.line}
     answer = connect(options).call_tool("send_scpi", asked, timeout_s=options.timeout)
-    status = show(answer, options, _print_response)
-    # send_scpi tells of the instrument's failures in its result, not as a failed call.
-    failed = isinstance(answer.result, dict) and answer.result.get("error")
-    return ExitStatus.FAILED if failed else status
+    return show(answer, options, _print_response)
 
 
 def _print_response(result: dict[str, Any]) -> None:
     if result.get("response") is not None:
         print(cell(result["response"], limit=1_000_000))
-    if result.get("error"):
-        print(f"edged: {cell(result['error'])}", file=sys.stderr)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from edged.cli.options import add_config_options, load, locate
+from edged.cli.quantities import positive, seconds
 from edged.cli.tables import print_fields, print_json
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
@@ -31,8 +32,8 @@ def run(arguments: Sequence[str]) -> int:
     fault = orders.add_parser("fault", help="let a fault befall an instrument")
     fault.add_argument("name", help="the instrument's name on the bench, such as psu1")
     fault.add_argument("kind", help="timeout, late, garbage, drop, …; docs/instruments.md has all")
-    fault.add_argument("--seconds", type=float, help="of late, split and refuse")
-    fault.add_argument("--count", type=int, help="how many answers; without it until cleared")
+    fault.add_argument("--seconds", type=seconds, help="of late, split and refuse")
+    fault.add_argument("--count", type=positive, help="how many answers; without it until cleared")
     clear = orders.add_parser("clear", help="end the faults of an instrument, or of all")
     clear.add_argument("name", nargs="?", default="")
     state = orders.add_parser("state", help="set-points, outputs and faults of the bench")

@@ -16,6 +16,7 @@ from typing import Any, Final
 from edged.cli.answers import show
 from edged.cli.arguments import parse_arguments
 from edged.cli.options import add_engine_options, connect
+from edged.cli.quantities import finite, number
 from edged.cli.tables import cell, print_fields, print_json, print_table
 from edged.errors import Invalid
 from edged.host import ExitStatus
@@ -89,8 +90,8 @@ def line_of(told: Mapping[str, Any]) -> str:
 def _add_start_options(start: argparse.ArgumentParser) -> None:
     start.add_argument("instrument", help="its id or alias")
     start.add_argument("command", help="a command of its profile that can be swept")
-    start.add_argument("target", type=float, help="where to go")
-    start.add_argument("rate", type=float, help="units per second")
+    start.add_argument("target", type=finite, help="where to go")
+    start.add_argument("rate", type=finite, help="units per second")
     start.add_argument("words", nargs="*", metavar="key=value", help="the command's parameters")
     start.add_argument(
         "--measure",
@@ -100,7 +101,7 @@ def _add_start_options(start: argparse.ArgumentParser) -> None:
         metavar=("INSTRUMENT COMMAND", "key=value"),
         help="read this at each step, as often as needed",
     )
-    start.add_argument("--settle", type=float, default=0, metavar="MS", help="before reading (0)")
+    start.add_argument("--settle", type=finite, default=0, metavar="MS", help="before reading (0)")
     start.add_argument(
         "--stop-when",
         nargs=4,
@@ -141,7 +142,7 @@ def _wishes(options: argparse.Namespace) -> dict[str, Any]:
     if options.stop_when:
         column, op, value, then = options.stop_when
         try:
-            bound = float(value)
+            bound = number(value)
         except ValueError:
             raise Invalid(f"--stop-when: {value!r} is no number.") from None
         wishes["stop_when"] = {"column": column, "op": op, "value": bound, "then": then}

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from edged.cli.options import add_engine_options, connect
+from edged.cli.quantities import positive
 from edged.cli.tables import cell, print_json
 from edged.host import ExitStatus
 
@@ -20,11 +21,13 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged trace", description=__doc__)
     parser.add_argument("instrument", help="id, alias or serial number")
-    parser.add_argument("--last", type=int, default=50, metavar="N", help="at most so many (50)")
+    parser.add_argument(
+        "--last", type=positive, default=50, metavar="N", help="at most so many (50)"
+    )
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     told = connect(options).call("trace", {"instrument_id": options.instrument})
-    exchanges = told["exchanges"][-max(1, options.last) :]
+    exchanges = told["exchanges"][-options.last :]
     if options.json:
         print_json(exchanges)
         return ExitStatus.OK

@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from edged.cli.quantities import seconds
 from edged.errors import EdgedError
 from edged.host import ExitStatus
 
 __all__ = ["add_watch_option", "watched"]
 
 EVERY_S: Final = 2.0
+SHORTEST_S: Final = 0.1
 CLEAR: Final = "\x1b[2J\x1b[H"
 
 
@@ -22,7 +24,7 @@ def add_watch_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
         nargs="?",
-        type=float,
+        type=seconds,
         const=EVERY_S,
         metavar="SECONDS",
         help=f"show it again every so many seconds ({EVERY_S:g}), until Ctrl-C",
@@ -43,6 +45,6 @@ def watched(options: argparse.Namespace, show: Callable[[], int]) -> int:
             except EdgedError as error:
                 print(f"edged: {error}", file=sys.stderr)
             sys.stdout.flush()
-            pause.wait(max(0.1, options.watch))
+            pause.wait(max(SHORTEST_S, options.watch))
     except KeyboardInterrupt:
         return ExitStatus.OK

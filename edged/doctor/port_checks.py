@@ -11,7 +11,7 @@ import psutil
 from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import Line, fail, passed, skip, warn
-from edged.errors import ErrorCode
+from edged.errors import EdgedError, ErrorCode
 from edged.host import port_holder
 
 __all__ = ["check_engine", "check_mcp", "check_reach", "check_rpc"]
@@ -30,6 +30,7 @@ INITIALIZE: Final = {
     },
 }
 START_IT: Final = "Start it: `edged engine`, or the service edged."
+LOOK: Final = "Look at its log."
 
 
 def check_engine(facts: Facts) -> Line:
@@ -40,8 +41,11 @@ def check_engine(facts: Facts) -> Line:
     if not facts.is_answering:
         if not psutil.pid_exists(pid):
             return fail(f"The engine with PID {pid} has died.", START_IT)
-        why = facts.unreachable.message if facts.unreachable else "no reason"
-        return fail(f"An engine with PID {pid} does not answer: {why}", "Look at its log.")
+        why, remedy = "no reason", LOOK
+        if facts.unreachable is not None:
+            why = facts.unreachable.message
+            remedy = _remedy(facts.unreachable, otherwise=LOOK)
+        return fail(f"An engine with PID {pid} does not answer: {why}", remedy)
     uptime_s = round(facts.status.get("uptime_s", 0))
     told = f"PID {pid}, edged {facts.version}, up for {uptime_s} s."
     if facts.version != __version__:
@@ -55,14 +59,34 @@ def check_mcp(facts: Facts) -> Line:
     if not config.mcp_enabled:
         return skip("MCP_ENABLED is false: nothing is bound.")
     told = facts.status.get("mcp", {})
-    port = told.get("port") or (facts.engine.mcp_port if facts.engine else None)
-    if not facts.is_answering or not port:
+    port = _mcp_port(facts)
+    if not port:
         return _unbound(config.mcp_port, str(told.get("error", "")), facts)
-    place = f"{LOOPBACK}:{port}{told.get('path', config.mcp_path)}"
-    problem, revision = _initialize(port, told.get("path", config.mcp_path))
+    path = told.get("path") or (facts.engine and facts.engine.facts.get("mcp_path"))
+    path = str(path or config.mcp_path)
+    place = f"{LOOPBACK}:{port}{path}"
+    problem, revision = _initialize(port, path)
     if problem:
         return fail(f"{place} does not answer initialize: {problem}.", "Look at the engine's log.")
     return passed(f"{place} answered initialize with revision {revision}.")
+
+
+def _mcp_port(facts: Facts) -> int | None:
+    """Where the engine listens: by its own word, or by its file while it lives but does not talk.
+
+    An engine that wants a token of its RPC callers may tell nothing there, and serve MCP.
+    """
+    if facts.is_answering:
+        return facts.status.get("mcp", {}).get("port") or None
+    if facts.engine is None or not psutil.pid_exists(facts.engine.pid):
+        return None
+    return facts.engine.mcp_port
+
+
+def _remedy(unreachable: EdgedError, *, otherwise: str) -> str:
+    """The token is what its user can give; the rest is a matter of the engine."""
+    is_token = unreachable.code is ErrorCode.NOT_AUTHENTICATED
+    return unreachable.remedy if is_token else otherwise
 
 
 def _unbound(port: int, error: str, facts: Facts) -> Line:
@@ -123,8 +147,7 @@ def check_rpc(facts: Facts) -> Line:
         return skip("No engine runs.")
     place = f"{LOOPBACK}:{facts.engine.rpc_port}"
     if facts.unreachable is not None:
-        is_token = facts.unreachable.code is ErrorCode.NOT_AUTHENTICATED
-        remedy = facts.unreachable.remedy if is_token else START_IT
+        remedy = _remedy(facts.unreachable, otherwise=START_IT)
         return fail(f"{place}: {facts.unreachable.message}", remedy)
     guard = "with its token" if facts.config.inbound_auth_token else "without a token"
     return passed(f"{place} answers, {guard}.")
@@ -132,7 +155,7 @@ def check_rpc(facts: Facts) -> Line:
 
 def check_reach(facts: Facts) -> Line:
     """From where the MCP port can be reached, by what really listens."""
-    port = facts.status.get("mcp", {}).get("port") or facts.config.mcp_port
+    port = _mcp_port(facts) or facts.config.mcp_port
     try:
         addresses = {
             connection.laddr.ip

@@ -51,7 +51,7 @@ def failure(
         f"{text}{after} ({error}).",
         code=code,
         data={"address": name, "line_state": state.value, "trace": list(trace)},
-        remedy=REMEDIES.get(code, ""),
+        remedy=REMEDIES.get(code, "") if job.sent or code is not ErrorCode.TIMEOUT else SILENT,
         sent=job.sent,
     )
 
@@ -76,9 +76,10 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
     )
 
 
+SILENT: Final = "It may be busy or switched off."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
-        ErrorCode.TIMEOUT: "It may be busy or switched off; what was sent may still take effect.",
+        ErrorCode.TIMEOUT: f"{SILENT[:-1]}; what was sent may still take effect.",
         ErrorCode.DISCONNECTED: "Check its power and cable; the line comes back by itself.",
     }
 )

@@ -90,6 +90,21 @@ def test_an_unknown_tool_is_answered_by_the_engine(engine: EngineProcess) -> Non
     assert "no_such_tool" in done.stderr
 
 
+def test_an_error_is_told_once_with_the_data_of_the_error_alone(engine: EngineProcess) -> None:
+    raw = edged(engine.state_dir, "scpi", "psu1", "NO:SUCH 1", status=1)
+    assert raw.stderr.count("edged: ") == 1
+    assert "Undefined header" in raw.stderr
+    lost = as_json(engine, "runs", "show", "nowhere", status=1)["error"]
+    assert lost["code"] == "unknown_run"
+    assert lost["data"] == {"run_id": "nowhere"}
+
+
+def test_an_export_that_has_no_place_is_a_sentence(engine: EngineProcess, tmp_path: Path) -> None:
+    place = tmp_path / "nowhere" / "audit.csv"
+    done = edged(engine.state_dir, "audit", "export", "--output", str(place), status=1)
+    assert done.stderr == f"edged: {place} cannot be written: No such file or directory.\n"
+
+
 def test_a_raw_line_gets_its_answer_alone(engine: EngineProcess) -> None:
     done = edged(engine.state_dir, "scpi", "psu1", "*IDN?")
     assert done.stdout.startswith("RIGOL TECHNOLOGIES,DP832")

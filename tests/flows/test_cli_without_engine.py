@@ -105,6 +105,49 @@ def test_an_error_is_json_where_json_is_wanted(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["error"]["code"] == "no_engine"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--timeout", "-1"],
+        ["status", "--timeout", "nan"],
+        ["status", "--watch", "inf"],
+        ["sweep", "start", "psu1", "set_voltage", "nan", "1"],
+        ["trace", "psu1", "--last", "0"],
+    ],
+)
+def test_a_number_that_cannot_be_meant_is_told_before_anything_is_asked(words: list[str]) -> None:
+    done = edged(*words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "error: argument" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="/dev/full and >&- are the shell's")
+@pytest.mark.parametrize(
+    ("redirected", "status"),
+    [("--help >/dev/full", 1), ("doctor --json >/dev/full", 1), ("version >&-", 0)],
+)
+def test_output_that_cannot_be_written_is_a_sentence_and_no_traceback(
+    tmp_path: Path, redirected: str, status: int
+) -> None:
+    line = f'"{sys.executable}" -m edged {redirected}'
+    environ = {**os.environ, "EDGED_STATE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, timeout=30, check=False, env=environ
+    )
+    assert done.returncode == status, done.stderr
+    told = "edged: standard output: No space left on device\n" if status else ""
+    assert done.stderr == told
+
+
+def test_an_arrow_does_not_stop_a_verb_where_the_output_knows_no_arrows(tmp_path: Path) -> None:
+    """As on Windows, where what goes into a file is in the machine's code page."""
+    done = edged("doctor", "--state-dir", str(tmp_path), PYTHONIOENCODING="cp1252")
+    assert done.returncode == 1
+    assert "\\u2192 Start it" in done.stdout
+    assert done.stderr == ""
+
+
 @promise("cli.light")
 @pytest.mark.parametrize(
     "words",

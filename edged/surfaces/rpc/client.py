@@ -189,10 +189,15 @@ def _as_error(status: int, error: Mapping[str, Any]) -> EdgedError:
             "in the environment as EDGED_INBOUND_AUTH_TOKEN.",
         )
     told = error.get("data")
-    data = told if isinstance(told, dict) else {}
-    name = data.get("code")
+    facts = told if isinstance(told, dict) else {}
+    name, data = facts.get("code"), facts.get("data")
     code = ErrorCode(name) if name in set(ErrorCode) else ErrorCode.BAD_REQUEST
-    return Failed(message, code=code, data=data, remedy=str(data.get("remedy") or ""))
+    return Failed(
+        message,
+        code=code,
+        data=data if isinstance(data, dict) else {},
+        remedy=str(facts.get("remedy") or ""),
+    )
 
 
 def _unusable(what: str) -> Failed:

@@ -203,6 +203,21 @@ def test_mcp_listener_passes_only_after_a_real_initialize(
     assert told(check(facts(tmp_path, status=status)))[0] == "FAIL"
 
 
+def test_an_engine_that_wants_a_token_serves_mcp_all_the_same(
+    tmp_path: Path, mcp_port: int
+) -> None:
+    file = EngineFile(
+        path=tmp_path, pid=os.getpid(), rpc_port=1, mcp_port=mcp_port, facts={"mcp_path": "/here"}
+    )
+    refused = Refused("It wants its token.", code=ErrorCode.NOT_AUTHENTICATED, remedy="Give it.")
+    untold = facts(tmp_path, status={}, engine=False, unreachable=refused)
+    untold = dataclasses.replace(untold, engine=file)
+    verdict, found = told(port_checks.check_mcp(untold))
+    assert (verdict, f"127.0.0.1:{mcp_port}/here" in found) == ("PASS", True)
+    assert told(port_checks.check_reach(untold))[0] == "PASS"
+    assert port_checks.check_engine(untold).remedy == "Give it."
+
+
 def test_mcp_listener_that_is_off_is_skipped(tmp_path: Path) -> None:
     off = facts(tmp_path, config=config(tmp_path, mcp_enabled=False))
     assert told(port_checks.check_mcp(off))[0] == "SKIP"
