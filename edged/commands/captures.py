@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import functools
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
+from edged.commands.recall import recallable
 from edged.commands.run_command import GRACE_S, PRIORITY
+from edged.commands.target import MayGo, Target
 from edged.errors import Failed
 from edged.instruments.conversation import Conversation, capture_conversation
 from edged.instruments.instrument import Instrument
@@ -65,7 +66,7 @@ class Captures:
         action: RunCommand,
         instrument: Instrument,
         command: Command,
-        values: Mapping[str, Scalar],
+        target: Target,
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Capture; a waveform goes to the stream on whose behalf it is measured, else to its own.
 
@@ -75,9 +76,12 @@ class Captures:
         Raises:
             Failed: as ``run_command``.
         """
+        values, may_go = target.values, target.may_go
         match command.returns:
             case WaveformAnswer() as answer:
-                capture = await _converse(action.purpose, instrument, command, answer, values)
+                capture = await _converse(
+                    action.purpose, instrument, command, answer, values, may_go
+                )
                 try:
                     waveform = await self._waveforms.decode(
                         answer, capture.blocks, capture.preamble, values
@@ -89,7 +93,9 @@ class Captures:
                 told = {**waveform.told(), "stream_id": stream_id, "point_index": index}
                 return {"data": told}, capture.sent
             case ImageAnswer() as answer:
-                capture = await _converse(action.purpose, instrument, command, answer, values)
+                capture = await _converse(
+                    action.purpose, instrument, command, answer, values, may_go
+                )
                 return {"data": _picture(answer, capture)}, capture.sent
             case _:
                 raise TypeError(f"{command.name} answers with no block")
@@ -120,6 +126,7 @@ async def _converse(
     command: Command,
     answer: WaveformAnswer | ImageAnswer,
     values: Mapping[str, Scalar],
+    may_go: MayGo | None,
 ) -> _Capture:
     connection = instrument.connection
     if command.timeout_ms is not None:
@@ -131,8 +138,9 @@ async def _converse(
             render(line, command.parameters, values) for line in answer.preamble_queries
         )
     steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble)
+    own = {line for stretch in stretches for line in (*stretch.setup, stretch.data)}
     return await instrument.converse(
-        functools.partial(_captured, command, stretches, preamble, connection),
+        lambda: recallable(_captured(command, stretches, preamble, connection), own, may_go),
         priority=PRIORITY[purpose],
         timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,
         name=command.name,

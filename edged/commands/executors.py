@@ -109,10 +109,15 @@ class Executors:
         if action.purpose is Purpose.SWEEP_STEP:
             return await self._run_step(action, target, began)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
-            part, sent = await self.captures.run(action, instrument, command, target.values)
+            part, sent = await self.captures.run(action, instrument, command, target)
         else:
             part, sent = await run_command(
-                instrument, command, target.values, target.lines, action.purpose
+                instrument,
+                command,
+                target.values,
+                target.lines,
+                action.purpose,
+                may_go=target.may_go,
             )
         data = {
             "success": True,
@@ -149,7 +154,8 @@ class Executors:
             target.values,
             target.lines,
             action.purpose,
-            lambda: written.append(self.clock.monotonic()),
+            may_go=target.may_go,
+            note_written=lambda: written.append(self.clock.monotonic()),
         )
         data = {
             "success": True,
@@ -171,7 +177,9 @@ class Executors:
         return Done(data=data, scpi=done.sent)
 
     async def _send_scpi(self, action: SendScpi, target: Target, began: float) -> Done:
-        reply = await send_raw(target.aimed_instrument(), target.lines, action.purpose)
+        reply = await send_raw(
+            target.aimed_instrument(), target.lines, action.purpose, may_go=target.may_go
+        )
         data = {
             "response": reply.answer,
             "error": None,

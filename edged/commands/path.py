@@ -24,6 +24,7 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.holds import Hold
+from edged.commands.recall import Recalls
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
 from edged.commands.run_command import is_plain_query
@@ -71,6 +72,7 @@ class CommandPath:
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
         asking: runs what ``begin`` begins; without it nothing is begun.
+        recalls: calls writes back that have been judged and not been sent.
 
     Attributes:
         performed: another number after each beginning and end of an action that may change a thing.
@@ -88,6 +90,7 @@ class CommandPath:
         clock: Clock,
         present_tool: PresentTool = _no_tool,
         asking: Asking | None = None,
+        recalls: Recalls | None = None,
     ) -> None:
         self.record = record
         self._permissions = permissions
@@ -98,6 +101,7 @@ class CommandPath:
         self._clock = clock
         self._present_tool = present_tool
         self._asking = asking
+        self._recalls = recalls or Recalls()
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
@@ -119,11 +123,14 @@ class CommandPath:
             target.command_name or action.tool,
             is_dangerous=target.is_dangerous,
         )
+        self._hold(action, target)
+        return with_values(action, target)
+
+    def _hold(self, action: Action, target: Target) -> None:
         if target.is_aimed and not target.is_safe:
             for hold in self._holds:
                 for held in (target, *target.inner):
                     hold(action, held)
-        return with_values(action, target)
 
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
@@ -169,7 +176,12 @@ class CommandPath:
         try:
             target = self.judge(action)
             if target.is_write and not target.is_safe:
+                target.may_go = self._recalls.watch(action, target)
                 await self.record.intend(action, target)
+                # While the disk was waited for, a sweep may have taken what this would change.
+                self._hold(action, target)
+                if target.may_go is not None:
+                    target.may_go()
             done = await self._run(action, target, began)
         except asyncio.CancelledError:
             cancelled = Failed("The caller went away.", code=ErrorCode.CANCELLED)

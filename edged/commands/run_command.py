@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import Purpose
-from edged.commands.target import Target
+from edged.commands.recall import recallable
+from edged.commands.target import MayGo, Target
 from edged.commands.written import noting_write
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Talk
@@ -65,11 +66,14 @@ async def run_command(
     values: Mapping[str, Scalar],
     lines: tuple[str, ...],
     purpose: Purpose,
+    *,
+    may_go: MayGo | None = None,
     note_written: Callable[[], None] | None = None,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Send the lines, read what there is to read.
 
     Args:
+        may_go: see ``Target``.
         note_written: called on the line's thread once a setter's lines have gone out.
 
     Returns:
@@ -86,8 +90,12 @@ async def run_command(
     filled = _with_poll(command, values)
 
     def make() -> Conversation[Reply]:
-        conversation = command_conversation(
-            lines=lines, command=filled, connection=profile.connection, verify=verify
+        conversation = recallable(
+            command_conversation(
+                lines=lines, command=filled, connection=profile.connection, verify=verify
+            ),
+            lines,
+            may_go,
         )
         if note_written is None:
             return conversation
@@ -151,7 +159,13 @@ def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:
     return dataclasses.replace(command, complete=dataclasses.replace(complete, query=query))
 
 
-async def send_raw(instrument: Instrument, lines: tuple[str, ...], purpose: Purpose) -> Reply:
+async def send_raw(
+    instrument: Instrument,
+    lines: tuple[str, ...],
+    purpose: Purpose,
+    *,
+    may_go: MayGo | None = None,
+) -> Reply:
     """Send raw lines; ask for an answer if the last one is a query.
 
     Raises:
@@ -160,7 +174,9 @@ async def send_raw(instrument: Instrument, lines: tuple[str, ...], purpose: Purp
     connection = instrument.connection
     asks = is_query(lines[-1])
     reply = await instrument.converse(
-        lambda: raw_conversation(lines=lines, asks=asks, connection=connection),
+        lambda: recallable(
+            raw_conversation(lines=lines, asks=asks, connection=connection), lines, may_go
+        ),
         priority=PRIORITY[purpose],
         timeout_s=connection.timeout_ms / 1000 + GRACE_S,
         name="send_scpi",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from edged.errors import Fault
@@ -11,7 +11,10 @@ from edged.profiles.model import Command, Scalar, Sequence
 from edged.profiles.schema import ParameterCheck
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["Target"]
+__all__ = ["MayGo", "Target"]
+
+MayGo = Callable[[], None]
+"""Raises ``EdgedError`` if a write that was judged must not be sent any more; from any thread."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,6 +31,7 @@ class Target:
         lines: the SCPI that will be sent, where it is known beforehand.
         spec: one tool of an SDK wrapper, where that is what was called.
         inner: what else it will run, chosen by the caller: a sweep's measures.
+        may_go: asked again before each line of a write goes out; see ``recall.py``.
     """
 
     instrument: Instrument | None = None
@@ -42,6 +46,7 @@ class Target:
     lines: tuple[str, ...] = ()
     spec: WrapperSpec | None = None
     inner: tuple[Target, ...] = ()
+    may_go: MayGo | None = None
 
     @property
     def is_aimed(self) -> bool:

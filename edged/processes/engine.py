@@ -30,6 +30,7 @@ from edged.commands.executors import Executors, failure_shape
 from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_out
 from edged.commands.lockout import LockoutDesk
 from edged.commands.path import CommandPath
+from edged.commands.recall import Recalls
 from edged.commands.resolve import Resolver
 from edged.config import Config, ToolNames
 from edged.errors import Failed, NotFound
@@ -146,6 +147,8 @@ class Engine:
         self._pool = InstrumentPool(clock=clock)
         self._stores.watch(self._pool)
         self._catalog = Catalog()
+        self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
+        self._recalls = Recalls(self._locked_out)
         self._discovery = self._make_discovery()
         self._sdk = SdkParts(
             config,
@@ -166,6 +169,7 @@ class Engine:
             new_id=new_id,
             clock=clock,
             visited=visited,
+            recall=self._recalls.stop,
             wrapper_aborts=self._sdk.aborts,
         )
         self._path = self._make_path(permissions)
@@ -466,7 +470,7 @@ class Engine:
             holds=(
                 hold_denied,
                 hold_unswept,
-                locked_out(self._stores.lockout_of, self._stores.lockouts.find),
+                self._locked_out,
                 hold_swept(self._work.sweeps),
             ),
             record=self._counts,
@@ -477,6 +481,7 @@ class Engine:
                 instrument_id, plain
             ),
             asking=executors,
+            recalls=self._recalls,
         )
 
     def _rpc_parts(self) -> RpcParts:

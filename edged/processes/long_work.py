@@ -57,6 +57,7 @@ class LongWork:
         profiles: gives the library as it is now.
         visa: opens the addresses that are visited after a crash.
         visited: what first aid has seen to already.
+        recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
     """
 
@@ -73,6 +74,7 @@ class LongWork:
         new_id: NewId,
         clock: Clock,
         visited: Mapping[str, Left],
+        recall: Callable[[], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
     ) -> None:
         self._config = config
@@ -127,6 +129,7 @@ class LongWork:
             stop_others=WrapperStop(
                 aborts=wrapper_aborts, perform=perform, new_id=new_id, clock=clock
             ),
+            recall=recall,
         )
 
     async def clean_up(self) -> None:

@@ -52,6 +52,7 @@ class _Call:
     spec: WrapperSpec
     arguments: Mapping[str, Any]
     done: asyncio.Future[Any]
+    may_go: Callable[[], None] | None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     ended_for: str = ""
 
@@ -144,8 +145,16 @@ class WrapperExecutor:
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)
 
-    async def run_tool(self, spec: WrapperSpec, arguments: Mapping[str, Any]) -> Any:
+    async def run_tool(
+        self,
+        spec: WrapperSpec,
+        arguments: Mapping[str, Any],
+        may_go: Callable[[], None] | None = None,
+    ) -> Any:
         """Run one function in the worker; whoever stops waiting for it does not stop it.
+
+        Args:
+            may_go: asked when its turn has come; raises the ``EdgedError`` that it ends by then.
 
         Raises:
             Failed: it failed, crashed, took too long; or the wrapper cannot be used.
@@ -156,7 +165,7 @@ class WrapperExecutor:
         if len(self._waiting) >= MOST_WAITING and not spec.is_safe:
             raise self._busy(f"{len(self._waiting)} calls wait for it already")
         done = asyncio.get_running_loop().create_future()
-        call = _Call(spec=spec, arguments=arguments, done=done)
+        call = _Call(spec=spec, arguments=arguments, done=done, may_go=may_go)
         self._enqueue(call)
         try:
             async with asyncio.timeout(BEGIN_WITHIN_S):
@@ -285,6 +294,12 @@ class WrapperExecutor:
         """Run one call; returns whether the worker can be asked again."""
         spec = call.spec
         call.begun.set()
+        try:
+            if call.may_go is not None:
+                call.may_go()
+        except EdgedError as recalled:
+            call.settle(recalled)
+            return True
         try:
             answer = await worker.ask(spec.method, call.arguments, spec.timeout_s)
         except TimeoutError:

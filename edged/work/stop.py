@@ -38,6 +38,10 @@ StopOthers = Callable[[Caller, str, str], Awaitable[list[dict[str, Any]]]]
 """Makes safe what is no instrument; see ``stop_wrappers``."""
 
 
+def _nothing_waits() -> None:
+    return
+
+
 async def _no_others(_caller: Caller, _parent_id: str, _tool: str) -> list[dict[str, Any]]:
     return []
 
@@ -83,6 +87,7 @@ class BenchStop:
         clock: for how long things took.
         made_safe: told of each instrument that obeyed its abort.
         stop_others: makes SDK wrappers safe.
+        recall: from its call on nothing that was admitted before is begun.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class BenchStop:
         clock: Clock,
         made_safe: Callable[[str], Awaitable[None]],
         stop_others: StopOthers = _no_others,
+        recall: Callable[[], None] = _nothing_waits,
     ) -> None:
         self._pool = pool
         self._sweeps = sweeps
@@ -105,6 +111,7 @@ class BenchStop:
         self._clock = clock
         self._made_safe = made_safe
         self._stop_others = stop_others
+        self._recall = recall
 
     async def stop_all(self, action: StopAll) -> dict[str, Any]:
         """End everything; returns when each instrument has answered or cannot.
@@ -121,6 +128,7 @@ class BenchStop:
 
     async def _stop(self, caller: Caller, action_id: str, tool: str) -> dict[str, Any]:
         began = self._clock.monotonic()
+        self._recall()
         nested = caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}")
         ends = [asyncio.ensure_future(end()) for end in self._end_work]
         sweeps = asyncio.ensure_future(self._sweeps.stop_all(REASON))

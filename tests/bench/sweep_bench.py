@@ -14,9 +14,10 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
-from edged.commands.holds import hold_denied, hold_swept, hold_unswept
+from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_out
 from edged.commands.path import CommandPath
-from edged.commands.record import LogRecord
+from edged.commands.recall import Recalls
+from edged.commands.record import LogRecord, Record
 from edged.commands.resolve import Resolver
 from edged.commands.sweep_executors import SweepExecutors
 from edged.config_keys import RawScpi
@@ -24,6 +25,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
 from edged.profiles.bench import UnitRules
 from edged.store.journal import JournalEntry
+from edged.store.lockouts import Lockout
 from edged.work.run_head import RunHead
 from edged.work.sequences import SequenceBook
 from edged.work.stop import BenchStop
@@ -257,7 +259,12 @@ class SweepHouse:
     """Everything between a tool call and the supply."""
 
     def __init__(
-        self, clock: DrivenClock, *, permissions: Permissions | None = None, supplies: int = 1
+        self,
+        clock: DrivenClock,
+        *,
+        permissions: Permissions | None = None,
+        supplies: int = 1,
+        record: Record | None = None,
     ) -> None:
         self.clock = clock
         self.supplies = [Supply(clock, f"psu{n + 1}") for n in range(supplies)]
@@ -265,6 +272,10 @@ class SweepHouse:
         self.journal, self.recorder = Notebook(), Recorder()
         self.ids = itertools.count()
         self.artist = FakeArtist()
+        # Of every instrument, while there is one.
+        self.lockout: Lockout | None = None
+        hold_locked_out = locked_out(lambda _instrument: self.lockout)
+        self.recalls = Recalls(hold_locked_out)
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
         self.sweeps = SweepBook(
@@ -290,6 +301,7 @@ class SweepHouse:
             new_id=self.new_id,
             clock=clock,
             made_safe=self.sweeps.note_made_safe,
+            recall=self.recalls.stop,
         )
         rooms = Executors(
             pool=self.pool,
@@ -312,11 +324,12 @@ class SweepHouse:
         self.path = CommandPath(
             permissions=permissions or Permissions(),
             resolver=Resolver(pool=self.pool, catalog=catalog, raw_scpi=RawScpi.ALL),
-            holds=(hold_denied, hold_unswept, hold_swept(self.sweeps)),
-            record=LogRecord(),
+            holds=(hold_denied, hold_unswept, hold_locked_out, hold_swept(self.sweeps)),
+            record=record or LogRecord(),
             executors=rooms.table(),
             failure_shape=failure_shape,
             clock=clock,
+            recalls=self.recalls,
         )
 
     def new_id(self) -> str:

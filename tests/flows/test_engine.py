@@ -349,6 +349,33 @@ def test_a_safe_command_gets_past_a_hung_query(engine: EngineProcess) -> None:
     assert any("OUTP" in text and "OFF" in text for text in arrived(engine, before))
 
 
+@promise("lockout.refuses-writes")
+def test_a_write_behind_a_slow_question_is_refused_if_locked_out_meanwhile(
+    engine: EngineProcess,
+) -> None:
+    before = mark(engine)
+    with ThreadPoolExecutor(2) as others:
+        slow = others.submit(
+            engine.tool, "send_scpi", instrument_id=SUPPLY, scpi_command="DIAG:DELAY? 0.6"
+        )
+        while not any("DELAY" in text for text in arrived(engine, before)):
+            time.sleep(0.01)  # noqa: TID251 - a real process has no event to wait for
+        waiting = others.submit(engine.tool, "rigol_dp832__output_on", channel=1)
+        while not any(
+            (row["phase"], row["command"]) == ("intent", "output_on")
+            for row in engine.rpc("audit.list", limit=3)["rows"]
+        ):
+            time.sleep(0.01)  # noqa: TID251 - as above
+        locking = {"instrument_id": SUPPLY, "reason": "hands inside", "by": "anna"}
+        try:
+            engine.rpc("lockout.set", **locking)
+            assert waiting.result()["error"]["code"] == "locked_out"
+            assert slow.result()["is_error"] is False
+        finally:
+            engine.rpc("lockout.clear", instrument_id=SUPPLY)
+    assert not [text for text in arrived(engine, before) if ",ON" in text]
+
+
 @promise("rpc.token-never-gates-mcp")
 def test_the_rpc_token_does_not_gate_mcp(tmp_path: Path) -> None:
     config = {"INBOUND_AUTH_TOKEN": "s3cret"}

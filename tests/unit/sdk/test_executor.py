@@ -98,6 +98,26 @@ async def test_one_that_is_no_longer_wanted_is_not_begun(bench: WorkerBench) -> 
     assert [method for method, _ in bench.asked] == ["read"]
 
 
+async def test_one_that_was_called_back_while_it_waited_is_not_begun(bench: WorkerBench) -> None:
+    def recalled() -> None:
+        raise Failed("Everything was stopped.", code=ErrorCode.PREEMPTED)
+
+    await up(bench)
+    running = later()
+    bench.answers = [running, {"value": 2.0}]
+    first = asyncio.ensure_future(bench.run("read"))
+    await settle()
+    spec = next(spec for spec in bench.executor.specs if spec.name == "arm")
+    second = asyncio.ensure_future(bench.executor.run_tool(spec, {}, recalled))
+    third = asyncio.ensure_future(bench.run("read"))
+    await settle()
+    running.set_result({"value": 1.0})
+    with pytest.raises(Failed, match="Everything was stopped"):
+        await second
+    assert (await first, await third) == (1.0, 2.0)
+    assert [method for method, _ in bench.asked] == ["read", "read"]
+
+
 async def test_a_running_call_whose_caller_left_ends_by_itself(bench: WorkerBench) -> None:
     await up(bench)
     running = later()

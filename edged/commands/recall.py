@@ -1,0 +1,95 @@
+"""Calling writes back: a write that was judged is asked again before each line of it goes out.
+
+Between its judgement and its bytes it may wait for the disk, for its turn, for a line that comes
+back. Meanwhile everything may have been stopped, or its instrument locked out: whoever has been
+told that must not see an earlier write take effect. What has gone out is not taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeVar
+
+from edged.actions.action import Action
+from edged.commands.holds import ENDS_WORK, Hold
+from edged.commands.target import MayGo, Target
+from edged.errors import ErrorCode, Failed, Refused
+from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
+
+__all__ = ["Recalls", "recallable"]
+
+T = TypeVar("T")
+
+
+def _nothing_is_locked_out(_action: Action, _target: Target) -> None:
+    return
+
+
+class Recalls:
+    """What calls writes back.
+
+    Args:
+        locked_out: the hold of lockouts; any thread may ask it.
+    """
+
+    def __init__(self, locked_out: Hold = _nothing_is_locked_out) -> None:
+        self._locked_out = locked_out
+        self._stops = 0
+
+    def stop(self) -> None:
+        """Everything is being stopped: nothing that was judged before this is begun any more."""
+        self._stops += 1
+
+    def watch(self, action: Action, target: Target) -> MayGo | None:
+        """From now on: what says whether this write may still go; ``None``: nothing recalls it."""
+        if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
+            return None
+        stops = self._stops
+
+        def may_go() -> None:
+            if self._stops != stops:
+                raise Failed(
+                    f"Everything was stopped before {target.command_name or action.tool} was sent.",
+                    code=ErrorCode.PREEMPTED,
+                    remedy="If it is still wanted, call it again.",
+                )
+            self._locked_out(action, target)
+
+        return may_go
+
+
+def recallable(
+    conversation: Conversation[T], lines: Collection[str], may_go: MayGo | None
+) -> Conversation[T]:
+    """The same conversation, which asks ``may_go`` before each of the write's own ``lines``."""
+    return conversation if may_go is None else _asking(conversation, lines, may_go)
+
+
+def _asking(
+    conversation: Conversation[T], lines: Collection[str], may_go: MayGo
+) -> Conversation[T]:
+    answer, has_begun = None, False
+    try:
+        while True:
+            step = conversation.send(answer)
+            if isinstance(step, Send | Ask | AskBlock) and step.text in lines:
+                _ask(may_go, has_begun=has_begun)
+                has_begun = True
+            answer = yield step
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        conversation.close()
+
+
+def _ask(may_go: MayGo, *, has_begun: bool) -> None:
+    try:
+        may_go()
+    except Refused as refused:
+        if not has_begun:
+            raise
+        # Part of it is in the instrument: that is no refusal, and what went is told.
+        raise Failed(
+            refused.message, code=refused.code, data=refused.data, remedy=refused.remedy
+        ) from refused

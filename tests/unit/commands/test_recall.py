@@ -1,0 +1,182 @@
+"""Writes that were judged and wait: stopped, locked out or swept meanwhile, they are not sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from edged.actions.action import Action, SendScpi, StopAll
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.commands.recall import recallable
+from edged.commands.record import LogRecord
+from edged.commands.target import Target
+from edged.errors import ErrorCode, Failed, Refused
+from edged.instruments.conversation import Answer, Ask, Conversation, Send
+from edged.store.lockouts import Lockout
+from tests.bench.driven_clock import DrivenClock, settle
+from tests.bench.sweep_bench import DIRECT, SweepHouse
+from tests.promises import promise
+
+LOCKOUT = Lockout(instrument_id="S::psu1", unit="", reason="hands inside", by="anna", since_ms=1)
+
+
+class SlowDisk(LogRecord):
+    """A record whose intents wait until ``may_write`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+
+    async def intend(self, action: Action, target: Target) -> None:
+        await self.may_write.wait()
+        await super().intend(action, target)
+
+
+@pytest.fixture
+async def disk() -> SlowDisk:
+    return SlowDisk()
+
+
+@pytest.fixture
+async def house(driven_clock: DrivenClock, disk: SlowDisk) -> SweepHouse:
+    return SweepHouse(driven_clock, record=disk)
+
+
+async def stop_all(house: SweepHouse) -> Outcome:
+    return await house.perform(
+        StopAll(tool="bench__stop_all", caller=DIRECT, action_id=house.new_id())
+    )
+
+
+def code(outcome: Outcome) -> ErrorCode | None:
+    return outcome.error.code if outcome.error else None
+
+
+@promise("stop-all.everything")
+@pytest.mark.parametrize("waits_for", ["the line", "the disk"])
+async def test_what_waited_when_everything_was_stopped_is_not_sent_afterwards(
+    house: SweepHouse, disk: SlowDisk, driven_clock: DrivenClock, waits_for: str
+) -> None:
+    if waits_for == "the line":
+        house.supply.latency_s = 1.0
+    else:
+        disk.may_write.clear()
+    switching = asyncio.ensure_future(house.command("output_on", channel=1))
+    await settle()
+    house.supply.latency_s = 0.0
+    stopped = await stop_all(house)
+    disk.may_write.set()
+    await driven_clock.advance(2.0)
+    outcome = await switching
+    assert stopped.data["is_confirmed"]
+    assert (outcome.status, code(outcome)) == (OutcomeStatus.FAILED, ErrorCode.PREEMPTED)
+    assert outcome.scpi == ()
+    assert house.supply.outputs == {"CH1": "OFF", "CH2": "OFF"}
+
+
+async def test_what_is_called_after_a_stop_is_sent(house: SweepHouse) -> None:
+    await stop_all(house)
+    assert (await house.command("output_on", channel=1)).error is None
+    assert house.supply.outputs["CH1"] == "ON"
+
+
+@promise("lockout.refuses-writes")
+@pytest.mark.parametrize("waits_for", ["the line", "the disk"])
+async def test_what_waited_when_its_instrument_was_locked_out_is_refused(
+    house: SweepHouse, disk: SlowDisk, driven_clock: DrivenClock, waits_for: str
+) -> None:
+    if waits_for == "the line":
+        house.supply.latency_s = 1.0
+    else:
+        disk.may_write.clear()
+    switching = asyncio.ensure_future(house.command("output_on", channel=1))
+    raw = asyncio.ensure_future(
+        house.perform(
+            SendScpi(
+                tool="send_scpi",
+                caller=DIRECT,
+                action_id=house.new_id(),
+                instrument_id="psu1",
+                scpi=":OUTP CH2,ON",
+            )
+        )
+    )
+    safe = asyncio.ensure_future(house.command("output_off", channel=1))
+    await settle()
+    house.lockout = LOCKOUT
+    disk.may_write.set()
+    await driven_clock.advance(2.0)
+    for outcome in (await switching, await raw):
+        assert (outcome.status, code(outcome)) == (OutcomeStatus.REFUSED, ErrorCode.LOCKED_OUT)
+    assert (await safe).error is None
+    assert not [text for _, text in house.supply.log if text.endswith(",ON")]
+
+
+@promise("sweep.one-writer")
+async def test_a_write_that_waits_for_the_disk_while_a_sweep_begins_is_refused(
+    house: SweepHouse, disk: SlowDisk
+) -> None:
+    """Else the sweep would go on from a value that is not set any more."""
+    disk.may_write.clear()
+    starting = asyncio.ensure_future(house.ask_start(1.0, 1.0))
+    setting = asyncio.ensure_future(house.command("set_voltage", voltage=20))
+    await settle()
+    disk.may_write.set()
+    assert (await starting).error is None
+    assert code(await setting) is ErrorCode.SWEEP_CONFLICT
+    assert house.supply.held[":SOUR1:VOLT"] == 0.0
+    await house.sweeps.close(0.5)
+
+
+def two_lines() -> Conversation[str]:
+    yield Ask("STAT?")
+    yield Send("A 1")
+    yield Send("B 1")
+    answer = yield Ask("VERIFY?")
+    return str(answer)
+
+
+class Says:
+    """``may_go``: one verdict for each time it is asked."""
+
+    def __init__(self, *verdicts: Exception | None) -> None:
+        self.verdicts: Iterator[Exception | None] = iter(verdicts)
+
+    def __call__(self) -> None:
+        verdict = next(self.verdicts)
+        if verdict is not None:
+            raise verdict
+
+
+def drive(conversation: Conversation[str], answer: Answer = "done") -> tuple[list[str], str]:
+    said: list[str] = []
+    given: Answer = None
+    while True:
+        try:
+            step = conversation.send(given)
+        except StopIteration as end:
+            return said, end.value
+        assert isinstance(step, Send | Ask)
+        said.append(step.text)
+        given = answer if isinstance(step, Ask) else None
+
+
+def test_only_its_own_lines_are_asked_for_and_its_result_is_given() -> None:
+    conversation = recallable(two_lines(), ("A 1", "B 1"), Says(None, None))
+    assert drive(conversation) == (["STAT?", "A 1", "B 1", "VERIFY?"], "done")
+
+
+def test_a_refusal_before_its_first_line_stays_one() -> None:
+    refused = Refused("no", code=ErrorCode.LOCKED_OUT)
+    with pytest.raises(Refused):
+        drive(recallable(two_lines(), ("A 1", "B 1"), Says(refused)))
+
+
+def test_a_refusal_after_its_first_line_is_a_failure_for_part_of_it_is_done() -> None:
+    refused = Refused("no", code=ErrorCode.LOCKED_OUT)
+    with pytest.raises(Failed) as failed:
+        drive(recallable(two_lines(), ("A 1", "B 1"), Says(None, refused)))
+    assert failed.value.code is ErrorCode.LOCKED_OUT
