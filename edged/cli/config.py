@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from edged.cli.tables import print_json, print_table
 from edged.config import LoadedConfig
 from edged.config_keys import KEYS, Key
 from edged.host import ExitStatus
+from edged.profiles.loader import load_library
 
 __all__ = ["configuration_page", "run"]
 
@@ -66,12 +68,26 @@ def run(arguments: Sequence[str]) -> int:
     if options.markdown:
         print(configuration_page(), end="")
         return ExitStatus.OK
-    rows = _rows(load(options, is_simulated=options.sim))
+    loaded = load(options, is_simulated=options.sim)
+    _complain(loaded)
+    rows = _rows(loaded)
     if options.json:
         print_json({row.pop("key"): row for row in rows})
     else:
         print_table(rows, {"key": "key", "value": "value", "origin": "origin"})
     return ExitStatus.OK
+
+
+def _complain(loaded: LoadedConfig) -> None:
+    """Say on standard error what the reading of the file alone does not show."""
+    named = [entry for entry in loaded.config.instruments if entry.profile is not None]
+    if not named:
+        return
+    library = load_library(loaded.config.profile_dirs)
+    for entry in named:
+        missing = library.missing(entry.profile or "")
+        if missing:
+            print(f"edged: {entry.address}: {missing}", file=sys.stderr)
 
 
 def configuration_page() -> str:

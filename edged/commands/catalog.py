@@ -98,7 +98,7 @@ class Catalog:
         profile = instrument.profile
         if profile is None:
             raise NotFound(
-                f"{instrument.id} matches no profile, so it has no commands.",
+                f"{instrument.id} has no profile, so it has no commands. {instrument.remark}",
                 code=ErrorCode.UNKNOWN_COMMAND,
                 remedy="Use send_scpi, or write a profile for it.",
             )

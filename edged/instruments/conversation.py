@@ -7,23 +7,27 @@ limits, terminators, gaps and broken wires are the line's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
 from edged.profiles.answers import clean_text, plain_value
 from edged.profiles.expr import compile_expression
-from edged.profiles.instrument_errors import InstrumentError, parse_error
+from edged.profiles.instrument_errors import InstrumentError, folded, parse_error
 from edged.profiles.model import (
+    AnswerType,
     Command,
     Completion,
     CompletionKind,
     Connection,
     ErrorCheck,
     ErrorKind,
+    FieldsAnswer,
     ImageAnswer,
     Precondition,
+    Returns,
+    ScalarAnswer,
     WaveformAnswer,
 )
 from edged.profiles.patterns import compiled
@@ -43,9 +47,6 @@ __all__ = [
     "command_conversation",
     "drain_errors",
     "greet",
-    "identify",
-    "identify_again",
-    "identify_known",
     "lines_conversation",
     "raw_conversation",
 ]
@@ -56,9 +57,6 @@ QUERY_ERRORS: Final = range(-499, -399)
 """SCPI-99 21.8.11: a question was cut off. A job that asks nothing did not cause that."""
 ESR_OTHER_ERRORS: Final = 0x38
 """IEEE 488.2 11.5.1: command, execution and device errors; the fourth, 0x04, is a query error."""
-IDENTITY_QUESTION: Final = "*IDN?"
-NAME_COMMAS: Final = 2
-"""A name has four fields; some instruments leave one out."""
 
 T = TypeVar("T")
 
@@ -76,10 +74,14 @@ class Send:
 
 @dataclass(slots=True)
 class Ask:
-    """Write one line and read one; answered by its text without line ends."""
+    """Write one line and read one; answered by its text without line ends.
+
+    Where the answer ``may_be_empty``, an empty line can be it; else it is passed over.
+    """
 
     text: str
     timeout_s: float | None = None
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def command_conversation(
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
     if asking is not None:
-        answer = yield from _ask(asking, timeout_s)
+        answer = yield from _ask(asking, timeout_s, may_be_empty=_is_text(command.returns))
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
@@ -218,7 +220,7 @@ def raw_conversation(
     answer = None
     has_written = bool(sent)
     if asks:
-        answer = yield from _ask(lines[-1], connection.timeout_ms / 1000)
+        answer = yield from _ask(lines[-1], connection.timeout_ms / 1000, may_be_empty=True)
         sent += (lines[-1],)
     stale: tuple[str, ...] = ()
     if has_written:
@@ -243,61 +245,6 @@ def abort_conversation(lines: Sequence[str], connection: Connection) -> Conversa
     return Reply(sent=sent, stale_errors=stale)
 
 
-def identify() -> Conversation[str]:
-    """Ask who is there; no setting of any instrument changes by it."""
-    return (yield from _ask(IDENTITY_QUESTION, None))
-
-
-def identify_known(known_idn: str, is_known: Callable[[str], bool]) -> Conversation[str]:
-    """``identify`` where one unit is expected: only who says another name twice is another unit.
-
-    One answer can be an old one (adapters keep them over a connection), or a mangled one. Taken for
-    another unit it would keep the known one from its line for good.
-
-    Returns:
-        The expected name, or another unit's.
-
-    Raises:
-        Failed: BAD_ANSWER, what came is nobody's name, or not the same twice.
-    """
-    idn = yield from identify()
-    if is_known(idn):
-        return idn
-    again = yield from identify()
-    if again != idn:
-        raise Failed("Two answers to *IDN? were not the same.", code=ErrorCode.BAD_ANSWER)
-    if idn.count(",") < NAME_COMMAS <= known_idn.count(","):
-        raise Failed(f"*IDN? was answered by {clean_text(idn)[:40]!r}.", code=ErrorCode.BAD_ANSWER)
-    return idn
-
-
-def identify_again(is_known: Callable[[str], bool], *, owed: int) -> Conversation[str]:
-    """``identify`` where answers to earlier questions may come first: they are passed over.
-
-    Args:
-        is_known: whether a line is the name of the unit that is expected.
-        owed: how many earlier ``*IDN?`` may still be answered, which no reader can tell apart.
-
-    Returns:
-        The expected name, or another unit's.
-
-    Raises:
-        Failed: BAD_ANSWER, what came is nobody's name.
-    """
-    answer = yield from _ask(IDENTITY_QUESTION, None)
-    while not is_known(answer):
-        following = yield Listen()
-        if not isinstance(following, str):
-            if answer.count(",") < NAME_COMMAS:
-                raise Failed("An old answer came, and no name.", code=ErrorCode.BAD_ANSWER)
-            return answer
-        answer = following or answer
-    for _ in range(owed):
-        if (yield Listen()) is None:
-            break
-    return answer
-
-
 def greet(connection: Connection) -> Conversation[tuple[InstrumentError, ...]]:
     """What follows an opened and identified line: the profile's ``on_connect``, and old errors.
 
@@ -318,11 +265,11 @@ def drain_errors(check: ErrorCheck) -> Conversation[tuple[InstrumentError, ...]]
         return ()
     found: list[InstrumentError] = []
     for _ in range(MAX_QUEUED_ERRORS if check.kind is ErrorKind.QUEUE else 1):
-        error = parse_error(check.kind, (yield from _ask(check.query, None)))
+        error = parse_error(check.kind, (yield from _ask(check.query, None, may_be_empty=True)))
         if not error.is_error:
             break
         if check.detail:
-            more = clean_text((yield from _ask(check.detail, None)))
+            more = clean_text((yield from _ask(check.detail, None, may_be_empty=True)))
             error = replace(error, text=f"{error.text}: {more}")
         found.append(error)
     return tuple(found)
@@ -370,9 +317,24 @@ def _write(lines: Sequence[str], connection: Connection) -> Conversation[tuple[s
     return tuple(lines)
 
 
-def _ask(question: str, timeout_s: float | None) -> Conversation[str]:
-    answer = yield Ask(question, timeout_s)
+def _ask(
+    question: str, timeout_s: float | None, *, may_be_empty: bool = False
+) -> Conversation[str]:
+    answer = yield Ask(question, timeout_s, may_be_empty)
     return answer if isinstance(answer, str) else ""
+
+
+def _is_text(returns: Returns | None) -> bool:
+    """Whether an empty answer can be meant: that of a text, but never that of a number."""
+    match returns:
+        case None:
+            return True
+        case ScalarAnswer():
+            return returns.type is AnswerType.STRING
+        case FieldsAnswer():
+            return all(field.type is AnswerType.STRING for field in returns.fields)
+        case _:
+            return False
 
 
 def _bytes(answer: Answer) -> bytes:
@@ -392,7 +354,14 @@ def _complete(
         case CompletionKind.NONE:
             return ()
         case CompletionKind.OPC:
-            yield from _ask("*OPC?", longest_s)
+            if not (yield from _ask("*OPC?", longest_s)):
+                raise Failed(
+                    f"The instrument did not say within {complete.timeout_ms} ms that it was done: "
+                    '"*OPC?" was answered by an empty line alone.',
+                    code=ErrorCode.TIMEOUT,
+                    data={"query": "*OPC?"},
+                    sent=(*sent, "*OPC?"),
+                )
             return ("*OPC?",)
         case CompletionKind.POLL:
             pass
@@ -418,15 +387,17 @@ def _check(
 ) -> Conversation[tuple[str, ...]]:
     """Raise what the instrument complains about; give what it complains about others."""
     errors = yield from drain_errors(check)
+    has_more = check.kind is ErrorKind.QUEUE and len(errors) >= MAX_QUEUED_ERRORS
     blamed = [e.text for e in errors if has_asked or not _is_query_error(e, check.kind)]
     if blamed:
+        told = list(folded(blamed, has_more=has_more))
         raise Failed(
-            f'The instrument reports "{"; ".join(blamed)}" after "{"; ".join(sent)[:200]}".',
+            f'The instrument reports "{"; ".join(told)}" after "{"; ".join(sent)[:200]}".',
             code=ErrorCode.INSTRUMENT_ERROR,
-            data={"errors": blamed, "query": check.query},
+            data={"errors": told, "query": check.query},
             sent=sent,
         )
-    return tuple(e.text for e in errors)
+    return folded([e.text for e in errors], has_more=has_more)
 
 
 def _is_query_error(error: InstrumentError, kind: ErrorKind) -> bool:

@@ -12,7 +12,13 @@ from typing import Final
 
 from edged.errors import Failed
 from edged.instruments.actor import Actor
-from edged.instruments.conversation import MAX_QUEUED_ERRORS, greet, identify
+from edged.instruments.conversation import (
+    MAX_QUEUED_ERRORS,
+    greet,
+)
+from edged.instruments.introduction import (
+    identify,
+)
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
 from edged.profiles.answers import clean_text

@@ -22,10 +22,12 @@ from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import (
     Conversation,
     greet,
+)
+from edged.instruments.failures import another_unit, failure, fault
+from edged.instruments.introduction import (
     identify_again,
     identify_known,
 )
-from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.link import (
     Link,
     LinkError,
@@ -52,7 +54,6 @@ MIN_ATTEMPT_GAP_S: Final = 0.25
 """Jobs on a lost line each try once to reopen it, but not more often than this."""
 SAFE_IDENTITY_S: Final = 1.0
 """How long a safe job waits for ``*IDN?`` where the connection had been lost."""
-LINE_ENDS: Final = b"\r\n\x00 "
 
 log = structlog.get_logger(__name__)
 
@@ -279,7 +280,7 @@ class Line:
         except LinkLost as error:
             self._lose(error)
             return False
-        if unasked.strip(LINE_ENDS):
+        if unasked and not self._speech.is_blank(unasked, self.tenant.connection):
             self._trace.add(Direction.DISCARDED, unasked)
             self._enter(LineEvent.SPOILED)
             return False

@@ -7,15 +7,22 @@ Nothing that an instrument is set to is changed, but for what its profile's ``on
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.config_instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
-from edged.instruments.conversation import identify, raw_conversation
+from edged.instruments.conversation import (
+    raw_conversation,
+)
 from edged.instruments.greeting import greeted, patience_s, unchecked
 from edged.instruments.instrument import Found, Instrument
+from edged.instruments.introduction import (
+    has_name_form,
+    identify,
+)
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
 from edged.instruments.owner_settings import connection_for
@@ -30,6 +37,14 @@ __all__ = ["Knowledge", "NoInstrument", "examine", "judge_again"]
 
 NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.IGNORECASE)
 """How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
+REFUSAL: Final = re.compile(
+    r"IDN|^\s*[1-5][0-9][0-9]\b|\b(err(or)?|unknown|invalid|undefined|unrecogni[sz]ed|syntax"
+    r"|commands?|usage|login|password|username|denied|welcome|not found)\b",
+    re.IGNORECASE,
+)
+"""What no instrument calls itself: the question come back, a code of a service, a complaint."""
+QUESTIONS: Final = 4
+"""``*IDN?`` is asked twice where the first answer is no name, and waited for longer."""
 MOST_GUESSES: Final = 4
 """Ways of speaking that a silent port is tried with; each costs a time-out."""
 
@@ -65,8 +80,11 @@ async def examine(
     """
     named = knowledge.library.chosen(entry.profile or "")
     try:
-        idn = await _identified(actor, _guesses(entry, usb_id, knowledge.library))
+        idn = await _identified(actor, entry, usb_id, knowledge.library)
     except Failed as error:
+        if named is None and entry.profile is not None:
+            missing = knowledge.library.missing(entry.profile)
+            raise Failed(f"{error.message} {missing}", code=error.code) from error
         if named is None or error.code is ErrorCode.DISCONNECTED:
             raise
         return _judged(await _vouched(actor, entry, named, error), entry, knowledge.bench)
@@ -160,30 +178,60 @@ def _wire(connection: Connection) -> tuple[object, ...]:
     )
 
 
-async def _identified(actor: Actor, guesses: tuple[Connection, ...]) -> str:
-    """The answer to ``*IDN?``, the first that one of these ways gets."""
-    *others, last = guesses
+async def _identified(
+    actor: Actor,
+    entry: InstrumentEntry,
+    usb_id: tuple[int, int] | None,
+    library: ProfileLibrary,
+) -> str:
+    """The answer to ``*IDN?``, the first that one of the possible ways to speak gets."""
+
+    def is_name(idn: str) -> bool:
+        # A service that has greeted needs no second question, and may not survive one.
+        return (
+            has_name_form(idn)
+            or NOT_SCPI.match(idn) is not None
+            or find_profile(idn, usb_id, library.heads.values()).profile is not None
+        )
+
+    *others, last = _guesses(entry, usb_id, library)
     for connection in others:
         try:
-            return await _ask_identity(actor, connection)
+            return await _ask_identity(actor, connection, is_name, entry)
         except Failed as error:
             if error.code is ErrorCode.DISCONNECTED:
                 raise
-    return await _ask_identity(actor, last)
+    return await _ask_identity(actor, last, is_name, entry)
 
 
-async def _ask_identity(actor: Actor, connection: Connection) -> str:
+async def _ask_identity(
+    actor: Actor,
+    connection: Connection,
+    is_name: Callable[[str], bool],
+    entry: InstrumentEntry,
+) -> str:
     actor.settle(Tenant(connection=connection))
     idn = await actor.converse(
-        identify,
+        lambda: identify(is_name),
         unit=0,
         priority=Priority.PROBE,
-        timeout_s=patience_s(connection, 1),
+        timeout_s=patience_s(connection, QUESTIONS),
         name="*IDN?",
     )
     if "\ufffd" in idn or not idn.strip() or NOT_SCPI.match(idn):
         raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is no instrument.')
+    if not is_name(idn) and entry.profile is None and not _is_odd_name(idn):
+        raise NoInstrument(
+            f'What answers *IDN? with "{clean_text(idn)}", twice, does not say who it is. If this '
+            "is an instrument's SCPI port all the same, name its profile in INSTRUMENTS."
+        )
     return idn
+
+
+def _is_odd_name(idn: str) -> bool:
+    """Whether an answer that is no list of fields can name a model all the same."""
+    has_both = re.search(r"[0-9]", idn) and re.search(r"[A-Za-z]{2}", idn)
+    return bool(has_both) and REFUSAL.search(idn) is None
 
 
 async def _vouched(
@@ -235,8 +283,7 @@ def _choose(
     if entry.profile is not None:
         profile = library.chosen(entry.profile)
         if profile is None:
-            why = f"INSTRUMENTS names the profile {entry.profile}, which does not exist."
-            return None, why, ()
+            return None, library.missing(entry.profile), ()
         return profile, "INSTRUMENTS names this profile.", ()
     match = find_profile(idn, usb_id, library.heads.values())
     profile = library.chosen(match.profile.key) if match.profile is not None else None

@@ -14,8 +14,14 @@ from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
-from edged.instruments.conversation import Conversation, identify
+from edged.instruments.conversation import (
+    Conversation,
+)
 from edged.instruments.failures import another_unit
+from edged.instruments.introduction import (
+    has_name_form,
+    identify,
+)
 from edged.instruments.line import Tenant
 from edged.profiles.model import Connection
 
@@ -62,7 +68,7 @@ def named_first(
     """
 
     def talk() -> Conversation[T]:
-        idn = yield from identify()
+        idn = yield from identify(lambda idn: is_wanted(idn) or has_name_form(idn))
         if not is_wanted(idn):
             raise another_unit("Another unit", address)
         return (yield from make())

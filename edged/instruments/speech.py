@@ -34,7 +34,11 @@ MAX_BLOCK_BYTES: Final = 256 * 1024 * 1024
 BLOCK_SLICE_BYTES: Final = 256 * 1024
 """A long block may take long, as long as it moves: the time limit is for each slice."""
 STRAY_LINE_S: Final = 0.1
-"""After an empty line the answer proper may follow; this long is waited for it."""
+"""After an empty line the answer proper may follow; this long is waited for it, where the answer
+may be empty itself and the line is not known for sending empty ones."""
+MOST_STRAY_LINES: Final = 8
+"""More empty lines than this before an answer are no habit: nothing will come."""
+LINE_ENDS: Final = b"\r\n\x00 "
 
 T = TypeVar("T")
 
@@ -52,6 +56,8 @@ class Speech:
         self.is_suspect = False
         # The line was looked at just now, so that the first step need not look again.
         self._is_looked_at = False
+        # The most empty lines that have come besides an answer: a habit of this instrument.
+        self._stray_lines = 0
 
     def hold(
         self,
@@ -88,6 +94,15 @@ class Speech:
         finally:
             conversation.close()
 
+    def is_blank(self, unasked: bytes, connection: Connection) -> bool:
+        """Whether what came unasked is line ends alone; whole lines of them are a habit."""
+        if unasked.strip(LINE_ENDS):
+            return False
+        terminator = (connection.read_termination or "\n").encode("ascii")
+        lines = min(unasked.count(terminator), MOST_STRAY_LINES)
+        self._stray_lines = max(self._stray_lines, lines)
+        return True
+
     def _do(self, step: Step, connection: Connection, deadline: float, job: Job | None) -> Answer:
         match step:
             case Send():
@@ -95,7 +110,7 @@ class Speech:
                 return None
             case Ask():
                 limit = self._write(step, connection, deadline, job)
-                return self._read_text(connection, limit)
+                return self._read_text(step, connection, limit)
             case AskBlock():
                 self._write(step, connection, deadline, job)
                 return self._read_block(step, connection, deadline)
@@ -124,7 +139,8 @@ class Speech:
         unasked = b"" if self._is_looked_at else self._link.pending()
         if unasked:
             self._trace.add(Direction.DISCARDED, unasked)
-            self.is_suspect = self.is_suspect or bool(unasked.strip(b"\r\n\x00 "))
+            if not self.is_blank(unasked, connection):
+                self.is_suspect = True
         if connection.min_gap_ms:
             gap_s = self._quiet_since + connection.min_gap_ms / 1000 - self._clock.monotonic()
             if gap_s > 0:
@@ -140,17 +156,28 @@ class Speech:
         self._quiet_since = self._clock.monotonic()
         return limit
 
-    def _read_text(self, connection: Connection, limit: float) -> str:
+    def _read_text(self, step: Ask, connection: Connection, limit: float) -> str:
+        """The first line that is not empty.
+
+        Some instruments send an empty line before or after each answer. Passing it over shifts
+        nothing: whoever has answered all earlier questions owes this one alone. Where none but
+        empty lines come, a late answer may still follow, and the line is suspect.
+        """
         text = self._read_line(connection, limit)
-        if not text:
-            # A stray line end before the answer, or an empty answer: only waiting tells.
-            self.is_suspect = True
+        passed = 0
+        while not text and passed < MOST_STRAY_LINES:
+            passed += 1
+            until = limit
+            if step.may_be_empty and passed > self._stray_lines:
+                until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
             try:
-                text = self._read_line(
-                    connection, min(limit, self._clock.monotonic() + STRAY_LINE_S)
-                )
+                text = self._read_line(connection, until)
             except LinkTimeout:
-                return ""
+                break
+        if text:
+            self._stray_lines = max(self._stray_lines, passed)
+        else:
+            self.is_suspect = True
         return text
 
     def _read_line(self, connection: Connection, limit: float) -> str:

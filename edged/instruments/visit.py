@@ -14,7 +14,13 @@ from typing import Final
 from edged.clock import Clock
 from edged.instruments.actor import Actor
 from edged.instruments.address import parse_address
-from edged.instruments.conversation import abort_conversation, identify, raw_conversation
+from edged.instruments.conversation import (
+    abort_conversation,
+    raw_conversation,
+)
+from edged.instruments.introduction import (
+    identify,
+)
 from edged.instruments.line import Tenant
 from edged.instruments.link import Link
 from edged.instruments.mailbox import Priority

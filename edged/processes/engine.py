@@ -512,8 +512,13 @@ class Engine:
         )
 
     def _report_complaints(self) -> None:
-        for complaint in self._profiles.knowledge.library.complaints:
+        library = self._profiles.knowledge.library
+        for complaint in library.complaints:
             self._log.warning("profile_refused", complaint=complaint.sentence)
+        for entry in self._config.instruments:
+            missing = library.missing(entry.profile) if entry.profile is not None else ""
+            if missing:
+                self._log.warning("profile_missing", address=entry.address, complaint=missing)
 
     def _write_engine_file(self) -> None:
         """Where the CLI and the supervisor look for this engine."""

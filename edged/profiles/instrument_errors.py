@@ -6,13 +6,15 @@ Of a queue's entry only the leading signed integer is trusted: "no error" is spe
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from edged.profiles.answer_text import clean_text, first_line, leading_integer, unquoted
 from edged.profiles.model import ErrorKind
 
-__all__ = ["InstrumentError", "parse_error"]
+__all__ = ["InstrumentError", "folded", "parse_error"]
 
 _ESR_BITS: Final = {
     4: "query error",
@@ -76,3 +78,17 @@ def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:
                 return _NO_ERROR
             text = clean_text(unquoted(line))
             return InstrumentError(code=code, text=text, is_undefined=code == _UNDEFINED_HEADER)
+
+
+def folded(texts: Sequence[str], *, has_more: bool) -> tuple[str, ...]:
+    """Errors for people: each once with how often it came, in the order of their first.
+
+    Args:
+        has_more: the queue was not read to its end.
+    """
+    counted = Counter(texts)
+    if has_more and len(counted) == 1:
+        (text,) = counted
+        return (f"{text} ({len(texts)} times, and more)",)
+    told = (text if n == 1 else f"{text} ({n} times)" for text, n in counted.items())
+    return (*told, "and more") if has_more else tuple(told)

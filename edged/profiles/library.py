@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edged.profiles.complaints import nearest
 from edged.profiles.head import ProfileHead, head_of
 from edged.profiles.model import Profile
 from edged.profiles.packed import PackedProfiles
@@ -60,3 +61,10 @@ class ProfileLibrary:
         if isinstance(self.profiles, PackedProfiles) and key in self.profiles:
             return self.profiles.kept(key)
         return self.profiles.get(key)
+
+    def missing(self, key: str) -> str:
+        """What to tell of an entry of INSTRUMENTS that names no profile; empty where it does."""
+        if key in self.profiles:
+            return ""
+        hint = nearest(key, self.profiles)
+        return f"INSTRUMENTS names the profile {key}, which does not exist. {hint}".strip()

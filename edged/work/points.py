@@ -25,6 +25,8 @@ __all__ = ["DEFAULT_DECIMATED", "Waveform", "make_waveform"]
 DTYPES: Final = {"f": "float32", "d": "float64"}
 DEFAULT_DECIMATED: Final = 1_000
 BYTE_TYPES: Final = ("i1", "u1")
+COUNTS: Final = ("points", "length")
+"""What a profile calls the preamble's number of samples, where it has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class Waveform:
         type_code: ``f`` or ``d``, as in ``array``.
         samples: little-endian, in ``y_unit``.
         preamble: what the instrument said about the trace (x_origin and its kin).
+        announced: how many samples were to come, by the preamble and by what was asked for; 0 is
+            not known.
     """
 
     type_code: str
@@ -43,6 +47,7 @@ class Waveform:
     y_unit: str
     x_increment: float
     preamble: Mapping[str, Scalar] = field(default_factory=dict)
+    announced: int = 0
 
     @property
     def length(self) -> int:
@@ -50,14 +55,23 @@ class Waveform:
         return len(self.samples) // (4 if self.type_code == "f" else 8)
 
     def told(self) -> dict[str, Any]:
-        """The metadata that points and results carry; never the samples."""
-        return {
+        """The metadata that points and results carry; never the samples.
+
+        With a ``warning`` where it is shorter than announced: the end of the trace is missing.
+        """
+        told: dict[str, Any] = {
             "y_dtype": DTYPES[self.type_code],
             "y_length": self.length,
             "x_unit": self.x_unit,
             "y_unit": self.y_unit,
             "x_increment": self.x_increment,
         }
+        if self.length < self.announced:
+            told["warning"] = (
+                f"It is cut short: the instrument announced {self.announced} samples and sent "
+                f"{self.length}."
+            )
+        return told
 
     def base64(self) -> dict[str, Any]:
         """The samples as text."""
@@ -134,7 +148,17 @@ def make_waveform(
         y_unit=answer.y_unit,
         x_increment=x_increment(answer, known),
         preamble=preamble,
+        announced=_announced(preamble, values),
     )
+
+
+def _announced(preamble: Mapping[str, Scalar], values: Mapping[str, Scalar]) -> int:
+    """How many samples are to come: what the preamble counts, or the part of it that was asked."""
+    counts = [count for name in COUNTS if isinstance(count := preamble.get(name), int)]
+    first, last = values.get("first"), values.get("last")
+    if counts and isinstance(first, int) and isinstance(last, int):
+        counts.append(last - first + 1)
+    return max(0, min(counts, default=0))
 
 
 def _bytes_as_floats(

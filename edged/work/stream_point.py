@@ -90,7 +90,10 @@ def point_of(command: Command, data: Mapping[str, Any], timestamp_ms: int) -> Po
 def _waveform_point(told: Mapping[str, Any], timestamp_ms: int) -> Point:
     shown = {name: told[name] for name in WAVEFORM_FIELDS}
     index = told["point_index"]
-    return Point(shown, None, (timestamp_ms, index, *shown.values(), array_name(index)))
+    row = (timestamp_ms, index, *shown.values(), array_name(index))
+    if "warning" in told:
+        shown["warning"] = told["warning"]
+    return Point(shown, None, row)
 
 
 def array_name(point_index: int) -> str:

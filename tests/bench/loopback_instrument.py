@@ -29,6 +29,8 @@ class LoopbackInstrument:
         self.errors: list[str] = []
         # line → bytes to send for it, before anything else is looked at
         self.special: dict[str, Callable[[], bytes]] = {}
+        # sent at the beginning of each connection, and around each answer
+        self.banner = self.before = self.after = b""
         self.line_came = asyncio.Condition()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,6 +96,7 @@ class LoopbackInstrument:
         self._tasks.add(task)
         self._writers.add(writer)
         self.connections += 1
+        writer.write(self.banner)
         try:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 while data := await reader.readline():
@@ -111,17 +114,23 @@ class LoopbackInstrument:
             self.line_came.notify_all()
         if self.is_silent:
             return
+        answer = await self._answer_to(line)
+        if answer:
+            writer.write(self.before + answer + self.after)
+        await writer.drain()
+
+    async def _answer_to(self, line: str) -> bytes:
         head, _, rest = line.partition(" ")
         special = self.special.get(line)
         if special is not None:
-            writer.write(special())
-        elif line == "*IDN?":
-            writer.write(self.idn.encode() + b"\n")
-        elif line == "SYST:ERR?":
-            writer.write((self.errors.pop(0) if self.errors else '0,"No error"').encode() + b"\n")
-        elif head == "ECHO?":
-            writer.write(rest.encode() + b"\n")
-        elif head == "DELAY?":
+            return special()
+        if line == "*IDN?":
+            return self.idn.encode() + b"\n"
+        if line == "SYST:ERR?":
+            return (self.errors.pop(0) if self.errors else '0,"No error"').encode() + b"\n"
+        if head == "ECHO?":
+            return rest.encode() + b"\n"
+        if head == "DELAY?":
             await asyncio.sleep(float(rest))
-            writer.write(b"late\n")
-        await writer.drain()
+            return b"late\n"
+        return b""

@@ -186,6 +186,12 @@ def test_config_shows_values_and_origins_but_no_secret() -> None:
     assert "s3cret" not in done.stdout
 
 
+def test_config_tells_of_an_unknown_profile_and_names_the_nearest() -> None:
+    entry = "{address: 'TCPIP::127.0.0.1::9::SOCKET', profile: rigol_dp823}"
+    done = edged("config", "--set", f"INSTRUMENTS=[{entry}]")
+    assert 'rigol_dp823, which does not exist. Did you mean "rigol_dp832"?' in done.stderr
+
+
 def test_version_is_the_packages() -> None:
     from edged import __version__
 

@@ -162,6 +162,22 @@ async def test_a_profile_can_be_named_by_the_owner(make_lab: MakeLab) -> None:
         assert (await lab.saw(Arrived)).is_offered
 
 
+async def test_an_unknown_profile_that_the_owner_names_is_told_with_the_nearest(
+    make_lab: MakeLab,
+) -> None:
+    why = 'names the profile acme_psu2, which does not exist. Did you mean "acme_psu1"?'
+    async with LoopbackInstrument() as psu, LoopbackInstrument() as mute:
+        mute.is_silent = True
+        lab = make_lab()
+        await lab.begin(
+            InstrumentEntry(address=psu.address, profile="acme_psu2"),
+            InstrumentEntry(address=mute.address, profile="acme_psu2", timeout_ms=100),
+        )
+        (instrument,) = lab.pool.all()
+        assert why in instrument.summary()["remark"]
+        assert why in lab.discovery.set_aside()[0]["reason"]
+
+
 async def test_a_probe_question_that_is_answered_otherwise_rules_the_profile_out(
     make_lab: MakeLab, psu: LoopbackInstrument
 ) -> None:
@@ -215,6 +231,59 @@ async def test_what_is_no_instrument_is_set_aside(
         await lab.begin(web)
         assert lab.pool.all() == ()
         assert "no instrument" in lab.discovery.set_aside()[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    ["-ERR unknown command", "*IDN?", "500 Syntax error", "login:", "0", 'ERROR,"what?"'],
+)
+async def test_a_port_that_never_says_who_it_is_is_set_aside(
+    make_lab: MakeLab, garbage: str
+) -> None:
+    async with LoopbackInstrument(garbage) as port:
+        lab = make_lab()
+        await lab.begin(port)
+        assert lab.pool.all() == ()
+        assert port.received == ["*IDN?"] * 2
+        assert "does not say who it is" in lab.discovery.set_aside()[0]["reason"]
+
+
+async def test_an_odd_name_that_is_said_twice_is_a_name(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument("WIDGET 3000") as widget:
+        lab = make_lab()
+        await lab.begin(widget)
+        (instrument,) = lab.pool.all()
+        assert instrument.idn == "WIDGET 3000"
+        assert instrument.profile is None
+
+
+async def test_a_unit_behind_a_banner_registers_and_comes_back(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument() as psu:
+        psu.banner = b"Welcome to Port Server 3, line 4\r\n\r\n"
+        lab = make_lab()
+        await lab.begin(psu)
+        (instrument,) = lab.pool.all()
+        assert instrument.idn == psu.idn
+        assert instrument.is_offered
+        for number in range(2):
+            assert await lab.ask(instrument, f"ECHO? {number}") == str(number)
+            await psu.unplug()
+            await psu.plug_in()
+        assert await lab.ask(instrument, "ECHO? again") == "again"
+
+
+@pytest.mark.parametrize(("before", "after"), [(b"\n", b""), (b"", b"\n"), (b"\r\n", b"\r\n")])
+async def test_a_unit_that_sends_empty_lines_with_each_answer_works(
+    make_lab: MakeLab, before: bytes, after: bytes
+) -> None:
+    async with LoopbackInstrument() as psu:
+        psu.before, psu.after = before, after
+        lab = make_lab()
+        await lab.begin(psu)
+        (instrument,) = lab.pool.all()
+        for number in range(20):
+            assert await lab.ask(instrument, f"ECHO? {number}") == str(number)
+        assert psu.connections == 1
 
 
 async def test_an_address_that_refuses_shows_nothing_until_it_answers(

@@ -7,6 +7,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import (
     Ask,
     AskBlock,
+    Listen,
     Pause,
     Reply,
     Send,
@@ -14,9 +15,12 @@ from edged.instruments.conversation import (
     command_conversation,
     drain_errors,
     greet,
-    identify,
     lines_conversation,
     raw_conversation,
+)
+from edged.instruments.introduction import (
+    identify,
+    identify_known,
 )
 from edged.profiles.model import (
     AnswerType,
@@ -120,6 +124,81 @@ def test_a_queue_is_drained_to_its_end_and_never_beyond_twenty() -> None:
     assert len(errors) == len(steps) == 20
 
 
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        (["-222,a"] * 20, ["-222,a (20 times, and more)"]),
+        (["-222,a"] * 3 + ["0"], ["-222,a (3 times)"]),
+        (["-222,a", "-113,b", "-222,a", "0"], ["-222,a (2 times)", "-113,b"]),
+        (["-222,a"] * 19 + ["-113,b"], ["-222,a (19 times)", "-113,b", "and more"]),
+        (["-222,a", "0"], ["-222,a"]),
+    ],
+)
+def test_an_error_that_repeats_is_told_once_with_how_often_it_came(
+    errors: list[str], told: list[str]
+) -> None:
+    with pytest.raises(Failed) as caught:
+        play(raw_conversation(lines=["X"], asks=False, connection=CHECKED), *errors)
+    assert caught.value.data["errors"] == told
+    assert f'reports "{"; ".join(told)}" after "X"' in caught.value.message
+
+
+def test_an_empty_answer_to_the_completion_question_is_not_done() -> None:
+    command = Command(
+        name="set", scpi=("X",), complete=Completion(kind=CompletionKind.OPC, timeout_ms=500)
+    )
+    with pytest.raises(Failed, match="did not say within 500 ms") as caught:
+        play(command_conversation(lines=["X"], command=command, connection=PLAIN), "")
+    assert caught.value.code is ErrorCode.TIMEOUT
+    assert caught.value.sent == ("X", "*OPC?")
+
+
+NAME = "ACME,PSU1,A001,1.0"
+
+
+def hear(conversation: Generator[Any, Any, Any], *lines: str | None) -> tuple[list[str], Any]:
+    """Whatever reads a line gets the next one; ``None`` is a wait in vain."""
+    left, asked, answer = list(lines), [], None
+    try:
+        while True:
+            step = conversation.send(answer)
+            if isinstance(step, Ask | Send):
+                asked.append(step.text)
+            answer = left.pop(0) if isinstance(step, Ask | Listen) else None
+    except StopIteration as stop:
+        assert not left, f"not read: {left}"
+        return asked, stop.value
+
+
+@pytest.mark.parametrize(
+    ("lines", "times"),
+    [
+        pytest.param([NAME], 1, id="a name counts at once"),
+        pytest.param(["Welcome", "", "to port 7", NAME], 1, id="a banner comes first"),
+        pytest.param(["Welcome", None, NAME, None], 2, id="a banner in place of the answer"),
+        pytest.param(["Welcome", None, "", NAME, NAME], 2, id="its first answer is very late"),
+    ],
+)
+def test_what_comes_before_a_name_is_passed_over_and_nothing_is_left(
+    lines: list[str | None], times: int
+) -> None:
+    for conversation in (identify(), identify_known(NAME, lambda idn: idn == NAME)):
+        assert hear(conversation, *lines) == (["*IDN?"] * times, NAME)
+
+
+def test_what_is_no_name_counts_only_when_it_is_said_twice() -> None:
+    assert hear(identify(), "WIDGET 3", None, "WIDGET 3") == (["*IDN?"] * 2, "WIDGET 3")
+    with pytest.raises(Failed, match='"Welcome", and when asked again by ""') as caught:
+        hear(identify(), "Welcome", None, None)
+    assert caught.value.code is ErrorCode.BAD_ANSWER
+
+
+def test_another_unit_behind_a_banner_is_another_unit() -> None:
+    other = "ACME,PSU1,A002,1.0"
+    conversation = identify_known(NAME, lambda idn: idn == NAME)
+    assert hear(conversation, "Welcome", other, None, other) == (["*IDN?"] * 2, other)
+
+
 def test_a_cut_off_question_is_not_blamed_on_a_job_that_asks_nothing() -> None:
     answers = ('-410,"Query INTERRUPTED"', "0")
     _, reply = play(raw_conversation(lines=["OUTP OFF"], asks=False, connection=CHECKED), *answers)
@@ -206,13 +285,13 @@ def test_a_poll_that_never_holds_fails_with_what_was_said_last() -> None:
 def test_a_pause_follows_each_write_and_no_question() -> None:
     connection = Connection(after_write_ms=100)
     steps, _ = play(raw_conversation(lines=["A", "B?"], asks=True, connection=connection), "x")
-    assert steps == [Send("A"), Pause(0.1), Ask("B?", 2.0)]
+    assert steps == [Send("A"), Pause(0.1), Ask("B?", 2.0, may_be_empty=True)]
 
 
 def test_what_a_command_overrides_holds_for_it_alone() -> None:
     command = Command(name="q", scpi=("Q?",), is_query=True, timeout_ms=9000, errors=QUEUE)
     steps, _ = play(command_conversation(lines=["Q?"], command=command, connection=PLAIN), "1", "0")
-    assert steps == [Ask("Q?", 9.0), Ask("SYST:ERR?")]
+    assert steps == [Ask("Q?", 9.0, may_be_empty=True), Ask("SYST:ERR?", may_be_empty=True)]
 
 
 def test_a_waveform_is_set_up_asked_for_its_meaning_and_fetched() -> None:

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Ask, Listen, identify_again
+from edged.instruments.conversation import (
+    Ask,
+    Listen,
+)
+from edged.instruments.introduction import (
+    identify_again,
+)
 
 IDN = "ACME,PSU1,A001,1.0"
 OLD = st.sampled_from(["+1.5E0", "0", '-100,"Command error"', "", "LATE", "A,B"])

@@ -132,18 +132,18 @@ def test_another_unit_at_the_address_is_never_driven(bench: Bench) -> None:
     assert bench.link.written == ["*IDN?", "*IDN?"]
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        pytest.param([b"0.030\n", IDN.encode() + b"\n"], id="an old answer comes first"),
-        pytest.param([b"ACME,M,7\n", IDN.encode() + b"\n"], id="one name is cut short"),
-        pytest.param([b"ready\n", b"ready\n"], id="twice what is no name"),
-    ],
-)
-def test_one_odd_answer_is_no_other_unit_and_the_known_one_comes_back(
-    bench: Bench, answers: list[bytes]
+@pytest.mark.parametrize("odd", [b"0.030\n", b"ACME,M,7\n", b"Welcome\nto me\n"])
+def test_one_odd_answer_is_no_other_unit_and_the_known_one_is_driven_when_it_has_spoken(
+    bench: Bench, odd: bytes
 ) -> None:
-    bench.link.answers["*IDN?"] = answers
+    bench.link.answers["*IDN?"] = [odd, IDN.encode() + b"\n"]
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.link.written == ["*IDN?", "*IDN?", "A?"]
+    assert bench.reports == []
+
+
+def test_no_name_twice_is_no_other_unit_and_the_known_one_comes_back(bench: Bench) -> None:
+    bench.link.answers["*IDN?"] = [b"ready\n", b"ready\n"]
     assert bench.fail(Send("OUTP ON")).code is ErrorCode.DISCONNECTED
     assert bench.link.written == ["*IDN?", "*IDN?"]
     assert not any(isinstance(report, UnitChanged) for report in bench.reports)
@@ -222,6 +222,54 @@ def test_an_answer_that_does_not_decode_is_given_with_marks_and_the_line_cleaned
 def test_an_empty_answer_is_empty(bench: Bench) -> None:
     bench.link.answers["A?"] = b"\n"
     assert bench.serve(Ask("A?")) == [""]
+
+
+@pytest.mark.parametrize("strays", [b"\n", b"\r\n\r\n", b"\x00\n"])
+def test_a_unit_that_sends_empty_lines_before_each_answer_is_kept(
+    bench: Bench, strays: bytes
+) -> None:
+    bench.link.answers = {line: strays + bytes(ANSWERS[line]) for line in ANSWERS}
+    for _ in range(3):
+        assert bench.serve(Ask("A?"), Ask("B?", may_be_empty=True)) == ["a", "b"]
+        bench.heal()
+    assert bench.link.events == ["open"]
+    assert bench.reports == []
+
+
+def test_a_unit_that_sends_empty_lines_after_each_answer_is_kept(bench: Bench) -> None:
+    bench.link.answers = {line: bytes(ANSWERS[line]) + b"\n" for line in ANSWERS}
+    for _ in range(3):
+        assert bench.serve(Ask("A?"), Ask("B?")) == ["a", "b"]
+    assert bench.link.events == ["open"]
+
+
+def test_an_answer_that_cannot_be_empty_is_waited_for_beyond_an_empty_line(bench: Bench) -> None:
+    bench.link.answers["A?"] = b"\n"
+    waits: list[float] = []
+    read = bench.link.read_message
+
+    def late(terminator: bytes, timeout_s: float) -> bytes:
+        waits.append(timeout_s)
+        if bench.link.written[-1] == "A?" and not bench.link.arrived:
+            bench.link.arrived = b"5\n"
+        return read(terminator, timeout_s)
+
+    bench.link.read_message = late  # type: ignore[method-assign]
+    assert bench.serve(Ask("A?", 2.0)) == ["5"]
+    assert waits[-1] == pytest.approx(2.0)
+    # From here on the habit is known: what may be empty is waited for as long.
+    assert bench.serve(Ask("A?", 2.0, may_be_empty=True)) == ["5"]
+    assert waits[-1] == pytest.approx(2.0)
+    assert bench.link.events == ["open"]
+
+
+def test_empty_lines_without_an_end_are_an_empty_answer_and_the_line_is_cleaned(
+    bench: Bench,
+) -> None:
+    bench.link.answers["A?"] = b"\n" * 500 + b"late\n"
+    assert bench.serve(Ask("A?")) == [""]
+    assert bench.line.state is LineState.RECOVERING
+    assert bench.serve(Ask("B?")) == ["b"]
 
 
 def test_a_clear_that_works_spares_the_reopening(driven_clock: DrivenClock) -> None:

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed, NotFound
-from edged.profiles.model import AnswerField, AnswerType, WaveformAnswer
+from edged.profiles.model import AnswerField, AnswerType, Command, WaveformAnswer
 from edged.profiles.samples import decode_waveform
 from edged.work.points import Waveform, make_waveform
+from edged.work.stream_point import columns_of, point_of
 from edged.work.waveforms import WaveformBook
 
 
@@ -60,6 +61,36 @@ def test_blocks_of_awkward_sizes_become_as_many_samples(size: int) -> None:
         "x_increment": 1.0,
     }
     assert struct.unpack("<f", made.samples[-4:]) == (data[-1] * 0.5 - 1,)
+
+
+@pytest.mark.parametrize(
+    ("announced", "asked", "warning"),
+    [
+        (4, {}, None),
+        (2, {}, None),
+        (6, {}, "announced 6 samples and sent 4"),
+        (6000, {"first": 1, "last": 4}, None),
+        (6000, {"first": 1, "last": 5}, "announced 5 samples and sent 4"),
+    ],
+)
+@pytest.mark.parametrize("name", ["points", "length"])
+def test_a_trace_shorter_than_announced_says_so(
+    name: str, announced: int, asked: dict[str, int], warning: str | None
+) -> None:
+    answer = WaveformAnswer(
+        data="D?",
+        dtype="u1",
+        byte_order="little",
+        preamble_queries=("P?",),
+        preamble_fields=(AnswerField(name=name, type=AnswerType.INT, index=0),),
+    )
+    made = make_waveform(answer, [block(b"abcd")], str(announced), dict(asked))
+    told = {**made.told(), "point_index": 0}
+    command = Command(name="capture", scpi=("D?",), is_query=True, returns=answer)
+    point = point_of(command, {"data": told}, 1)
+    assert len(point.row) == len(columns_of(command))
+    for shown in (told, point.shown):
+        assert (warning in shown["warning"]) if warning else ("warning" not in shown)
 
 
 def test_the_preamble_scales_both_axes() -> None:
