@@ -15,7 +15,6 @@ from edged.cli.tables import print_json, print_table
 from edged.config import LoadedConfig
 from edged.config_keys import KEYS, Key
 from edged.host import ExitStatus
-from edged.profiles.loader import load_library
 
 __all__ = ["configuration_page", "run"]
 
@@ -83,6 +82,8 @@ def _complain(loaded: LoadedConfig) -> None:
     named = [entry for entry in loaded.config.instruments if entry.profile is not None]
     if not named:
         return
+    from edged.profiles.loader import load_library
+
     library = load_library(loaded.config.profile_dirs)
     for entry in named:
         missing = library.missing(entry.profile or "")
