@@ -19,7 +19,7 @@ FLOORS = (
     ("5", ("tools",)),
     ("4", ("commands",)),
     ("3", ("work",)),
-    ("2", ("instruments", "sdk", "sim", "auth", "store", "plot")),
+    ("2", ("instruments", "sdk", "sim", "auth", "store", "plot", "http")),
     ("1", ("protocol", "profiles", "actions")),
     ("0", ("yaml", "")),
 )

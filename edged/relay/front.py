@@ -16,11 +16,11 @@ from typing import Final
 
 import structlog
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from edged.auth.claims import BadTokenError
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
+from edged.http.connection import HttpConnection
 from edged.protocol.http_rules import MAX_HEADER_BYTES, Rejected, rejection
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
 from edged.protocol.origins import Guard
@@ -318,39 +318,20 @@ class RelayFront:
                 await self._tell(exchange, Alive(exchange=exchange.id, front=self._id))
 
 
-class _JsonHandler(RequestHandler):
-    """aiohttp's connection, whose parser refuses with a JSON-RPC error that quotes nothing."""
+class _FrontConnection(HttpConnection):
+    """One client; whoever stops to send is gone: an edge works for nobody who may not be there."""
 
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 - it quotes the request
-    ) -> web.StreamResponse:
-        """Answer what cannot be served; overrides aiohttp's text body."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("The answer had begun.")
-        code = RpcCode.INTERNAL_ERROR if status >= 500 else RpcCode.INVALID_REQUEST
-        if status >= 500:
-            structlog.get_logger("edged.relay").error("http_fault", exc_info=exc)
-        response = _as_response(
-            rejection(status, "This is not an HTTP request that can be served.", rpc_code=code)
-        )
-        response.force_close()
-        return response
+    log_name = "edged.relay"
+    answers_half_closed = False
 
 
 class _JsonServer(web.Server):
-    """aiohttp's low-level server, making ``_JsonHandler``s."""
+    """aiohttp's low-level server, making ``_FrontConnection``s."""
 
-    def __call__(self) -> _JsonHandler:
+    def __call__(self) -> _FrontConnection:
         """The protocol of one accepted socket."""
-        return _JsonHandler(
-            self,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type] # what aiohttp documents for "no log"
-            max_field_size=MAX_HEADER_BYTES,
+        return _FrontConnection(
+            self, loop=asyncio.get_running_loop(), max_field_size=MAX_HEADER_BYTES
         )
 
 

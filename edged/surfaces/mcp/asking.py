@@ -164,7 +164,8 @@ class AskedCall:
             session.calls.add(self._request.id, self)
         self._around.began(self)
         self._around.keep_alives.add(self)
-        wire.connection.ends_with_input = self._is_cut_by_disconnect
+        if self._is_cut_by_disconnect:
+            wire.connection.probe_by(self.probe)
         wire.connection.await_answer(self.client_gone)
 
     def end(self, why: CallEnd) -> None:
@@ -175,11 +176,15 @@ class AskedCall:
 
     def keep_alive(self) -> None:
         """See ``stream_reply.Quiet``."""
-        if self._post is None and self._wire is not None and not self._wire.is_lost:
-            self._post = self._long_answer(self._wire)
+        self._lengthen()
         if self._post is not None:
             self._post.keep_alive()
             self.last_write_s = self._post.last_write_s
+
+    def probe(self) -> bool:
+        """See ``HttpConnection.probe_by``."""
+        self._lengthen()
+        return self._post is not None and self._post.probe()
 
     def client_gone(self) -> None:
         """The connection is lost."""
@@ -235,6 +240,10 @@ class AskedCall:
                 wire.respond(status, JSON_HEADERS, answer.encode())
             case _:
                 wire.respond(200, JSON_HEADERS, result_bytes_from(self._request.id, answer))
+
+    def _lengthen(self) -> None:
+        if self._post is None and self._wire is not None and not self._wire.is_lost:
+            self._post = self._long_answer(self._wire)
 
     def _long_answer(self, wire: Wire) -> Post:
         log = self._around.event_log(self._asked, self._accepted, self._tool)

@@ -1,8 +1,6 @@
-"""One client connection: aiohttp's own protocol, with what it lacks for us.
+"""One client connection of the MCP port, with what is needed there beyond ``edged.http``.
 
-- what its parser refuses gets a JSON-RPC error body that echoes nothing, and no trace in the log;
 - whoever serves a request can learn at once that the client is gone;
-- a client that closes only its sending side still gets its answer;
 - a request head that never ends is noticed (``listener`` cuts it);
 - a request whose head is known and that waits for nothing, or for one answer of an instrument, is
   answered without aiohttp; what comes while one waits is kept until it has its answer.
@@ -18,15 +16,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import structlog
 from aiohttp import web
-from aiohttp.http_exceptions import LineTooLong
-from aiohttp.web_protocol import RequestHandler
 
 from edged.clock import Clock
+from edged.http.connection import HEAD_END, HttpConnection
 from edged.protocol.http_rules import MAX_HEADER_BYTES, rejection
-from edged.protocol.jsonrpc import RpcCode
-from edged.surfaces.mcp.known_heads import HEAD_END, HeadBook, KnownHead, body_size
+from edged.surfaces.mcp.known_heads import HeadBook, KnownHead, body_size
 
 __all__ = ["WAITS", "Connection", "ConnectionServer", "Front"]
 
@@ -76,7 +71,7 @@ class ConnectionBook(Protocol):
         ...
 
 
-class Connection(RequestHandler):
+class Connection(HttpConnection):
     """See the module.
 
     Attributes:
@@ -84,11 +79,12 @@ class Connection(RequestHandler):
         head_since_s: when the first byte of a request came that is not complete yet (of one that
             aiohttp reads: whose head is not).
         last_used_s: when it last had something to do.
-        is_half_closed: the client has closed its sending side and waits for the answer.
         ends_with_input: the end of input means here that the client is gone: its body was not
-            complete, or what is served is only worth it while somebody listens.
+            complete, or it has a session's stream open.
         on_gone: called once when the connection is lost; set by who serves the present request.
     """
+
+    log_name = "edged.mcp"
 
     __slots__ = (
         "_book",
@@ -102,7 +98,6 @@ class Connection(RequestHandler):
         "_owed_bytes",
         "ends_with_input",
         "head_since_s",
-        "is_half_closed",
         "last_used_s",
         "on_gone",
         "peer",
@@ -121,7 +116,6 @@ class Connection(RequestHandler):
             server,
             loop=loop,
             keepalive_timeout=NEVER_S,
-            access_log=None,  # type: ignore[arg-type] # what aiohttp documents for "no log"
             max_field_size=MAX_HEADER_BYTES,
             lingering_time=LINGERING_S,
             # A Content-Encoding is refused; decoding it first would let it fail in the reader.
@@ -143,7 +137,6 @@ class Connection(RequestHandler):
         self.last_used_s = clock.monotonic()
         self.peer = ""
         self.head_since_s: float | None = None
-        self.is_half_closed = False
         self.ends_with_input = False
         self.on_gone: Callable[[], None] | None = None
 
@@ -172,7 +165,7 @@ class Connection(RequestHandler):
         if self._is_waiting:
             self._hold(data)
             return
-        is_between = self._is_plain and self._owed_bytes == 0 and self._is_idle()
+        is_between = self._is_plain and self._owed_bytes == 0 and self.is_idle
         if not (is_between and self._take(data)):
             self._hand_on(data)
 
@@ -215,17 +208,14 @@ class Connection(RequestHandler):
         """The request that waited has its answer, or never will."""
         self._is_waiting = False
         self.on_gone = None
-        self.ends_with_input = False
+        self.end_probing()
         self.last_used_s = self._clock.monotonic()
         if self.transport is None:
-            return
-        if self.is_half_closed:
-            self.transport.close()
             return
         if self._is_paused:
             self._is_paused = False
             self.transport.resume_reading()
-        if self._held:
+        if self._held or self.is_half_closed:
             # Not here: whoever ends a call may be in the middle of something.
             self._loop.call_soon(self._go_on)
 
@@ -234,6 +224,8 @@ class Connection(RequestHandler):
         held, self._held = self._held, b""
         if held:
             self.data_received(held)
+        if self.is_half_closed and self.is_idle and self.transport is not None:
+            self.transport.close()
 
     def _hold(self, data: bytes) -> None:
         """Keep what came while a call waits; too much of it stays in the kernel."""
@@ -254,18 +246,15 @@ class Connection(RequestHandler):
             if self._owed_bytes < 0:
                 self._is_plain, self._new_head = False, b""
         super().data_received(data)
-        if self.head_since_s is None and self._is_idle():
+        if self.head_since_s is None and self.is_idle:
             self.head_since_s = self._clock.monotonic()
 
-    def eof_received(self) -> bool | None:  # type: ignore[override] # as asyncio.Protocol has it
+    def eof_received(self) -> bool | None:  # type: ignore[override] # as there
         """Called by the loop; true keeps our sending side open for the answer under way."""
         if self._held and not self._is_waiting:
             held, self._held = self._held, b""
             self._hand_on(held)
-        if self.ends_with_input or self._is_idle():
-            return None
-        self.is_half_closed = True
-        return True
+        return None if self.ends_with_input else super().eof_received()
 
     def begin(self) -> bytes:
         """A request of this connection is being served from now on.
@@ -284,7 +273,7 @@ class Connection(RequestHandler):
 
     def close_if_idle(self, since_s: float) -> None:
         """Close if nothing has come or gone since that monotonic time."""
-        if self.last_used_s <= since_s and self.head_since_s is None and self._is_idle():
+        if self.last_used_s <= since_s and self.head_since_s is None and self.is_idle:
             self.force_close()
 
     def cut_slow(self) -> None:
@@ -294,34 +283,10 @@ class Connection(RequestHandler):
             self.transport.write(TOO_SLOW)
         self.force_close()
 
-    def _is_idle(self) -> bool:
-        # aiohttp's own: the future on which it waits for the next request while it serves none.
-        return not self._is_waiting and self._waiter is not None and not self._waiter.done()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 - it quotes the request
-    ) -> web.StreamResponse:
-        """Answer what the parser refused; overrides aiohttp's text body and its log line."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("The answer had begun.")
-        if status >= 500:
-            structlog.get_logger("edged.mcp").error("http_fault", exc_info=exc)
-            refused = rejection(
-                500, "edged made a mistake; see its log.", rpc_code=RpcCode.INTERNAL_ERROR
-            )
-        elif isinstance(exc, LineTooLong):
-            refused = rejection(431, "The request line or a header is too long.")
-        else:
-            refused = rejection(status, "This is not an HTTP request that can be served.")
-        response = web.Response(
-            status=refused.status, body=refused.body, headers=dict(refused.headers)
-        )
-        response.force_close()
-        return response
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being served, nor waits for that."""
+        return not self._is_waiting and super().is_idle
 
 
 _SLOW: Final = rejection(408, "The request did not arrive in time.")

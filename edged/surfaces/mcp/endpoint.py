@@ -285,7 +285,8 @@ class Endpoint:
         return verdict
 
     def _refuse(self, request: web.BaseRequest, wire: Wire, refusal: Rejected) -> None:
-        is_unread = not request.content.is_eof()
+        content = request.content
+        is_unread = not content.is_eof() or content.exception() is not None
         wire.respond(refusal.status, refusal.headers, refusal.body, closes=is_unread)
 
     def _fault(self, wire: Wire, bug: Exception) -> web.StreamResponse:

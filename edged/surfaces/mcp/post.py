@@ -89,9 +89,8 @@ class Post:
             CallEndedError: it has gone already.
         """
         call.is_cut_by_disconnect = True
-        connection = self._wire.connection
-        connection.ends_with_input = True
-        if self._wire.is_lost or connection.is_half_closed:
+        self._wire.connection.probe_by(self.probe)
+        if self._wire.is_lost:
             call.end(CallEnd.CLIENT_GONE)
             raise CallEndedError(CallEnd.CLIENT_GONE)
 
@@ -132,6 +131,11 @@ class Post:
         else:
             self.carry_out(self.exchange.keep_alive())
 
+    def probe(self) -> bool:
+        """See ``HttpConnection.probe_by``."""
+        self.keep_alive()
+        return self._stream is not None or self._wire.go_on()
+
     def cut(self) -> None:
         """Break the stream off."""
         if self._stream is not None:
@@ -163,6 +167,7 @@ class Post:
     def finish(self) -> None:
         """Every call is settled, or never will be."""
         self._wire.connection.on_gone = None
+        self._wire.connection.end_probing()
         self._keep_alives.discard(self)
         if self._log is not None:
             self._log.finish()

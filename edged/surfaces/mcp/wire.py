@@ -16,6 +16,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 
 from edged.clock import Clock
+from edged.http.connection import GO_ON
 from edged.protocol.http_rules import HeaderList
 from edged.surfaces.mcp.connection import Connection
 from edged.surfaces.mcp.stream_reply import StreamReply
@@ -136,10 +137,16 @@ class Wire:
         self._send(self._head(status, headers, framing))
         return StreamReply(self._transport, is_chunked=self._is_1_1, clock=self._clock)
 
-    def go_on(self) -> None:
-        """Send ``100 Continue``: the head is fine, and the body wanted."""
-        if self._transport is not None:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    def go_on(self) -> bool:
+        """Send ``100 Continue``: the head is fine, and the body wanted, or the answer on its way.
+
+        Returns:
+            Whether that can be said: not to HTTP/1.0, nor in the middle of an answer.
+        """
+        if not self._is_1_1 or self.is_answered or self._transport is None:
+            return False
+        self._transport.write(GO_ON)
+        return True
 
     async def finish(self) -> web.StreamResponse:
         """What the handler gives back to aiohttp; waits while the reader is far behind.
@@ -155,8 +162,6 @@ class Wire:
                     await request.writer.drain()
             except TimeoutError:
                 transport.abort()
-        if self.connection.is_half_closed:
-            self.keeps_connection = False
         return KEPT if self.keeps_connection and self.is_answered else CLOSED
 
     def _head(self, status: int, headers: HeaderList, framing: bytes) -> bytes:

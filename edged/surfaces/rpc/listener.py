@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.host import port_holder
+from edged.http.connection import GO_ON, HttpConnection
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.surfaces.rpc.body import UnusableBodyError, read_body
@@ -31,6 +32,8 @@ JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
 LINGER_S: Final = 1.0
 """How long the rest of a refused body is read; aiohttp 3.8 goes on so when its client has gone."""
+STOP_WITHIN_S: Final = 60.0
+"""How long requests under way may still take; whoever stops the engine is not as patient."""
 HTTP_STATUS: Final = {ErrorCode.NOT_AUTHENTICATED: 401, ErrorCode.NOT_ALLOWED: 403}
 
 
@@ -97,6 +100,7 @@ class RpcListener:
         self._clock = clock
         self._own = own if own is not None else {}
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
         self._readers = EventSockets(sights.hub)
         self._log = structlog.get_logger("edged.rpc")
         self.port = 0
@@ -114,28 +118,29 @@ class RpcListener:
         app.router.add_get("/events", self._admitted(self._events))
         app.router.add_get("/healthz", self._admitted(self._healthz))
         app.router.add_get("/metrics", self._admitted(self._metrics))
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            handle_signals=False,
-            lingering_time=LINGER_S,
-            # A Content-Encoding is refused; decoding it first would let it fail in the reader.
-            auto_decompress=False,
-        )
+        runner = web.AppRunner(app, handle_signals=False)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self._wanted_port, reuse_address=True)
+        server = runner.server
+        assert server is not None  # noqa: S101 - it is there after setup()
         try:
-            await site.start()
+            self._listening = await asyncio.get_running_loop().create_server(
+                lambda: _RpcConnection(server), "127.0.0.1", self._wanted_port, reuse_address=True
+            )
         except OSError as taken:
             await runner.cleanup()
             raise await self._unbound(taken) from taken
         self._runner = runner
-        self.port = runner.addresses[0][1]
+        self.port = self._listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Stop accepting, end what is open."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
         await self._readers.stop()
         if self._runner is not None:
+            if self._runner.server is not None:
+                await self._runner.server.shutdown(STOP_WITHIN_S)
             await self._runner.cleanup()
             self._runner = None
 
@@ -210,6 +215,7 @@ class RpcListener:
         if not self._is_for_a_listener(request):
             return await work
         task = asyncio.ensure_future(work)
+        _watch(http)
         try:
             while not (await asyncio.wait([task], timeout=LOOK_AT_CLIENT_S))[0]:
                 if http.transport is None or http.transport.is_closing():
@@ -217,6 +223,8 @@ class RpcListener:
         finally:
             # Once: a second time would tear the steps that make an instrument safe.
             task.cancel()
+            if isinstance(http.protocol, HttpConnection):
+                http.protocol.end_probing()
         return await task
 
     def _is_for_a_listener(self, request: Request) -> bool:
@@ -253,6 +261,21 @@ class RpcListener:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
 
+class _RpcConnection(HttpConnection):
+    """One client connection."""
+
+    log_name = "edged.rpc"
+
+    def __init__(self, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            lingering_time=LINGER_S,
+            # A Content-Encoding is refused; decoding it first would let it fail in the reader.
+            auto_decompress=False,
+        )
+
+
 @web.middleware
 async def _worded_for_programs(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -262,6 +285,20 @@ async def _worded_for_programs(
         return await handler(request)
     except web.HTTPException as refused:
         return _error(refused.status, None, RpcCode.INVALID_REQUEST, f"{refused.reason}.")
+
+
+def _watch(http: web.Request) -> None:
+    """Notice soon where a client that has closed its sending side is gone altogether."""
+    connection, transport = http.protocol, http.transport
+
+    def probe() -> bool:
+        if http.version < HttpVersion11 or transport is None:
+            return False
+        transport.write(GO_ON)
+        return True
+
+    if isinstance(connection, HttpConnection):
+        connection.probe_by(probe)
 
 
 def _closing(response: web.Response) -> web.Response:

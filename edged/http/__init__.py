@@ -1,0 +1,1 @@
+"""What aiohttp lacks for every port that is served here."""

@@ -1,0 +1,57 @@
+"""The RPC port on bare sockets: what is no HTTP, broken bodies, half-closed clients."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.bench.mcp_client import Connection
+from tests.wire.test_http_connection import GARBAGE, statuses
+from tests.wire.test_mcp_http import is_quiet
+from tests.wire.test_rpc_listener import Desk, desk, open_rpc, request  # noqa: F401 - fixtures
+
+# ruff: noqa: F811 - the fixtures
+
+
+def port_of(url: str) -> int:
+    return int(url.rsplit(":", 1)[1].removesuffix("/rpc"))
+
+
+def post(port: int, body: bytes = b"", *more: str) -> bytes:
+    lines = [f"Host: 127.0.0.1:{port}", "Content-Type: application/json"]
+    lines += more or [f"Content-Length: {len(body)}"]
+    return "\r\n".join(["POST /rpc HTTP/1.1", *lines]).encode() + b"\r\n\r\n" + body
+
+
+STATUS = json.dumps(request("status")).encode()
+
+
+async def test_what_is_no_http_gets_an_error_body_behind_the_answers_before_it(
+    open_rpc: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for before in (0, 2):
+        async with await Connection.to(port_of(open_rpc)) as connection:
+            connection.send(post(port_of(open_rpc), STATUS) * before + GARBAGE)
+            for _ in range(before):
+                assert "result" in json.loads((await connection.read_answer()).body)
+            told = await connection.read_answer()
+            assert (told.status, told.error_code) == (400, -32600)
+            assert b"GARBAGE" not in told.body
+            assert await connection.read_rest() == b""
+    assert is_quiet(caplog)
+
+
+async def test_a_body_whose_framing_breaks_is_400_at_once(open_rpc: str) -> None:
+    async with await Connection.to(port_of(open_rpc)) as connection:
+        connection.send(post(port_of(open_rpc), b"", "Transfer-Encoding: chunked"))
+        await connection.writer.drain()
+        connection.send(b"zz\r\n")
+        assert await statuses(connection) == [400]
+
+
+async def test_a_half_closed_client_gets_its_answers(open_rpc: str) -> None:
+    async with await Connection.to(port_of(open_rpc)) as connection:
+        connection.send(post(port_of(open_rpc), STATUS) * 2)
+        connection.half_close()
+        assert await statuses(connection) == [200, 200]
