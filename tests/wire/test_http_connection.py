@@ -38,7 +38,7 @@ async def statuses(connection: Connection) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "pieces", [[b"zz\r\n"], [b"2\r\n{}\r\n", b"2\r\n{}{}"], [b"0\r\nzz\0\r\n\r\n"]]
+    "pieces", [[b"zz\r\n"], [b"2\r\n{}\r\n", b"zz\r\n"], [b"0\r\nzz\0\r\n\r\n"]]
 )
 async def test_a_body_whose_framing_breaks_is_400_at_once(
     mcp: Endpoint, pieces: list[bytes], caplog: pytest.LogCaptureFixture
