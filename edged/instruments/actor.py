@@ -282,6 +282,9 @@ class Actor:
                 self._heal()
             else:
                 self._serve(job)
+        # One that made way for a safe job in the moment of the stop was put back behind its drain.
+        for job in self._mailbox.drain():
+            job.fail(self._closed(job))
         tenant = self._line.tenant
         release = lines_conversation(tenant.connection.on_release, tenant.connection)
         self._line.release(next(self._tickets), release, self._release_by)

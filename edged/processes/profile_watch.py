@@ -196,6 +196,9 @@ class ProfileWatch:
             )
         except OSError:
             return
+        if self._stopping.is_set():
+            # ``stop`` may have looked before there was a reader.
+            self._reader.kill()
         try:
             self._reader.wait(READ_WITHIN_S)
         except subprocess.TimeoutExpired:

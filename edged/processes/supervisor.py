@@ -205,7 +205,12 @@ class Supervisor:
         )
         ended: asyncio.Task[int] | None = None
         try:
-            await child.start()
+            try:
+                await child.start()
+            except OSError as refused:
+                # Out of memory or processes, or an interpreter that is just being replaced.
+                self._log.error("engine_not_started", reason=str(refused))
+                return ExitStatus.UNAVAILABLE
             if child.output is not None:
                 self._outputs.add(child.output)
                 child.output.add_done_callback(self._outputs.discard)

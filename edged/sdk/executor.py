@@ -168,14 +168,20 @@ class WrapperExecutor:
         call = _Call(spec=spec, arguments=arguments, done=done, may_go=may_go)
         self._enqueue(call)
         try:
-            async with asyncio.timeout(BEGIN_WITHIN_S):
-                await call.begun.wait()
+            await self._its_turn(call)
             return await call.done
-        except TimeoutError:
-            raise self._busy(f"{self.running or 'what runs'} did not end") from None
         finally:
             if call in self._waiting:
                 self._waiting.remove(call)
+
+    async def _its_turn(self, call: _Call) -> None:
+        try:
+            async with asyncio.timeout(BEGIN_WITHIN_S):
+                await call.begun.wait()
+        except TimeoutError:
+            # One that has begun in this very moment is awaited all the same.
+            if not call.begun.is_set():
+                raise self._busy(f"{self.running or 'what runs'} did not end") from None
 
     def stop_calls(self) -> list[str]:
         """Withdraw what waits and end what runs, safe ones aside; returns their tools' names."""

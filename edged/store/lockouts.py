@@ -113,7 +113,9 @@ class Lockouts:
             )
         finally:
             self._clearing.discard(instrument_id)
-        self._replace({key: kept for key, kept in self._locked.items() if key != instrument_id})
+        if self._locked.get(instrument_id) is lockout:
+            self._replace({key: kept for key, kept in self._locked.items() if key != instrument_id})
+        # Else somebody has locked it out anew while this was written: that one holds.
         return lockout
 
     def find(self, instrument_id: str, unit: str = "") -> Lockout | None:

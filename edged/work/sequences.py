@@ -102,16 +102,20 @@ class SequenceBook:
             ),
             values={**values},
         )
-        await self._check.check(run)
+        # Before the check, which takes turns: a stop that comes meanwhile must find it.
         self._running[run.run_id] = run
         try:
+            await self._check.check(run)
             async with self._journalled(run):
                 await self._run_to_end(run)
         finally:
             run.over.set()
-            if run.recording is not None:
-                await run.recording.close(run.state.value)
-            del self._running[run.run_id]
+            try:
+                if run.recording is not None:
+                    # Whoever goes away meanwhile leaves no recording half ended.
+                    await asyncio.shield(run.recording.close(run.state.value))
+            finally:
+                del self._running[run.run_id]
         result = {name: fill(text, run.values) for name, text in sequence.result.items()}
         return SequenceResult(
             result={**result, "rows": run.rows} if run.rows else result,

@@ -308,6 +308,8 @@ class SweepBook:
         if halts == self._halts and not self._is_closing:
             return
         await self._journal.finish(sweep)
+        if sweep.sink is not None:
+            await sweep.sink.close("failed")
         raise Failed(
             "Everything was stopped while this sweep was about to begin; nothing was set.",
             code=ErrorCode.CANCELLED,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,20 @@ async def test_clearing_what_is_not_locked_out_names_what_is(store: StoreBench) 
     with pytest.raises(NotFound) as unknown:
         await store.lockouts.clear("ASRL1")
     assert unknown.value.data["locked_out"] == [ADDRESS]
+
+
+async def test_a_lockout_that_comes_while_another_is_lifted_holds(tmp_path: Path) -> None:
+    async with running_store(tmp_path / "edged.db") as store:
+        await lock(store)
+        lifting = asyncio.ensure_future(store.lockouts.clear(ADDRESS))
+        locking = asyncio.ensure_future(
+            store.lockouts.lock(ADDRESS, unit="", reason="not yet", by="Ann")
+        )
+        await asyncio.gather(lifting, locking)
+        found = store.lockouts.find(ADDRESS)
+        assert (found.by if found else "nobody") == "Ann"
+    async with running_store(tmp_path / "edged.db") as store:
+        assert [lockout.by for lockout in store.lockouts.all()] == ["Ann"]
 
 
 async def test_watchers_hear_of_both(store: StoreBench) -> None:

@@ -21,8 +21,9 @@ from edged.profiles.model import (
 )
 from edged.work.ports import Recorder
 from edged.work.run_head import RunHead
+from edged.work.sequence_check import CHECKS_A_TURN
 from edged.work.sequences import SequenceBook
-from tests.bench.driven_clock import DrivenClock
+from tests.bench.driven_clock import DrivenClock, settle
 
 Answers = Callable[[RunCommand | SendScpi], Any]
 
@@ -188,6 +189,18 @@ async def test_stop_all_ends_a_run_as_a_failure_that_says_so(lab: Lab) -> None:
     assert lab.names()[-1] == "output_off"
 
 
+async def test_a_run_that_is_stopped_while_its_steps_are_judged_sends_nothing(lab: Lab) -> None:
+    """A long sequence is judged in turns with others."""
+    steps = (CommandStep(command="output_on"),) * CHECKS_A_TURN * 2
+    task = asyncio.create_task(lab.run(Sequence(name="long", steps=steps)))
+    await asyncio.sleep(0)
+    assert [run["sequence_name"] for run in lab.book.running()] == ["long"]
+    await lab.book.stop_all()
+    with pytest.raises(Failed, match="Everything was stopped before long began"):
+        await task
+    assert lab.names() == []
+
+
 async def test_finally_steps_that_hang_are_given_up_at_their_deadline(lab: Lab) -> None:
     lab.gate["output_off"] = asyncio.Event()
     sequence = Sequence(name="s", steps=(), finally_steps=(OFF,), finally_timeout_ms=20)
@@ -294,29 +307,40 @@ async def test_nested_actions_carry_the_outer_tool_and_name_their_parent(lab: La
     assert seen[0].caller.on_behalf_of == "seq-outer"
 
 
+class Sink:
+    """A recorder, and its only recording."""
+
+    def __init__(self) -> None:
+        self.heads: list[RunHead] = []
+        self.rows: list[tuple[Any, ...]] = []
+        self.ends: list[str] = []
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        self.is_ending = asyncio.Event()
+
+    async def open(self, head: RunHead) -> "Sink":
+        self.heads.append(head)
+        return self
+
+    def append(self, row: Any) -> None:
+        self.rows.append(tuple(row))
+
+    def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+        raise AssertionError("no samples here")
+
+    def told(self) -> dict[str, Any]:
+        run_id = self.heads[0].run_id
+        return {"run_id": run_id, "path": "/x", "rows": len(self.rows), "error": ""}
+
+    async def close(self, status: str, summary: Any = None) -> None:
+        self.is_ending.set()
+        await self.may_end.wait()
+        self.ends.append(status)
+
+
 async def test_the_table_of_a_sequence_is_recorded_row_by_row(driven_clock: DrivenClock) -> None:
-    heads: list[RunHead] = []
-    rows: list[tuple[Any, ...]] = []
-    ends: list[str] = []
-
-    class Sink:
-        async def open(self, head: RunHead) -> "Sink":
-            heads.append(head)
-            return self
-
-        def append(self, row: Any) -> None:
-            rows.append(tuple(row))
-
-        def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
-            raise AssertionError("no samples here")
-
-        def told(self) -> dict[str, Any]:
-            return {"run_id": heads[0].run_id, "path": "/x", "rows": len(rows), "error": ""}
-
-        async def close(self, status: str, summary: Any = None) -> None:
-            ends.append(status)
-
-    lab = Lab(driven_clock, Sink())
+    sink = Sink()
+    lab = Lab(driven_clock, sink)
     sequence = Sequence(
         name="table",
         steps=(
@@ -329,8 +353,26 @@ async def test_the_table_of_a_sequence_is_recorded_row_by_row(driven_clock: Driv
         ),
     )
     done = await lab.run(sequence)
-    assert [column.name for column in heads[0].columns] == ["v", "twice"]
-    assert rows == [(1, 2), (2, 4)]
-    assert ends == ["completed"]
+    assert [column.name for column in sink.heads[0].columns] == ["v", "twice"]
+    assert sink.rows == [(1, 2), (2, 4)]
+    assert sink.ends == ["completed"]
     assert done.recording is not None
-    assert done.recording["run_id"] == heads[0].run_id
+    assert done.recording["run_id"] == sink.heads[0].run_id
+
+
+async def test_a_caller_that_goes_while_the_recording_ends_leaves_nothing_running(
+    driven_clock: DrivenClock,
+) -> None:
+    sink = Sink()
+    sink.may_end.clear()
+    lab = Lab(driven_clock, sink)
+    sequence = Sequence(name="table", steps=(RowStep(columns={"v": "1"}),))
+    task = asyncio.create_task(lab.run(sequence))
+    await sink.is_ending.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lab.book.running() == ()
+    sink.may_end.set()
+    await settle()
+    assert sink.ends == ["completed"]

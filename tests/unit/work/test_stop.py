@@ -121,3 +121,21 @@ async def test_whoever_may_do_nothing_dangerous_may_make_the_bench_safe(house: S
     )
     await stop_all(house, Caller(route=Route.RELAY, claims=claims))
     assert house.supply.outputs["CH1"] == "OFF"
+
+
+async def test_a_sweep_that_was_about_to_begin_does_not_and_its_recording_ends(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    house.supply.latency_s = 1.0
+    measure = [{"instrument_id": "psu1", "command_name": "measure_voltage"}]
+    starting = asyncio.create_task(house.ask_start(10, measure=measure))
+    await settle()
+    house.supply.latency_s = 0.0
+    await stop_all(house)
+    await driven_clock.advance(1.5)
+    outcome = await starting
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.CANCELLED
+    assert [sheet.ended for sheet in house.recorder.sheets] == ["failed"]
+    assert house.journal.open == {}
+    assert house.supply.writes() == []

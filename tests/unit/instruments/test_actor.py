@@ -1,0 +1,81 @@
+"""The actor's own thread over a scripted link."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from edged.clock import SystemClock
+from edged.errors import ErrorCode, Failed
+from edged.instruments.actor import Actor
+from edged.instruments.address import parse_address
+from edged.instruments.conversation import Ask, Conversation
+from edged.instruments.mailbox import Job, Priority
+from tests.bench.scripted_link import ScriptedLink
+
+WITHIN_S = 20.0
+
+
+def ask() -> Conversation[str]:
+    answer = yield Ask("READ?")
+    return str(answer)
+
+
+@pytest.fixture
+async def link() -> ScriptedLink:
+    return ScriptedLink()
+
+
+@pytest.fixture
+async def actor(link: ScriptedLink) -> AsyncIterator[Actor]:
+    made = Actor(
+        address=parse_address("TCPIP::127.0.0.1::1::SOCKET"),
+        link=link,
+        clock=SystemClock(),
+        is_same_unit=lambda _one, _other: True,
+        report=lambda _actor, _report: None,
+    )
+    made.start()
+    yield made
+    await made.stop(WITHIN_S)
+
+
+async def test_a_job_that_made_way_in_the_moment_of_the_stop_is_told_so_at_once(
+    actor: Actor, link: ScriptedLink
+) -> None:
+    """The line's thread may put a job back after the stop has taken out all that waited."""
+    loop = asyncio.get_running_loop()
+    is_drained = threading.Event()
+    waiting: asyncio.Future[str] = loop.create_future()
+    late = Job(
+        make=ask,
+        priority=Priority.COMMAND,
+        name="read",
+        deadline=SystemClock().monotonic() + 600,
+        unit=0,
+        future=waiting,
+        loop=loop,
+    )
+
+    def put_back_late() -> None:
+        is_drained.wait(WITHIN_S)
+        actor._mailbox.put_back(late)
+
+    link.while_waiting = put_back_late
+    serving = asyncio.create_task(
+        actor.converse(ask, unit=0, priority=Priority.COMMAND, timeout_s=600, name="read")
+    )
+    while not link.written:
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(actor.stop(WITHIN_S))
+    await asyncio.sleep(0)
+    is_drained.set()
+    async with asyncio.timeout(WITHIN_S):
+        for told in (serving, waiting):
+            with pytest.raises(Failed) as failed:
+                await told
+            assert failed.value.code is ErrorCode.DISCONNECTED
+        assert await stopping
