@@ -1,12 +1,14 @@
 """How results look: tables and fields for people, JSON for scripts.
 
 Text may come from an instrument, so control characters never reach the terminal. On a terminal
-tables are drawn by rich, which is loaded only then; in a pipe they are plain aligned columns.
+tables are drawn by rich, which is loaded only then; in a pipe they are plain aligned columns. Where
+a terminal is so narrow that ids would be cut in pieces, each row is a block of lines instead.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,6 +17,8 @@ __all__ = ["cell", "print_fields", "print_json", "print_result", "print_table"]
 
 MAX_CELL: Final = 200
 MAX_COLUMNS: Final = 7
+COLUMN_GAP: Final = 3
+"""What rich puts between two columns of such a table."""
 Row = Mapping[str, Any]
 
 
@@ -32,7 +36,12 @@ def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
     """
     lines = [[cell(row.get(field)) for field in columns] for row in rows]
     if sys.stdout.isatty():
-        _draw(list(columns.values()), lines)
+        titles = list(columns.values())
+        widths = _widths(titles, lines, shutil.get_terminal_size().columns)
+        if widths:
+            _draw(titles, lines, widths)
+        else:
+            _print_blocks([dict(zip(titles, line, strict=True)) for line in lines])
         return
     for line in _aligned([[title.upper() for title in columns.values()], *lines]):
         print(line)
@@ -82,10 +91,31 @@ def _print_rows(rows: Sequence[Row]) -> None:
     if len(names) <= MAX_COLUMNS and not has_inner:
         print_table(rows, {name: name for name in names})
         return
+    _print_blocks(rows)
+
+
+def _print_blocks(rows: Sequence[Row]) -> None:
     for number, row in enumerate(rows):
         if number:
             print()
         print_fields(row)
+
+
+def _widths(titles: Sequence[str], lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """How wide each column is to be; empty where words would have to be cut.
+
+    What stands between blanks is a word: an id that was cut cannot be copied.
+    """
+    columns = list(zip(titles, *lines, strict=True))
+    widths = [max(len(word) for text in texts for word in text.split()) for texts in columns]
+    spare = room - sum(widths) - COLUMN_GAP * len(titles)
+    if spare < 0:
+        return []
+    for number, texts in enumerate(columns):
+        more = min(spare, max(map(len, texts)) - widths[number])
+        widths[number] += more
+        spare -= more
+    return widths
 
 
 def _flat(value: Row, prefix: str) -> Iterator[tuple[str, str]]:
@@ -106,15 +136,15 @@ def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(padded).rstrip()
 
 
-def _draw(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+def _draw(titles: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    for title, width in zip(titles, widths, strict=True):
+        table.add_column(title, overflow="fold", width=width)
     for line in lines:
         # Text, not str: a label from an instrument must not be read as markup.
         table.add_row(*(Text(text) for text in line))

@@ -109,6 +109,7 @@ class Catalog:
 
 
 def _unknown(kind: str, name: str, profile: Profile, known: tuple[str, ...]) -> NotFound:
+    name = name[:100]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     code = ErrorCode.UNKNOWN_COMMAND if kind == "command" else ErrorCode.UNKNOWN_SEQUENCE
     return NotFound(

@@ -51,7 +51,7 @@ FindSpec = Callable[[str, str], WrapperSpec]
 
 
 def _no_wrapper(stem: str, _name: str) -> WrapperSpec:
-    raise NotFound(f"There is no SDK wrapper {stem!r}.", code=ErrorCode.UNKNOWN_COMMAND)
+    raise NotFound(f"There is no SDK wrapper {stem[:100]!r}.", code=ErrorCode.UNKNOWN_COMMAND)
 
 
 class Resolver:

@@ -186,10 +186,14 @@ def check_attention(facts: Facts) -> Line:
         return skip("No engine answers.")
     # Those of this life of the daemon, and what a former one left in the journal.
     found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
-    needy = [sweep for sweep in found if sweep.get("needs_attention")]
+    needy = {
+        sweep["sweep_id"]: sweep.get("instrument_id")
+        for sweep in found
+        if sweep.get("needs_attention")
+    }
     if not needy:
         return passed("No sweep has left an output as it is.")
-    told = ", ".join(f"{sweep['sweep_id']} on {sweep.get('instrument_id')}" for sweep in needy)
+    told = ", ".join(f"{sweep_id} on {instrument}" for sweep_id, instrument in needy.items())
     return warn(
         f"The abort of {told} was not confirmed; the output may be on.",
         "Look at the instrument; make it safe there, or with `edged call bench__stop_all`.",

@@ -76,7 +76,7 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
     )
 
 
-SILENT: Final = "It may be busy or switched off."
+SILENT: Final = "It may be busy or switched off, or not know the question."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
         ErrorCode.TIMEOUT: f"{SILENT[:-1]}; what was sent may still take effect.",

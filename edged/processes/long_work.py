@@ -29,6 +29,7 @@ from edged.processes.stores import Stores
 from edged.profiles.connection_facts import connection_of
 from edged.profiles.model import Connection, Profile
 from edged.work.after_crash import AfterCrash
+from edged.work.journalling import unit_key
 from edged.work.left_work import Left
 from edged.work.ports import NewId, Perform, Precheck
 from edged.work.runs import RunBook
@@ -238,4 +239,5 @@ class LongWork:
     async def _made_safe(self, instrument_id: str) -> None:
         """An instrument has obeyed its abort: whatever work owed it one is done with it."""
         await self.sweeps.note_made_safe(instrument_id)
-        await self._after_crash.made_safe(instrument_id)
+        with contextlib.suppress(NotFound):
+            await self._after_crash.made_safe(unit_key(self._pool.get(instrument_id)))

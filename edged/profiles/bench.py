@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from edged.errors import Invalid
-from edged.profiles.complaints import complaint
+from edged.profiles.complaints import complaint, one_of
 from edged.profiles.fields import Fields, list_of, map_of, number_of, text_of
 from edged.profiles.grammar_profile import check_format, marks_of
 from edged.profiles.library import ProfileLibrary
@@ -207,5 +207,15 @@ def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
         rank = (len(rules.names - everything), -near, len(problems))
         if best is None or rank < best[0]:
             best = rank, problems
-    if best is not None:
-        raise best[1][0]
+    if best is None:
+        return
+    (unknown, near, _), problems = best
+    if rules.names and unknown == len(rules.names) and not near:
+        # To name whichever profile came first would send the reader looking in a wrong place.
+        names = one_of(f'"{name}"' for name in sorted(rules.names))
+        raise complaint(
+            rules.marks[""],
+            f"{rules.key}: no profile has {names}.",
+            "The profile it is meant for may not be loaded: `edged profile lint` says why.",
+        )
+    raise problems[0]

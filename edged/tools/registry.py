@@ -112,7 +112,8 @@ class ToolRegistry:
     def _unknown(self, name: str) -> NotFound:
         """The error for a name that means nothing; it offers what is nearest in the same group.
 
-        A group are the tools of one instrument, and those that belong to none.
+        A group are the tools of one instrument, and those that belong to none; before these come
+        the tools of a command that is called just so.
         """
         start, mark, _ = name.partition("__")
         siblings = [
@@ -122,6 +123,10 @@ class ToolRegistry:
         ]
         # difflib takes a while: hundreds of siblings are no help, and would keep others waiting.
         near = difflib.get_close_matches(name, siblings[:MOST_COMPARED], n=3)
+        if not mark:
+            # A command's bare name, which stands in get_capabilities.
+            whole = [tool.name for tool in self._tools if tool.name.endswith(f"__{name}")]
+            near = [*whole, *near][:3]
         remedy = "tools/list has the present names; list_instruments says what is connected."
         return NotFound(
             f"There is no tool {name!r}.",

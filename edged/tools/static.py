@@ -264,7 +264,8 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             sweep_rate={
                 "type": "number",
                 "exclusiveMinimum": 0,
-                "description": "Units per second, always positive.",
+                "description": "Units per second, always positive. A step is rate times the "
+                "command's sweep.interval_ms: 1 V/s every 100 ms gives steps of 0.1 V.",
             },
             parameters={
                 **PARAMETERS,

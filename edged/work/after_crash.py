@@ -46,10 +46,13 @@ class AfterCrash:
         self.found = [self.visited.get(entry.id) or Left(entry=entry) for entry in left]
         await asyncio.gather(*map(self._clean_up, self.found))
 
-    async def made_safe(self, instrument_id: str) -> None:
-        """A person has had this instrument made safe: what it was left with is done."""
+    async def made_safe(self, unit: str) -> None:
+        """A person has had this unit made safe: what it was left with is done.
+
+        It may answer at another address by now, and at its old one another unit.
+        """
         for left in self.found:
-            if left.needs_attention and left.entry.instrument_id == instrument_id:
+            if left.needs_attention and left.entry.unit == unit:
                 left.done, left.at_ms = Clean.ABORTED, self.clock.wall_ms()
                 await self.journal.finish(left.entry.id)
 

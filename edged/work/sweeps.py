@@ -338,7 +338,7 @@ class SweepBook:
                 code=ErrorCode.UNKNOWN_SWEEP,
                 data={"sweep_id": sweep_id[:64]},
                 remedy="get_status lists the sweeps that run; the data of old ones are in "
-                "`edged runs`.",
+                "the resources edged://runs/{run_id}, and in `edged runs`.",
             )
         return sweep
 
@@ -360,12 +360,15 @@ class SweepBook:
         sweep = self._sweeps.get(holder.sweep_id)
         state = sweep.state.value if sweep else "about to begin"
         thing = holder.thing
+        is_parked = sweep is not None and sweep.state is SweepState.HOLDING
+        wait = "It holds until somebody ends it" if is_parked else "Wait for its end"
         return Conflict(
             f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is held by "
             f"{holder.sweep_id}, which is {state}.",
             code=ErrorCode.SWEEP_CONFLICT,
             data={"sweep_id": holder.sweep_id, "status": state},
-            remedy=f"Wait for its end, or call stop_sweep with sweep_id {holder.sweep_id!r}.",
+            remedy=f"{wait}, or call stop_sweep with sweep_id {holder.sweep_id!r}, "
+            "which makes it safe.",
         )
 
 

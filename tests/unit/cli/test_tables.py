@@ -23,6 +23,20 @@ def test_a_table_on_a_terminal_takes_labels_literally(monkeypatch: pytest.Monkey
     assert "[red]x[/red]" in screen.getvalue()
 
 
+@pytest.mark.parametrize(("width", "is_table"), [("39", True), ("38", False)])
+def test_a_table_on_a_narrow_terminal_cuts_no_id_in_pieces(
+    width: str, is_table: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("COLUMNS", width)
+    row = {"id": "TCPIP::127.0.0.1::33801::SOCKET", "of": "a b c d"}
+    print_table([row, row], {"id": "id", "of": "of"})
+    assert screen.getvalue().count(row["id"]) == 2
+    assert ("─" in screen.getvalue()) is is_table
+
+
 def test_inner_fields_have_dotted_names(capsys: pytest.CaptureFixture[str]) -> None:
     print_fields({"mcp": {"port": 1, "on": None}, "sweeps": [], "x": [1]})
     assert capsys.readouterr().out.splitlines() == [

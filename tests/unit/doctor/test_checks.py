@@ -360,15 +360,17 @@ def test_the_states_of_lines_are_told_and_one_in_trouble_is_a_warning(tmp_path: 
 
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?"}
+    left_over = {"sweep_id": "sweep-1", "instrument_id": "psu", "needs_attention": True}
     status = {
         **STATUS,
         "set_aside": [silent],
-        "sweeps": [{"sweep_id": "sweep-1", "instrument_id": "psu", "needs_attention": True}],
+        "sweeps": [left_over],
+        "needs_attention": [left_over],
         "lockouts": [{"instrument_id": "psu", "by": "anna", "reason": "hands"}],
     }
     for check, says in (
         (bench_checks.check_set_aside, "no answer"),
-        (bench_checks.check_attention, "sweep-1"),
+        (bench_checks.check_attention, "The abort of sweep-1 on psu was"),
         (bench_checks.check_lockouts, "anna: hands"),
     ):
         assert told(check(facts(tmp_path)))[0] == "PASS"

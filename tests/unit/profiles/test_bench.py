@@ -223,6 +223,13 @@ def test_a_bad_entry_is_named_with_its_line(body: str, line: int, wrong: str) ->
     assert wrong in str(error)
 
 
+def test_names_that_no_profile_has_are_blamed_on_none() -> None:
+    error = refused("A1:\n  limits: {set_humidity: {value: {max: 60}}}\n  deny: [heat]")
+    assert error.data["line"] == 3
+    assert 'no profile has "heat" or "set_humidity"' in str(error)
+    assert "profile lint" in error.remedy
+
+
 def test_an_entry_that_fits_another_profile_is_refused_for_this_one() -> None:
     rules = bench("A1: {limits: {measure_dc_voltage: {range: {options: [1 V]}}}}").rules_for("A1")
     with pytest.raises(Invalid, match="rigol_dp832") as caught:

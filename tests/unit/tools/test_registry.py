@@ -105,6 +105,13 @@ def test_an_unknown_name_is_answered_with_the_nearest_of_the_same_profile() -> N
     assert "near" not in far.value.data
 
 
+def test_the_bare_name_of_a_command_is_answered_with_its_tool() -> None:
+    registry = registry_of(FakePool(supply()))
+    with pytest.raises(NotFound) as unknown:
+        registry.find("set_voltage")
+    assert unknown.value.data["near"] == ["toy_supply__set_voltage"]
+
+
 def test_an_unknown_name_of_no_instrument_is_answered_with_the_nearest_of_those() -> None:
     pool = FakePool(supply())
     like_it = dataclasses.replace(registry_of(pool).tools()[0], name="send_scpi")

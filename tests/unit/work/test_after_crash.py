@@ -122,7 +122,7 @@ async def test_an_old_journal_whose_set_point_has_moved_wants_a_person(
     assert bench.sent == []
     assert after.found[0].told()["needs_attention"]
     assert bench.journal.left != ()
-    await after.made_safe("TCPIP::h::1::SOCKET")
+    await after.made_safe("TOY|R1|0001")
     assert not after.found[0].needs_attention
     assert bench.journal.left == ()
 
@@ -140,6 +140,16 @@ async def test_another_unit_or_none_gets_nothing(bench: Bench, change: dict[str,
     after = await bench.found(entry())
     assert bench.sent == []
     assert after.found[0].needs_attention
+
+
+async def test_another_unit_made_safe_at_that_address_does_not_stand_for_the_one_left(
+    bench: Bench,
+) -> None:
+    bench.idn = "TOY,R1,0002,1.0"
+    after = await bench.found(entry())
+    await after.made_safe("TOY|R1|0002")
+    assert after.found[0].needs_attention
+    assert bench.journal.left != ()
 
 
 @pytest.mark.parametrize("done", list(Clean))

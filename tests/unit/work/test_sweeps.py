@@ -217,7 +217,9 @@ async def test_hold_parks_at_the_present_value_and_keeps_the_parameter(
     await driven_clock.advance(100)
     assert [value for _, value in house.supply.writes()] == [0.1, 0.2, 0.3]
     assert house.supply.aborts == []
-    assert code_of(await house.ask_start()) is ErrorCode.SWEEP_CONFLICT
+    refused = await house.ask_start()
+    assert code_of(refused) is ErrorCode.SWEEP_CONFLICT
+    assert "It holds until somebody ends it" in str(refused.error)
     assert (await house.stop(sweep_id, hold=True))["status"] == "holding"
     assert (await house.stop(sweep_id))["status"] == "stopped"
     assert house.supply.aborts == [":OUTP CH1,OFF"]
