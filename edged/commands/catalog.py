@@ -14,6 +14,8 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, Profile, Sequence
 from edged.profiles.render import optional_names
 from edged.profiles.schema import ParameterCheck, compile_parameters
+from edged.profiles.tighten import tightened
+from edged.profiles.unit_rules import UnitRules
 
 __all__ = ["Catalog", "ProfileChecks"]
 
@@ -72,29 +74,34 @@ class Catalog:
     def __init__(self) -> None:
         self._checks: dict[str, ProfileChecks] = {}
         # Run id → instrument id → what held when the run began; of runs that saw a profile change.
-        self._kept: dict[str, Mapping[str, ProfileChecks]] = {}
+        self._kept: dict[str, Mapping[str, _Kept]] = {}
 
     def keep_for(self, run_ids: Iterable[str], instruments: Iterable[Instrument]) -> None:
         """Profiles are about to change: these runs go on with what they began with.
 
         Those of runs that are over by now are forgotten.
         """
-        now = {i.id: self.of(i) for i in instruments if i.profile is not None}
+        now = {i.id: _Kept(self.of(i), i.rules) for i in instruments if i.profile is not None}
         self._kept = {run_id: self._kept.get(run_id, now) for run_id in run_ids}
 
-    def of(self, instrument: Instrument, run_id: str = "") -> ProfileChecks:
+    def of(
+        self, instrument: Instrument, run_id: str = "", *, ends_work: bool = False
+    ) -> ProfileChecks:
         """The checks of one instrument's profile, as it is now or was when a run began.
+
+        What the owner has narrowed since holds for a run as for everybody.
 
         Args:
             instrument: whose.
             run_id: of the sweep, stream or sequence that asks; empty where none does.
+            ends_work: it is what a run does last, to leave things safe; as it was begun.
 
         Raises:
             NotFound: the instrument has no profile.
         """
         kept = self._kept.get(run_id, {}).get(instrument.id) if run_id else None
         if kept is not None:
-            return kept
+            return kept.begun if ends_work else kept.under(instrument.rules)
         profile = instrument.profile
         if profile is None:
             raise NotFound(
@@ -106,6 +113,23 @@ class Catalog:
         if checks is None or checks.profile is not profile:
             checks = self._checks[instrument.id] = ProfileChecks(profile)
         return checks
+
+
+class _Kept:
+    """The checks that a run began with, narrowed by what the owner says now."""
+
+    def __init__(self, begun: ProfileChecks, rules: UnitRules) -> None:
+        self.begun = begun
+        self._now = begun
+        self._rules = rules
+
+    def under(self, rules: UnitRules) -> ProfileChecks:
+        """The checks under the rules that hold now; made when those change."""
+        if rules is not self._rules:
+            if rules != self._rules:
+                self._now = ProfileChecks(tightened(self.begun.profile, rules))
+            self._rules = rules
+        return self._now
 
 
 def _unknown(kind: str, name: str, profile: Profile, known: tuple[str, ...]) -> NotFound:

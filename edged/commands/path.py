@@ -124,7 +124,13 @@ class CommandPath:
             is_dangerous=target.is_dangerous,
         )
         self._hold(action, target)
-        return with_values(action, target)
+        is_dangerous = target.is_dangerous
+        target = with_values(action, target)
+        if target.is_dangerous and not is_dangerous:
+            self._permissions.authorize_danger(
+                action.caller, target.command_name, is_dangerous=True
+            )
+        return target
 
     def _hold(self, action: Action, target: Target) -> None:
         if target.is_aimed and not target.is_safe:

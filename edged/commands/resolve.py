@@ -113,7 +113,9 @@ class Resolver:
 
     def _command(self, action: RunCommand) -> Target:
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        command, check = self._catalog.of(instrument, run_id).command(action.command_name)
+        ends_work = action.purpose is Purpose.FINALLY_STEP
+        checks = self._catalog.of(instrument, run_id, ends_work=ends_work)
+        command, check = checks.command(action.command_name)
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
             raise Invalid(

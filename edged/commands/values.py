@@ -8,11 +8,13 @@ from typing import Final
 from edged.actions.action import (
     Action,
     CallWrapper,
+    Purpose,
     RunCommand,
     RunSequence,
     StartStream,
     StartSweep,
 )
+from edged.commands.other_roads import check_other_roads
 from edged.commands.target import Target
 from edged.errors import Invalid
 from edged.profiles.render import render_lines
@@ -27,6 +29,7 @@ def with_values(action: Action, target: Target) -> Target:
 
     Raises:
         Invalid: a parameter that is missing, unknown or outside of its limits.
+        Refused: the owner's word about another command holds for what this one sends.
     """
     if isinstance(action, StartSweep):
         return _with_swept_value(action, target)
@@ -36,6 +39,8 @@ def with_values(action: Action, target: Target) -> Target:
     lines = render_lines(target.command, values) if target.command else ()
     # The target is this action's own: one with a check is made anew for each.
     target.values, target.lines = values, lines
+    if isinstance(action, RunCommand) and action.purpose is not Purpose.FINALLY_STEP:
+        check_other_roads(target, is_ramped=action.purpose is Purpose.SWEEP_STEP)
     return target
 
 

@@ -25,7 +25,7 @@ from edged.profiles.model import (
 from edged.profiles.sequence_values import expression_text
 from edged.profiles.unit_rules import UnitRules
 
-__all__ = ["misfits", "tighten"]
+__all__ = ["misfits", "tighten", "tightened"]
 
 _NUMBERS = frozenset({ParameterType.FLOAT, ParameterType.INT})
 
@@ -43,6 +43,11 @@ def tighten(profile: Profile, rules: UnitRules) -> Profile:
     problems = misfits(profile, rules)
     if problems:
         raise problems[0]
+    return tightened(profile, rules)
+
+
+def tightened(profile: Profile, rules: UnitRules) -> Profile:
+    """The same for a profile of which the owner may not have thought: what fits narrows it."""
     if not (rules.limits or rules.is_dangerous or rules.requires_sweep):
         return profile
     commands = {name: _narrow_command(c, rules) for name, c in profile.commands.items()}

@@ -11,12 +11,21 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.errors import Invalid
 
-__all__ = ["RampPlan", "arrived_by", "behind_s", "gap_s", "make_plan", "next_step", "steps_left"]
+__all__ = [
+    "RampPlan",
+    "arrived_by",
+    "behind_s",
+    "gap_s",
+    "make_plan",
+    "next_step",
+    "slower",
+    "steps_left",
+]
 
 GRID_SLACK: Final = 1e-6
 """How far beside a grid point (in grid steps) a float may lie and still mean that point."""
@@ -83,6 +92,16 @@ def make_plan(
     return RampPlan(
         start=start, target=target, rate_per_s=rate_per_s, max_step=step, resolution=grid
     )
+
+
+def slower(plan: RampPlan, rate_per_s: float, interval_s: float) -> RampPlan:
+    """The same way at a lower rate; a plan that is as slow already stays as it is."""
+    if rate_per_s >= plan.rate_per_s:
+        return plan
+    step = max(min(rate_per_s * interval_s, plan.max_step), sys.float_info.min)
+    if plan.resolution:
+        step = plan.resolution * max(1, math.floor(step / plan.resolution + GRID_SLACK))
+    return replace(plan, rate_per_s=rate_per_s, max_step=step)
 
 
 def next_step(plan: RampPlan, confirmed: float) -> float | None:

@@ -20,7 +20,7 @@ from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.address import Transport
 from edged.profiles.model import ParameterType, Scalar
 from edged.work.journalling import HEARTBEAT_S
-from edged.work.plan import arrived_by, gap_s, next_step
+from edged.work.plan import RampPlan, arrived_by, gap_s, next_step, slower
 from edged.work.ports import NewId, Perform
 from edged.work.states import SweepEvent
 from edged.work.sweep import Ending, Sweep
@@ -63,8 +63,8 @@ class Ramp:
     async def run(self, sweep: Sweep) -> Ending:
         """Go on from the last confirmed value until something ends it. Raises no ``EdgedError``."""
         try:
-            while (value := next_step(sweep.plan, sweep.confirmed)) is not None:
-                due = sweep.written_at + gap_s(sweep.plan, sweep.confirmed, value)
+            while (value := next_step(plan := _plan(sweep), sweep.confirmed)) is not None:
+                due = sweep.written_at + gap_s(plan, sweep.confirmed, value)
                 await self._wait_until(sweep, due)
                 if not await self._note(sweep, value):
                     return Ending(event=SweepEvent.STOP_HOLD, reason=sweep.error)
@@ -230,6 +230,14 @@ class Ramp:
             parameters=parameters,
             purpose=purpose,
         )
+
+
+def _plan(sweep: Sweep) -> RampPlan:
+    """As it was begun, or slower where the owner has set a lower rate since."""
+    fastest = sweep.thing.instrument.rules.max_rate_for(sweep.thing.command.name)
+    if fastest is None:
+        return sweep.plan
+    return slower(sweep.plan, fastest, sweep.thing.plan.interval_ms / 1000)
 
 
 def _held_back_s(sweep: Sweep) -> float:

@@ -191,8 +191,16 @@ async def test_a_run_keeps_what_it_began_with_and_nobody_else_does(house: House)
     assert house.catalog.of(house.first, "sweep-1") is before
     assert house.catalog.of(house.first, "sweep-2") is not before
     assert house.catalog.of(house.first).profile is house.first.profile
+    # What the owner has limited since holds for it too, but for what leaves things safe at its end.
+    house.first.rules = UnitRules(key="A000", limits={"set_level": {"level": Bound(max=3)}})
+    narrower = house.catalog.of(house.first, "sweep-1")
+    assert narrower.profile.commands["set_level"].parameters["level"].max == 3
+    assert house.catalog.of(house.first, "sweep-1") is narrower
+    assert house.catalog.of(house.first, "sweep-1", ends_work=True) is before
+    house.first.rules = UnitRules()
+    assert house.catalog.of(house.first, "sweep-1").profile == before.profile
     # At the next change it still has what it began with; once it is over, nothing is kept of it.
     house.catalog.keep_for(["sweep-1", "stream-1"], house.pool.known())
-    assert house.catalog.of(house.first, "sweep-1") is before
+    assert house.catalog.of(house.first, "sweep-1", ends_work=True) is before
     house.catalog.keep_for([], house.pool.known())
     assert house.catalog.of(house.first, "sweep-1") is not before

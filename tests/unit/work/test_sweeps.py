@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -428,6 +429,22 @@ async def test_the_owners_rate_holds(house: SweepHouse) -> None:
     assert outcome.error is not None
     assert outcome.error.data["bound"] == 0.5
     assert (await house.ask_start(rate=0.5)).error is None
+
+
+async def test_a_rate_that_the_owner_sets_meanwhile_slows_a_sweep_down(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(2.0, 1.0)
+    await driven_clock.advance(0.55)
+    house.supply.rules = UnitRules(key="x", max_rate={"set_voltage": 0.1})
+    await driven_clock.advance(5.5)
+    told = await house.status(sweep_id)
+    assert told["status"] == "running"
+    # The step that was due went out; from then on a tenth of a volt takes a second.
+    assert 1.1 <= told["set_value"] <= 1.2
+    late = house.supply.writes()[-10:]
+    assert all(b - a <= 0.01 + 1e-9 for (_, a), (_, b) in itertools.pairwise(late))
+    assert_within_the_rate(house, 1.0)
 
 
 async def test_a_start_outside_of_the_limits_is_refused_before_the_first_step(

@@ -1,0 +1,82 @@
+"""What the owner said about one command holds for others that send the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from edged.actions.outcome import Outcome
+from edged.auth.permissions import Grant, Permissions
+from edged.errors import EdgedError, ErrorCode
+from edged.profiles.model import Bound
+from edged.profiles.tighten import tightened
+from edged.profiles.unit_rules import UnitRules
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.sweep_bench import SweepHouse
+from tests.promises import promise
+
+
+@pytest.fixture
+async def house(driven_clock: DrivenClock) -> AsyncIterator[SweepHouse]:
+    house = SweepHouse(driven_clock)
+    yield house
+    await house.sweeps.close(0.5)
+
+
+def owner(house: SweepHouse, **said: Any) -> None:
+    rules = UnitRules(key="0001", **said)
+    supply = house.supply
+    assert supply.profile is not None
+    supply.rules, supply.profile = rules, tightened(supply.profile, rules)
+
+
+def code_of(outcome: Outcome) -> ErrorCode | None:
+    return outcome.error.code if isinstance(outcome.error, EdgedError) else None
+
+
+@promise("raw.owner-limits-hold")
+async def test_a_limit_holds_for_a_command_that_sets_the_same_with_other_things(
+    house: SweepHouse,
+) -> None:
+    owner(house, limits={"set_voltage": {"voltage": Bound(max=12), "channel": Bound(max=1)}})
+    refused = await house.command("set_both", voltage=13, current=1)
+    assert code_of(refused) is ErrorCode.BAD_ARGUMENTS
+    assert str(refused.error) == (
+        "set_both: 13 V is outside of the limits that the owner set for set_voltage.voltage: "
+        "the maximum is 12 V."
+    )
+    assert code_of(await house.command("set_both", channel=2, voltage=5, current=1)) is (
+        ErrorCode.BAD_ARGUMENTS
+    )
+    assert house.supply.writes() == []
+    assert code_of(await house.command("set_both", voltage=12, current=1)) is None
+    # What sends something else is not bound by it.
+    assert code_of(await house.command("set_protection", level=20)) is None
+
+
+@promise("raw.owner-limits-hold")
+async def test_a_denied_and_a_ramped_command_are_not_reached_under_another_name(
+    house: SweepHouse,
+) -> None:
+    owner(house, requires_sweep=frozenset({"set_voltage"}))
+    given = {"voltage": 1, "current": 1}
+    assert code_of(await house.command("set_both", **given)) is ErrorCode.REQUIRES_SWEEP
+    owner(house, deny=frozenset({"set_voltage"}))
+    assert code_of(await house.command("set_both", **given)) is ErrorCode.DENIED_BY_OWNER
+    assert house.supply.writes() == []
+    assert code_of(await house.command("output_off", channel=1)) is None
+
+
+@promise("raw.owner-limits-hold")
+async def test_what_the_owner_calls_dangerous_is_so_under_every_name(
+    driven_clock: DrivenClock,
+) -> None:
+    harmless = Permissions(direct=Grant(tools=None, danger=False))
+    for permissions, code in ((harmless, ErrorCode.DANGEROUS), (Permissions(), None)):
+        house = SweepHouse(driven_clock, permissions=permissions)
+        owner(house, is_dangerous=frozenset({"set_voltage"}))
+        outcome = await house.command("set_both", voltage=1, current=1)
+        assert code_of(outcome) is code
+        assert len(house.supply.writes()) == (0 if code else 1)
