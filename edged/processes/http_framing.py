@@ -30,11 +30,16 @@ CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
 class BadFramingError(Exception):
-    """Bytes that are no request, or could be two different ones."""
+    """Bytes that are no request, or could be two different ones.
+
+    Attributes:
+        passed: what to pass on of the bytes before them.
+    """
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
+        self.passed = b""
 
 
 class _Part(enum.Enum):
@@ -89,7 +94,11 @@ class Framer:
         out = bytearray()
         while self._held:
             before = len(self._held)
-            self._step(out)
+            try:
+                self._step(out)
+            except BadFramingError as bad:
+                bad.passed = bytes(out)
+                raise
             if len(self._held) == before:
                 break
         return bytes(out)

@@ -20,6 +20,8 @@ LINGER_S: Final = 1.0
 """Closing at once with the request unread would reset the answer away."""
 HIGH_WATER: Final = 256 * 1024
 MAX_WAITING: Final = 1024 * 1024
+NO_HTTP: Final = b"\0\r\n\r\n"
+"""What the engine refuses wherever it stands outside of a body of known length."""
 REASONS: Final = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout"}
 
 
@@ -82,6 +84,7 @@ class ClientSide(asyncio.Protocol):
         self._framer: Framer | None = None
         self._waiting = bytearray()
         self._is_refused = False
+        self._is_spoilt = False
         self._is_half_closed = False
         self._answered_heads = 0
         self.head_since_s: float | None = None
@@ -104,12 +107,12 @@ class ClientSide(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
-        if self._is_refused or self._framer is None:
+        if self._is_refused or self._is_spoilt or self._framer is None:
             return
         try:
             passed = self._framer.feed(data)
         except BadFramingError as bad:
-            self._refuse(refusal_bytes(rejection(bad.status, str(bad))))
+            self._take_no_more(self._framer, bad)
             return
         if not self._framer.is_in_head:
             self.head_since_s = None
@@ -197,6 +200,16 @@ class ClientSide(asyncio.Protocol):
         """Close now."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _take_no_more(self, framer: Framer, bad: BadFramingError) -> None:
+        """What comes from now on cannot be followed."""
+        if framer.heads == 0:
+            self._refuse(refusal_bytes(rejection(bad.status, str(bad))))
+            return
+        # Only the engine knows where its answers end, behind which the refusal belongs.
+        self._is_spoilt = True
+        self.head_since_s = None
+        self._pass_on(bad.passed + NO_HTTP)
 
     def _pass_on(self, data: bytes) -> None:
         if self._engine is not None:

@@ -14,6 +14,7 @@ import pytest
 from edged.clock import SystemClock
 from edged.config_keys import PRIVATE_NETWORKS, Exposure
 from edged.processes.port_proxy import PortProxy, ProxySettings
+from tests.bench.mcp_endpoint import running_endpoint
 from tests.promises import promise
 
 OTHER = "127.0.0.2"  # stands for an address of the private network
@@ -315,6 +316,43 @@ async def test_what_cannot_be_followed_gets_400_with_an_error_body(port: int) ->
         status, body = await line.ask(doubled)
         assert (status, json.loads(body)["jsonrpc"]) == (400, "2.0")
         assert bench.connections == 0
+
+
+async def test_what_cannot_be_followed_is_refused_behind_the_answers_before_it(port: int) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    head = b"POST /mcp HTTP/1.1\r\nHost: %b\r\nContent-Type: application/json\r\n" % OTHER.encode()
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n"
+    async with running(port, with_engine=False), running_endpoint(port=port, is_port_shared=True):
+        for sent, statuses in (
+            (whole * 2 + b"GARBAGE\r\n\r\n" + whole, [b"200", b"200", b"400"]),
+            (whole + chunked + b"zz\r\n" + whole, [b"200", b"400"]),
+            (chunked + b"1\r\nzz0\r\n\r\n", [b"400"]),
+        ):
+            async with Line.to(port) as line, asyncio.timeout(20):
+                line.writer.write(sent)
+                answers = (await line.reader.read()).split(b"HTTP/1.")[1:]
+            assert [answer.split()[1] for answer in answers] == statuses
+            assert b'"error"' in answers[-1]
+
+
+@promise("mcp.gone-cancels")
+async def test_a_watched_call_ends_soon_when_its_client_closes_behind_the_proxy(port: int) -> None:
+    async with (
+        running(port, with_engine=False),
+        running_endpoint(port=port, is_port_shared=True) as mcp,
+    ):
+        client = mcp.client()
+        call = client.bytes_of("POST", json.dumps(client.tool_call("watch")).encode())
+        for is_json_only in (False, True):
+            more = b"application/json" if is_json_only else b"*/*"
+            async with Line.to(port) as line:
+                line.writer.write(call.replace(b"application/json, text/event-stream", more))
+                await mcp.tools.started.get()
+                line.writer.close()
+                async with asyncio.timeout(10):
+                    assert await mcp.tools.ended.get() == "watch"
+    assert mcp.tools.cancelled == ["watch"] * 2
 
 
 @promise("proxy.thousand")
