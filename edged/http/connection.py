@@ -30,9 +30,9 @@ GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 expect (RFC 9110 section 15.2)."""
 MAX_PIECES: Final = 32
 """Heads that are given to the parser one by one, of what was read together."""
-PROBES_AFTER_S: Final = (0.1, 0.1, 0.2, 0.5, 2.0)
+PROBES_AFTER_S: Final = (0.1, 0.1, 0.1, 0.3, 2.0)
 """When a client that will send no more is written to: what it has closed answers the first with a
-reset, which the second meets, and the third where a proxy stands between. Not more than five: some
+reset, which the second meets, and the fourth where a proxy stands between. Not more than five: some
 clients take no more interim answers (Go's)."""
 
 
