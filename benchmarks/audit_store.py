@@ -22,7 +22,8 @@ from edged.commands.target import Target
 from edged.config import LogFormat, LogLevel
 from edged.log import set_up_logging
 from edged.store.audit_chain import Chain
-from edged.store.audit_row import Phase, row_hash, texts_of
+from edged.store.audit_entry import texts_of
+from edged.store.audit_row import Phase, row_hash
 from edged.store.audit_texts import Shelf
 from edged.store.migrations import MIGRATIONS, migrate
 from tests.bench.fake_instruments import FakeInstrument, toy_profile

@@ -32,16 +32,17 @@ from edged.commands.undefined import says_undefined
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
-from edged.sdk.specs import WrapperSpec, wrapper_id
+from edged.sdk.specs import wrapper_id
 from edged.store.audit import Audit
-from edged.store.audit_row import SCPI_CHARS, Entry, Phase, bounded_arguments, clip
+from edged.store.audit_entry import ERROR_CHARS, SCPI_CHARS, Entry, bounded_arguments, clip
+from edged.store.audit_row import Phase
 from edged.store.audit_texts import Familiar
 from edged.store.capability import CapabilityBook
-from edged.store.unit import Unit, unit_of
+from edged.store.unit import Unit
+from edged.work.units import unit_of_instrument, unit_of_wrapper
 
-__all__ = ["AuditRecord", "unit_of_instrument", "unit_of_wrapper"]
+__all__ = ["AuditRecord"]
 
-ERROR_CHARS: Final = 1000
 MAX_LINES: Final = 64
 NOTHING: Final[Mapping[str, Any]] = {}
 AT_NOTHING: Final = ("", "", NOTHING)
@@ -212,7 +213,7 @@ class AuditRecord:
         elif instrument_id:
             instrument_id = self._id_of(instrument_id)
         # By position, in the order of its fields: this is done for every call. What the caller
-        # object and the tool hold anyway need not be bounded here; ``render`` does it.
+        # object and the tool hold anyway need not be bounded here; ``texts_of`` does it.
         return Entry(
             self._clock.wall_ms(),
             phase._value_,
@@ -257,23 +258,6 @@ class AuditRecord:
             unit = unit_of_instrument(instrument)
             self._units[instrument.id] = (instrument.identity, unit)
         return unit
-
-
-def unit_of_instrument(instrument: Instrument) -> Unit:
-    """The physical unit behind an instrument, as capability tracking and lockouts know it."""
-    identity = instrument.identity
-    return unit_of(
-        manufacturer=identity.manufacturer,
-        model=identity.model,
-        serial=identity.serial,
-        firmware=identity.firmware,
-        instrument_id=instrument.id,
-    )
-
-
-def unit_of_wrapper(spec: WrapperSpec) -> Unit:
-    """An SDK wrapper, as capability tracking knows it: with other tools it is another one."""
-    return Unit(f"{spec.wrapper_id}||", spec.digest)
 
 
 def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:

@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from edged.commands.audit_record import unit_of_instrument
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.instruments.address import parse_address
 from edged.instruments.pool import InstrumentPool
 from edged.store.lockouts import Lockouts
+from edged.work.units import unit_of_instrument
 
 __all__ = ["LockoutDesk", "StopOn"]
 

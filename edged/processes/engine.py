@@ -14,7 +14,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -33,12 +33,9 @@ from edged.commands.path import CommandPath
 from edged.commands.recall import Recalls
 from edged.commands.resolve import Resolver
 from edged.config import Config, ToolNames
-from edged.errors import Failed, NotFound
 from edged.host import (
     ExitStatus,
-    host_name,
     keep_edge_id,
-    qualified_host_name,
     write_atomically,
 )
 from edged.instruments.discovery import Discovery
@@ -50,9 +47,9 @@ from edged.processes.idle_restart import IdleRestart, Work
 from edged.processes.late_imports import LateImports
 from edged.processes.long_work import LongWork
 from edged.processes.loop_watch import LoopWatch
+from edged.processes.mcp_parts import McpParts
 from edged.processes.memory import give_back
 from edged.processes.notify import Notifier, say_alive
-from edged.processes.peer_header import keep_peer_secret, peer_reader
 from edged.processes.profile_watch import ProfileWatch
 from edged.processes.relay_route import RelayRoute
 from edged.processes.rpc_parts import RpcParts
@@ -62,15 +59,9 @@ from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
 from edged.profiles.verification import FOLDER
-from edged.surfaces.mcp import Listing, McpSettings, McpSurface
-from edged.surfaces.mcp.seams import socket_peer
-from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.resource_news import ResourceNews
-from edged.tools.resource_shelves import Shelves
-from edged.tools.resources import Resources
 from edged.tools.static import bench_tools, static_tools
 from edged.work.left_work import Left
 
@@ -214,16 +205,26 @@ class Engine:
             own=parts.methods(),
         )
         self._engine_file = config.state_dir / ENGINE_FILE
-        self._mcp_error = ""
-        self._first_look = asyncio.Event()
         self._relay = RelayRoute(
             config,
             edge_id=self._edge_id,
             clock=clock,
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
-        self._resource_news = self._make_resource_news()
-        self._mcp = self._make_mcp(new_id, permissions, is_supervised)
+        self._mcp = McpParts(
+            config,
+            desk=self._desk,
+            registry=self._registry,
+            path=self._path,
+            permissions=permissions,
+            pool=self._pool,
+            work=self._work,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            guard=self._relay.guard,
+            new_id=new_id,
+            is_supervised=is_supervised,
+            clock=clock,
+        )
         self._status = StatusReport(
             edge_id=self._edge_id,
             edge_name=config.edge_name,
@@ -231,7 +232,7 @@ class Engine:
             sequences=self._work.sequences,
             streams=self._work.streams,
             sweeps=self._work.sweeps,
-            mcp=self._mcp_status,
+            mcp=self._mcp.status,
             marks=self._marks,
             clock=clock,
             more={
@@ -270,19 +271,18 @@ class Engine:
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
-        self._resource_news.start()
-        parts.push_async_callback(self._resource_news.stop)
+        self._mcp.start_news(parts)
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
         await self._discovery.start()
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
-        await self._start_mcp(parts)
+        await self._mcp.start(parts)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(
             self._discovery.first_look(FIRST_LOOK_S), self._sdk.shelf.first_look(FIRST_LOOK_S)
         )
-        self._first_look.set()
+        self._mcp.first_look.set()
         await asyncio.to_thread(give_back)
         self._write_engine_file()
         parts.callback(self._remove_engine_file)
@@ -290,7 +290,7 @@ class Engine:
             "engine_started",
             version=__version__,
             edge_id=self._edge_id,
-            mcp_port=self._mcp.port,
+            mcp_port=self._mcp.surface.port,
             rpc_port=self._rpc.port,
             instruments=len(self._pool.all()),
         )
@@ -306,7 +306,7 @@ class Engine:
 
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
-        self._mcp.close_door()
+        self._mcp.surface.close_door()
         await asyncio.gather(self._work.end(), self._sdk.shelf.stop())
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:
@@ -323,96 +323,6 @@ class Engine:
     def _precheck(self, action: Action) -> tuple[str, ...]:
         return self._path.precheck(action)
 
-    def _make_resource_news(self) -> ResourceNews:
-        work = self._work
-        return ResourceNews(
-            pool=self._pool,
-            sweeps=work.sweeps,
-            streams=work.streams,
-            runs=work.runs,
-            waveforms=work.waveforms,
-            clock=self._clock,
-        )
-
-    def _make_resources(self, permissions: Permissions) -> Resources:
-        work = self._work
-        return Resources(
-            shelves=Shelves(
-                pool=self._pool,
-                profiles=lambda: self._profiles.knowledge.library.profiles,
-                sweeps=work.sweeps,
-                streams=work.streams,
-                runs=work.runs,
-                waveforms=work.waveforms,
-            ),
-            path=self._path,
-            permissions=permissions,
-            news=self._resource_news,
-            clock=self._clock,
-        )
-
-    def _make_mcp(
-        self, new_id: Callable[[], str], permissions: Permissions, is_supervised: bool
-    ) -> McpSurface:
-        config = self._config
-        settings = McpSettings(
-            port=config.mcp_port,
-            path=config.mcp_path,
-            is_port_shared=is_supervised,
-            host_name=host_name(),
-            qualified_name=qualified_host_name(),
-            allowed_hosts=config.allowed_hosts,
-            allowed_origins=config.allowed_origins,
-            session_idle_s=config.session_idle_sec,
-            max_sessions=config.max_sessions,
-            listing=Listing(config.tools.value),
-        )
-        return McpSurface(
-            desk=self._desk,
-            registry=self._registry,
-            clock=self._clock,
-            new_action_id=new_id,
-            settings=settings,
-            guard=self._relay.guard,
-            trusted_peer=peer_reader(keep_peer_secret(config.state_dir))
-            if is_supervised
-            else socket_peer,
-            instrument_id_of=self._instrument_id_of,
-            first_look=self._first_look,
-            resources=self._make_resources(permissions),
-        )
-
-    def _instrument_id_of(self, name: str) -> str | None:
-        try:
-            return self._pool.get(name).id
-        except NotFound:
-            return None
-
-    async def _start_mcp(self, parts: contextlib.AsyncExitStack) -> None:
-        """Bind the MCP listener, or warn once and go on without it."""
-        if not self._config.mcp_enabled:
-            return
-        try:
-            await self._mcp.start()
-        except Failed as unbound:
-            self._mcp_error = unbound.message
-            self._log.warning("mcp_not_listening", reason=unbound.message, remedy=unbound.remedy)
-            return
-        parts.push_async_callback(self._mcp.stop)
-
-    def _mcp_status(self) -> dict[str, Any]:
-        listed = self._mcp.list_size
-        return {
-            "enabled": self._config.mcp_enabled,
-            "port": self._mcp.port or None,
-            "path": self._config.mcp_path,
-            "error": self._mcp_error,
-            "sessions": self._mcp.session_count,
-            "tools": len(self._registry.tools()),
-            "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},
-            "warning": warning_of(listed),
-        }
-
     def _marks(self) -> tuple[object, ...]:
         """Another value after anything that get_status tells of was done."""
         return (
@@ -420,7 +330,7 @@ class Engine:
             self._registry.generation,
             self._profiles.changes,
             self._pool.all(),
-            self._mcp.session_count,
+            self._mcp.surface.session_count,
             self._stores.lockouts.changes,
             self._stores.database.health,
         )
@@ -504,7 +414,7 @@ class Engine:
             streams=self._work.streams,
             artist=self._work.artist,
             watch=self._watch,
-            mcp=lambda: self._mcp,
+            mcp=lambda: self._mcp.surface,
             sweeps=self._work.sweeps,
             discovery=self._discovery,
             restart=self._restart,
@@ -525,7 +435,7 @@ class Engine:
         ports = {
             "pid": os.getpid(),
             "version": __version__,
-            "mcp_port": self._mcp.port or None,
+            "mcp_port": self._mcp.surface.port or None,
             "mcp_path": self._config.mcp_path,
             "rpc_port": self._rpc.port,
             "sim_control_port": self._sim.control_port if self._sim else None,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from edged import __version__
 from edged.clock import Clock
-from edged.commands.audit_record import AuditRecord, unit_of_instrument, unit_of_wrapper
+from edged.commands.audit_record import AuditRecord
 from edged.errors import NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
@@ -21,6 +21,7 @@ from edged.store.database import Database
 from edged.store.journal import Journal
 from edged.store.lockouts import Lockout, Lockouts
 from edged.store.retention import keep_retiring
+from edged.work.units import unit_of_instrument, unit_of_wrapper
 
 __all__ = ["DATABASE_FILE", "Stores"]
 

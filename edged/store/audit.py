@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from edged.clock import Clock
 from edged.store.audit_chain import Chain
+from edged.store.audit_entry import Entry, storable_id, storable_ms
 from edged.store.audit_queries import AuditFilter, ExportForm, export_lines, list_rows
-from edged.store.audit_row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id, storable_ms
+from edged.store.audit_row import RETENTION_TOOL, AuditRow, Phase
 from edged.store.audit_texts import Familiar, Shelf
 from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.book import Opening

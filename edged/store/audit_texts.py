@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.store.audit_row import SEPARATOR, Entry, is_flat, storable_id, storable_ms, texts_of
+from edged.store.audit_entry import Entry, is_flat, storable_id, storable_ms, texts_of
+from edged.store.audit_row import SEPARATOR
 
 __all__ = ["Familiar", "Shelf", "Stored", "Texts"]
 

@@ -11,9 +11,8 @@ from typing import Any, Final, Protocol
 from edged.instruments.instrument import Instrument
 from edged.profiles.connection_facts import connection_facts
 from edged.store.journal import JournalEntry
-from edged.store.unit import unit_of
 
-__all__ = ["HEARTBEAT_S", "Journalling", "place_of", "unit_key"]
+__all__ = ["HEARTBEAT_S", "Journalling", "place_of"]
 
 HEARTBEAT_S: Final = 20.0
 """How often the journal hears of work that has nothing to write: its age is what counts after a
@@ -40,18 +39,6 @@ class Journalling(Protocol):
     def unfinished(self) -> tuple[JournalEntry, ...]:
         """What a former life left."""
         ...
-
-
-def unit_key(instrument: Instrument) -> str:
-    """The physical unit, as the audit and lockouts know it."""
-    identity = instrument.identity
-    return unit_of(
-        manufacturer=identity.manufacturer,
-        model=identity.model,
-        serial=identity.serial,
-        firmware=identity.firmware,
-        instrument_id=instrument.id,
-    ).key
 
 
 def place_of(instrument: Instrument) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from edged.errors import EdgedError
 from edged.profiles.match import parse_idn
 from edged.profiles.suffixes import number_with_suffix
 from edged.store.journal_row import JournalEntry, JournalKind
-from edged.store.unit import unit_of
+from edged.work.units import unit_of_identity
 
 __all__ = ["Clean", "Left", "Visit", "Visitor", "is_still_there", "is_young", "make_safe"]
 
@@ -132,7 +132,7 @@ async def _visited(entry: JournalEntry, visit: Visit, clock: Clock, abort_within
         return "its journal does not say how."
     async with visit(address, payload) as visitor:
         idn = await visitor.identify()
-        if _unit_key(idn, entry.instrument_id) != entry.unit:
+        if unit_of_identity(parse_idn(idn), entry.instrument_id).key != entry.unit:
             return f"{idn.strip()[:120]!r} answers there now, which is another unit."
         is_due = is_young(entry, clock.wall_ms(), abort_within_s)
         query = payload.get("setpoint")
@@ -162,14 +162,3 @@ def is_still_there(payload: Mapping[str, Any], answer: str) -> bool:
     further = min(reach, abs(target - last))
     end = last + further if target >= last else last - further
     return min(last, end) - tolerance <= value <= max(last, end) + tolerance
-
-
-def _unit_key(idn: str, instrument_id: str) -> str:
-    identity = parse_idn(idn)
-    return unit_of(
-        manufacturer=identity.manufacturer,
-        model=identity.model,
-        serial=identity.serial,
-        firmware=identity.firmware,
-        instrument_id=instrument_id,
-    ).key

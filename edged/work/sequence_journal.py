@@ -14,7 +14,8 @@ from edged.clock import Clock
 from edged.errors import Failed
 from edged.instruments.pool import InstrumentPool
 from edged.store.journal import JournalEntry, JournalKind
-from edged.work.journalling import HEARTBEAT_S, Journalling, place_of, unit_key
+from edged.work.journalling import HEARTBEAT_S, Journalling, place_of
+from edged.work.units import unit_of_instrument
 
 __all__ = ["SequenceJournal"]
 
@@ -46,7 +47,7 @@ class SequenceJournal:
                 id=run_id,
                 kind=JournalKind.SEQUENCE,
                 instrument_id=instrument.id,
-                unit=unit_key(instrument),
+                unit=unit_of_instrument(instrument).key,
                 payload={
                     **place_of(instrument),
                     "sequence": sequence_name,

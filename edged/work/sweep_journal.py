@@ -11,8 +11,9 @@ from typing import Final
 
 from edged.errors import Failed
 from edged.store.journal import JournalEntry, JournalKind
-from edged.work.journalling import Journalling, place_of, unit_key
+from edged.work.journalling import Journalling, place_of
 from edged.work.sweep import Sweep
+from edged.work.units import unit_of_instrument
 
 __all__ = ["SweepJournal"]
 
@@ -39,7 +40,7 @@ class SweepJournal:
                 id=sweep.sweep_id,
                 kind=JournalKind.SWEEP,
                 instrument_id=instrument.id,
-                unit=unit_key(instrument),
+                unit=unit_of_instrument(instrument).key,
                 payload={
                     **place_of(instrument),
                     "command": thing.command.name,

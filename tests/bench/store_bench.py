@@ -9,7 +9,8 @@ from pathlib import Path
 
 from edged.clock import Clock, SystemClock
 from edged.store.audit import Audit
-from edged.store.audit_row import Entry, Phase
+from edged.store.audit_entry import Entry
+from edged.store.audit_row import Phase
 from edged.store.capability import CapabilityBook
 from edged.store.database import Database
 from edged.store.database_file import DatabaseFile, Opened

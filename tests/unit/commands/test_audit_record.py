@@ -13,7 +13,7 @@ from edged.actions.action import Purpose, ReadState, RunCommand, SendScpi, State
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
-from edged.commands.audit_record import AuditRecord, unit_of_instrument
+from edged.commands.audit_record import AuditRecord
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
 from edged.commands.path import CommandPath
@@ -23,6 +23,7 @@ from edged.errors import ErrorCode, Failed, NotFound
 from edged.store.audit_queries import AuditFilter
 from edged.store.audit_row import AuditRow
 from edged.store.capability import Knowledge
+from edged.work.units import unit_of_instrument
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from edged.clock import SystemClock
 from edged.store.audit import ROWS_IN_GROUP, Audit
-from edged.store.audit_row import Entry
+from edged.store.audit_entry import Entry
 from edged.store.audit_texts import Familiar
 from edged.store.bell import Bell, Ring
 from edged.store.book import Book
