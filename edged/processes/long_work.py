@@ -29,7 +29,6 @@ from edged.processes.stores import Stores
 from edged.profiles.connection_facts import connection_of
 from edged.profiles.model import Connection, Profile
 from edged.work.after_crash import AfterCrash
-from edged.work.journalling import unit_key
 from edged.work.left_work import Left
 from edged.work.ports import NewId, Perform, Precheck
 from edged.work.runs import RunBook
