@@ -239,4 +239,4 @@ class LongWork:
         """An instrument has obeyed its abort: whatever work owed it one is done with it."""
         await self.sweeps.note_made_safe(instrument_id)
         with contextlib.suppress(NotFound):
-            await self._after_crash.made_safe(unit_key(self._pool.get(instrument_id)))
+            await self._after_crash.made_safe(unit_of_instrument(self._pool.get(instrument_id)).key)
