@@ -39,6 +39,7 @@ from edged.work.stop import BenchStop
 from edged.work.stop_wrappers import WrapperAbort, WrapperStop
 from edged.work.streams import StreamBook
 from edged.work.sweeps import SweepBook
+from edged.work.units import unit_of_instrument
 from edged.work.waveforms import WaveformBook
 
 __all__ = ["LongWork"]
