@@ -1,8 +1,9 @@
 """``edged profile new --from ADDRESS``: draft a profile from what an instrument tells of itself.
 
 Asks ``*IDN?``, whether it keeps an error queue, and for its own list of commands where it has one
-(``SYST:HELP:HEAD?``); changes nothing. The draft is clean under lint and says nothing that it does
-not know: the commands come as comments, to be looked up in the manual one by one.
+(``SYST:HELP:HEAD?``); changes nothing, and reads out of the error queue what it did not know. The
+draft is clean under lint and says nothing that it does not know: the commands come as comments, to
+be looked up in the manual one by one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -26,10 +27,12 @@ from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.profiles.skeleton import Met, draft_profile, key_of, read_headers
 
-__all__ = ["run"]
+__all__ = ["find_error_query", "run"]
 
 ERROR_QUERIES: Final = ("SYST:ERR?", "ERR?")
-_ENTRY: Final = re.compile(r"\s*[-+]?\d{1,6}\s*,")
+MOST_ERRORS: Final = 32
+"""Asked for at most; queues are shorter."""
+_ENTRY: Final = re.compile(r"\s*(?P<number>[-+]?\d{1,6})\s*,")
 ASKING: Final = "asking"
 QUESTIONS: Final = f"""\
 format: 1
@@ -88,21 +91,29 @@ def _meet(options: argparse.Namespace) -> Met:
             "INSTRUMENTS": [entry_for(options.address, loaded.config, profile=ASKING)],
         }
         with borrowed(options.address, loaded, settings, clock=clock) as there:
+            idn, headers = there.ask("*IDN?"), _headers(there)
             return Met(
-                idn=there.ask("*IDN?"),
+                idn=idn,
                 address=options.address,
-                error_query=_error_query(there),
-                headers=_headers(there),
+                # Last: a question that it did not know stands in its error queue.
+                error_query=find_error_query(there.ask),
+                headers=headers,
                 on=datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).date().isoformat(),
             )
 
 
-def _error_query(there: Borrowed) -> str:
-    """The question that is answered with the number and the text of an error."""
+def find_error_query(ask: Callable[[str], str]) -> str:
+    """The question that is answered with the number and the text of an error; empties the queue."""
     for query in ERROR_QUERIES:
         with contextlib.suppress(EdgedError):
-            if _ENTRY.match(there.ask(query)):
-                return query
+            entry = _ENTRY.match(ask(query))
+            if entry is None:
+                continue
+            for _ in range(MOST_ERRORS):
+                if entry is None or int(entry["number"]) == 0:
+                    break
+                entry = _ENTRY.match(ask(query))
+            return query
     return ""
 
 

@@ -91,8 +91,9 @@ def check_bench_file(facts: Facts) -> Line:
     except Invalid as error:
         return fail(f"{error}", "Correct it; an engine does not start with it.")
     if not bench.units:
-        return passed(f"There is no {path}; the profiles' own limits hold.")
-    return passed(f"{path} says something about {len(bench.units)} units.")
+        there = f"{path} says nothing" if path.exists() else f"There is no {path}"
+        return passed(f"{there}; the profiles' own limits hold.")
+    return passed(f"Units that {path} says something about: {len(bench.units)}.")
 
 
 def check_tool_list(facts: Facts) -> Line:

@@ -30,7 +30,7 @@ def check_config(facts: Facts) -> Line:
         return fail(facts.complaint.message, facts.complaint.remedy)
     origins = {key: origin for key, origin in facts.origins.items() if origin != "default"}
     places = {origin.rpartition(":")[0] or origin for origin in origins.values()}
-    told = f"{len(origins)} keys set in {', '.join(sorted(places))}." if origins else ""
+    told = f"Keys set: {len(origins)}, in {', '.join(sorted(places))}." if origins else ""
     return passed(told or "All keys have their defaults.")
 
 

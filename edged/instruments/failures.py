@@ -76,10 +76,11 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
     )
 
 
-SILENT: Final = "It may be busy or switched off, or not know the question."
+SILENT: Final = "It may be busy or switched off."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
-        ErrorCode.TIMEOUT: f"{SILENT[:-1]}; what was sent may still take effect.",
+        ErrorCode.TIMEOUT: "It may be busy or switched off, or not know the question; what was "
+        "sent may still take effect.",
         ErrorCode.DISCONNECTED: "Check its power and cable; the line comes back by itself.",
     }
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from edged.profiles.bounds import own_bound
+from edged.profiles.bounds import own_bound, tighter
 from edged.profiles.model import Bound, Parameter, Profile
 from edged.profiles.unit_rules import UnitRules
 
@@ -72,7 +72,7 @@ def _limit(command: str, parameter: str, bound: Bound, profile: Profile | None) 
     return {
         "command": command,
         "parameter": parameter,
-        "allowed": _words(bound),
+        "allowed": _words(bound if known is None else tighter(own_bound(known), bound)),
         "profile_allows": "" if known is None else _words(own_bound(known)),
         "unit": "" if known is None else known.unit,
     }

@@ -14,13 +14,13 @@ from fnmatch import fnmatchcase
 from edged.actions.action import Action, Check, RunCommand, RunSequence
 from edged.commands.catalog import Catalog
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import Command, Sequence
-from edged.profiles.naming import sequence_tool_name, tool_name
+from edged.profiles.model import Command, Profile, Sequence
+from edged.profiles.naming import sequence_tool_name, strict_name, tool_name
 from edged.profiles.schema import ParameterCheck
 from edged.tools.commanding import annotations_of, cautions, fits_json, title_of
 from edged.tools.tool import MakeAction, Tool, ToolCall
 
-__all__ = ["instrument_tools"]
+__all__ = ["instrument_tools", "withheld_name"]
 
 
 def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> tuple[Tool, ...]:
@@ -42,6 +42,18 @@ def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> t
         sequence, check = checks.sequence(name)
         tools.append(_sequence_tool(instrument, suffix, sequence, check))
     return tuple(tool for tool in tools if _is_exposed(tool, instrument))
+
+
+def withheld_name(name: str, profile: Profile, suffix: str) -> str | None:
+    """The command or sequence that a tool of this name would run; None where there is none."""
+    spelled = strict_name(name)
+    for command in profile.commands:
+        if strict_name(tool_name(profile.key, suffix, command)) == spelled:
+            return command
+    for sequence in profile.sequences:
+        if strict_name(sequence_tool_name(profile.key, suffix, sequence)) == spelled:
+            return sequence
+    return None
 
 
 def _is_exposed(tool: Tool, instrument: Instrument) -> bool:

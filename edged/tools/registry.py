@@ -19,7 +19,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
 from edged.profiles.naming import KnownInstrument, Namer, strict_name, strict_names
 from edged.sdk.executor import WrapperExecutor
-from edged.tools.dynamic import instrument_tools
+from edged.tools.dynamic import instrument_tools, withheld_name
 from edged.tools.tool import Tool
 from edged.tools.wrappers import wrapper_tools
 
@@ -104,6 +104,9 @@ class ToolRegistry:
         tool = self._by_name.get(name) or self._spelled_strictly(name)
         if tool is not None:
             return tool
+        withheld = self._withheld(name)
+        if withheld is not None:
+            raise withheld
         former = self._former.get(strict_name(name))
         if former is None:
             raise self._unknown(name[:128])
@@ -153,6 +156,25 @@ class ToolRegistry:
         if self._strict_spelling is None:
             self._strict_spelling = {strict_name(tool.name): tool for tool in self._tools}
         return self._strict_spelling.get(strict_name(name))
+
+    def _withheld(self, name: str) -> NotFound | None:
+        """The error for what an instrument here could do, if its owner offered it as a tool."""
+        for instrument in self._pool.all():
+            made = self._made.get(instrument.id)
+            if not instrument.is_offered or made is None:
+                continue
+            short = withheld_name(name, made.profile, made.suffix)
+            if short is None:
+                continue
+            is_denied = short in instrument.rules.deny
+            what = "denies" if is_denied else "offers no tool for"
+            return NotFound(
+                f"The owner of this bench {what} {short} on {instrument.id}.",
+                code=ErrorCode.UNKNOWN_TOOL,
+                data={"tool": name, "instrument_id": instrument.id},
+                remedy="" if is_denied else "execute_command and execute_sequence reach it.",
+            )
+        return None
 
     def _renamed(self, name: str, instrument_id: str, plain_name: str) -> NotFound:
         now = next(

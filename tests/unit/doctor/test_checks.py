@@ -102,7 +102,7 @@ def test_configuration(tmp_path: Path) -> None:
     assert told(check(facts(tmp_path)))[0] == "PASS"
     origins = {"MCP_PORT": "/etc/edged/edged.yaml:3", "TOOLS": "EDGED_TOOLS", "RPC_PORT": "default"}
     found = check(facts(tmp_path, origins=origins)).found
-    assert "2 keys" in found
+    assert "Keys set: 2" in found
     assert "/etc/edged/edged.yaml" in found
     complaint = Invalid("edged.yaml:3: MCP_PROT is no key.", remedy="Write MCP_PORT.")
     assert told(check(facts(tmp_path, complaint=complaint))) == ("FAIL", complaint.message)
@@ -293,9 +293,11 @@ def test_the_bench_file(tmp_path: Path) -> None:
     file = tmp_path / "bench.yaml"
     own = config(tmp_path, bench_file=file)
     assert told(check(facts(tmp_path, config=own)))[0] == "PASS"
+    file.write_text("format: 1\n")
+    assert f"{file} says nothing" in told(check(facts(tmp_path, config=own)))[1]
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 12}}}}\n")
     verdict, found = told(check(facts(tmp_path, config=own)))
-    assert (verdict, "1 units" in found) == ("PASS", True)
+    assert (verdict, "something about: 1" in found) == ("PASS", True)
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 1.0e6}}}}\n")
     verdict, found = told(check(facts(tmp_path, config=own)))
     assert verdict == "FAIL"

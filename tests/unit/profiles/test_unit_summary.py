@@ -27,7 +27,7 @@ def test_limits_stand_beside_what_the_profile_allows() -> None:
     assert told["limits"][0] == {
         "command": "set_voltage",
         "parameter": "voltage",
-        "allowed": "… 12",
+        "allowed": "0 … 12",
         "profile_allows": "0 … 32",
         "unit": "V",
     }

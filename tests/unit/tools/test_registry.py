@@ -105,6 +105,21 @@ def test_an_unknown_name_is_answered_with_the_nearest_of_the_same_profile() -> N
     assert "near" not in far.value.data
 
 
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        (UnitRules(deny=frozenset({"set_voltage"})), "denies set_voltage"),
+        (UnitRules(expose=("none",)), "offers no tool for set_voltage"),
+    ],
+)
+def test_what_the_owner_withholds_is_told_from_a_misspelt_name(rules: UnitRules, told: str) -> None:
+    registry = registry_of(FakePool(supply(rules=rules)))
+    with pytest.raises(NotFound, match=told) as unknown:
+        registry.find("toy_supply__set_voltage")
+    assert unknown.value.code is ErrorCode.UNKNOWN_TOOL
+    assert "near" not in unknown.value.data
+
+
 def test_the_bare_name_of_a_command_is_answered_with_its_tool() -> None:
     registry = registry_of(FakePool(supply()))
     with pytest.raises(NotFound) as unknown:
