@@ -33,7 +33,7 @@ from edged.config_keys import (
 from edged.config_source import Value, parse_scalar, parse_text, read_file
 from edged.config_values import BadValue, IpNetwork
 from edged.errors import ErrorCode, Invalid
-from edged.host import Places, find_checkout, find_places, find_platform
+from edged.host import Places, find_places, find_platform, find_shipped
 from edged.yaml.problem import YamlProblem
 from edged.yaml.tree import Mark
 
@@ -162,7 +162,7 @@ def this_machine() -> Places:
         platform=find_platform(sys.platform),
         environ=os.environ,
         home=Path(os.path.expanduser("~")),  # noqa: PTH111 (Path.home() raises without a home)
-        checkout=find_checkout(),
+        shipped=find_shipped(),
     )
 
 

@@ -115,31 +115,36 @@ def find_places(
     platform: Platform,
     environ: Mapping[str, str],
     home: Path,
-    checkout: Path | None,
+    shipped: Path | None,
     is_writable: Callable[[Path], bool] = may_write,
 ) -> Places:
     """The places of this machine and user.
 
     Args:
         home: the user's home directory, used where XDG variables are unset.
-        checkout: root of a source tree that edged runs from, or None; its profiles and wrappers
-            then stand for the shipped ones.
+        shipped: what holds the shipped profiles and wrappers; ``None``: the system's share.
         is_writable: whether this user may make files in a directory.
     """
     if platform is Platform.WINDOWS:
-        return _windows_places(environ, checkout)
+        return _windows_places(environ, shipped)
     if is_writable(SYSTEM_STATE):
-        return _linux_places(SYSTEM_CONFIG, SYSTEM_STATE, SYSTEM_STATE / "data", checkout)
+        return _linux_places(SYSTEM_CONFIG, SYSTEM_STATE, SYSTEM_STATE / "data", shipped)
     config = _xdg(environ, "XDG_CONFIG_HOME", home / ".config") / "edged"
     state = _xdg(environ, "XDG_STATE_HOME", home / ".local" / "state") / "edged"
     data = _xdg(environ, "XDG_DATA_HOME", home / ".local" / "share") / "edged"
-    return _linux_places(config, state, data, checkout)
+    return _linux_places(config, state, data, shipped)
 
 
-def find_checkout() -> Path | None:
-    """The source tree this package lies in, or None where it was installed."""
-    root = Path(__file__).resolve().parent.parent
-    return root if (root / "setup.cfg").is_file() and (root / "profiles").is_dir() else None
+def find_shipped(package: Path = Path(__file__), prefix: Path = Path(sys.prefix)) -> Path | None:
+    """What holds the profiles and wrappers that came with this package.
+
+    The source tree that it lies in, or the share of the environment that a wheel was installed
+    into; ``None`` where there is neither, as in a system's own Python.
+    """
+    root, share = package.resolve().parent.parent, prefix / "share" / "edged"
+    if (root / "setup.cfg").is_file() and (root / "profiles").is_dir():
+        return root
+    return share if (share / "profiles").is_dir() else None
 
 
 def host_name() -> str:
@@ -235,33 +240,33 @@ def _xdg(environ: Mapping[str, str], name: str, fallback: Path) -> Path:
     return Path(value) if value.startswith("/") else fallback
 
 
-def _linux_places(config: Path, state: Path, data: Path, checkout: Path | None) -> Places:
+def _linux_places(config: Path, state: Path, data: Path, shipped: Path | None) -> Places:
     own_first = tuple(dict.fromkeys((config, SYSTEM_CONFIG)))
-    shipped = SYSTEM_SHARE if checkout is None else checkout
+    share = SYSTEM_SHARE if shipped is None else shipped
     owners = tuple(reversed(own_first))
     return Places(
         config_file=_first_present(tuple(place / "edged.yaml" for place in own_first)),
         bench_file=_first_present(tuple(place / "bench.yaml" for place in own_first)),
         state_dir=state,
         data_dir=data,
-        profile_dirs=_present(shipped / "profiles", *(place / "profiles" for place in owners)),
+        profile_dirs=_present(share / "profiles", *(place / "profiles" for place in owners)),
         sdk_wrapper_dirs=_present(
-            shipped / "sdk_wrappers", *(place / "sdk_wrappers" for place in owners)
+            share / "sdk_wrappers", *(place / "sdk_wrappers" for place in owners)
         ),
         state_dirs=tuple(dict.fromkeys((state, SYSTEM_STATE))),
     )
 
 
-def _windows_places(environ: Mapping[str, str], checkout: Path | None) -> Places:
+def _windows_places(environ: Mapping[str, str], shipped: Path | None) -> Places:
     root = Path(environ.get("PROGRAMDATA", r"C:\ProgramData")) / "edged"
-    shipped = (Path(sys.prefix) / "share" / "edged") if checkout is None else checkout
+    share = shipped or Path(sys.prefix) / "share" / "edged"
     return Places(
         config_file=root / "edged.yaml",
         bench_file=root / "bench.yaml",
         state_dir=root / "state",
         data_dir=root / "data",
-        profile_dirs=_present(shipped / "profiles", root / "profiles"),
-        sdk_wrapper_dirs=_present(shipped / "sdk_wrappers", root / "sdk_wrappers"),
+        profile_dirs=_present(share / "profiles", root / "profiles"),
+        sdk_wrapper_dirs=_present(share / "sdk_wrappers", root / "sdk_wrappers"),
         state_dirs=(root / "state",),
     )
 

@@ -14,6 +14,7 @@ from edged.host import (
     Platform,
     find_places,
     find_platform,
+    find_shipped,
     keep_edge_id,
     resident_bytes,
     write_atomically,
@@ -42,7 +43,7 @@ def test_who_may_write_the_state_directory_uses_the_system_places() -> None:
         platform=Platform.LINUX,
         environ={},
         home=HOME,
-        checkout=None,
+        shipped=None,
         is_writable=lambda _path: True,
     )
     assert places.config_file == Path("/etc/edged/edged.yaml")
@@ -57,7 +58,7 @@ def test_an_ordinary_user_gets_their_own_places_and_finds_the_system_engine() ->
         platform=Platform.LINUX,
         environ={"XDG_DATA_HOME": "/data/someone", "XDG_STATE_HOME": "relative/ignored"},
         home=HOME,
-        checkout=None,
+        shipped=None,
         is_writable=lambda _path: False,
     )
     assert places.state_dir == HOME / ".local/state/edged"
@@ -72,7 +73,7 @@ def test_an_own_configuration_comes_before_the_system_one(tmp_path: Path) -> Non
         platform=Platform.LINUX,
         environ={"XDG_CONFIG_HOME": str(tmp_path)},
         home=HOME,
-        checkout=None,
+        shipped=None,
         is_writable=lambda _path: False,
     )
     assert places.config_file == tmp_path / "edged" / "edged.yaml"
@@ -80,16 +81,25 @@ def test_an_own_configuration_comes_before_the_system_one(tmp_path: Path) -> Non
 
 def test_windows_keeps_everything_under_programdata() -> None:
     places = find_places(
-        platform=Platform.WINDOWS, environ={"PROGRAMDATA": "/ProgramData"}, home=HOME, checkout=None
+        platform=Platform.WINDOWS, environ={"PROGRAMDATA": "/ProgramData"}, home=HOME, shipped=None
     )
     assert places.config_file == Path("/ProgramData/edged/edged.yaml")
     assert places.state_dir == Path("/ProgramData/edged/state")
 
 
+def test_what_came_with_the_package_is_found_in_its_tree_or_its_environment(tmp_path: Path) -> None:
+    tree, prefix = tmp_path / "tree", tmp_path / "venv"
+    module = tree / "edged" / "host.py"
+    assert find_shipped(module, prefix) is None
+    (prefix / "share" / "edged" / "profiles").mkdir(parents=True)
+    assert find_shipped(module, prefix) == prefix / "share" / "edged"
+    (tree / "profiles").mkdir(parents=True)
+    (tree / "setup.cfg").touch()
+    assert find_shipped(module, prefix) == tree
+
+
 def test_a_checkout_stands_for_the_shipped_profiles() -> None:
-    places = find_places(
-        platform=Platform.LINUX, environ={}, home=HOME, checkout=Path("/src/edged")
-    )
+    places = find_places(platform=Platform.LINUX, environ={}, home=HOME, shipped=Path("/src/edged"))
     assert places.profile_dirs[0] == Path("/src/edged/profiles")
 
 
