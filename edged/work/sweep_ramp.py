@@ -135,7 +135,7 @@ class Ramp:
         if sweep.request.settle_s:
             await self._wait_until(sweep, self.clock.monotonic() + sweep.request.settle_s)
         taken_at = self.clock.monotonic() - sweep.began
-        cells = await self._readings(sweep)
+        cells, flags = await self._readings(sweep)
         row: tuple[Cell, ...] = (round(taken_at, 6), sweep.confirmed, *cells)
         sweep.rows.append(row)
         if sweep.sink is not None:
@@ -143,13 +143,17 @@ class Ramp:
         await self._read_back(sweep, is_last=False)
         wish = sweep.request.stop_when
         names = [name for name, _ in sweep.rows.columns]
-        if wish is None or not wish.is_met(dict(zip(names, row, strict=True))):
+        why = wish.why_met(dict(zip(names, row, strict=True)), flags) if wish is not None else ""
+        if wish is None or not why:
             return None
         event = SweepEvent.STOP_HOLD if wish.then == "hold" else SweepEvent.STOP_ABORT
-        return Ending(event=event, reason=f"stop_when: {wish.column} {wish.op} {wish.value:g}.")
+        return Ending(event=event, reason=why)
 
-    async def _readings(self, sweep: Sweep) -> list[Cell]:
+    async def _readings(self, sweep: Sweep) -> tuple[list[Cell], dict[str, str]]:
         """Every measure at once: different instruments read in parallel, one line in turn.
+
+        Returns:
+            The cells of a row, and why those without a value have none, by column.
 
         Raises:
             EdgedError: one of them failed.
@@ -161,11 +165,13 @@ class Ramp:
                 asked = [together.create_task(self._measured(sweep, m)) for m in sweep.measures]
             outcomes = [task.result() for task in asked]
         cells: list[Cell] = []
+        flags: dict[str, str] = {}
         for outcome, columns in zip(outcomes, sweep.readings, strict=True):
             if outcome.error is not None:
                 raise outcome.error
             cells += _cells(outcome.data.get("data"), columns)
-        return cells
+            flags |= _flags(outcome.data.get("flag"), columns)
+        return cells, flags
 
     async def _measured(self, sweep: Sweep, measure: Measure) -> Outcome:
         while True:
@@ -200,8 +206,9 @@ class Ramp:
             raise outcome.error
         data = outcome.data.get("data")
         value = outcome.data.get("primary") if isinstance(data, Mapping) else data
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            sweep.readback = float(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        # Beyond its range, or without a value: what it read before is not what is there now.
+        sweep.readback = float(value) if is_number else None
 
     def step(self, sweep: Sweep, value: float) -> RunCommand:
         """The action that brings one value to the instrument."""
@@ -260,3 +267,11 @@ def _cells(data: Any, columns: tuple[Reading, ...]) -> list[Cell]:
         value = data.get(column.field) if isinstance(data, Mapping) and column.field else data
         cells.append(value if isinstance(value, int | float | str | bool) else None)
     return cells
+
+
+def _flags(flag: Any, columns: tuple[Reading, ...]) -> dict[str, str]:
+    """Why columns have no value, by their names."""
+    if flag is None:
+        return {}
+    found = {c.name: flag.get(c.field) if isinstance(flag, Mapping) else flag for c in columns}
+    return {name: str(why) for name, why in found.items() if why is not None}

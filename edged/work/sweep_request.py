@@ -7,14 +7,15 @@ schema cannot say.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
-from edged.profiles.expr import compile_expression
 from edged.profiles.model import (
+    AnswerType,
     BitsAnswer,
     Command,
     FieldsAnswer,
@@ -27,6 +28,15 @@ from edged.profiles.model import (
 __all__ = ["Measure", "MeasureAsked", "Reading", "StopWhen", "SweepRequest", "readings_of"]
 
 NOTHING: Final[Mapping[str, Any]] = {}
+BEYOND: Final = {"over_range": math.inf, "under_range": -math.inf}
+COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +64,7 @@ class Reading:
     name: str
     unit: str
     field: str = ""
+    is_number: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +76,25 @@ class StopWhen:
     value: float
     then: str
 
-    def is_met(self, row: Mapping[str, object]) -> bool:
-        """Whether a row fulfils it; a column without a number never does."""
+    def why_met(self, row: Mapping[str, object], flags: Mapping[str, str]) -> str:
+        """Why the sweep ends with this row; empty where it goes on.
+
+        A reading beyond the meter's range lies beyond every bound. One without a number ends the
+        sweep: what was to watch it sees nothing any more.
+
+        Args:
+            flags: why columns without a number have none, where that is known.
+        """
         found = row.get(self.column)
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            return False
-        comparison = compile_expression(f"reading {self.op} bound")
-        return comparison.is_true({"reading": found, "bound": self.value})
+        if not isinstance(found, int | float):
+            flag = flags.get(self.column, "")
+            if flag not in BEYOND:
+                told = f" ({flag})" if flag else ""
+                return f"stop_when cannot be judged: {self.column} came without a number{told}."
+            found = BEYOND[flag]
+        if not COMPARISONS[self.op](float(found), self.value):
+            return ""
+        return f"stop_when: {self.column} {self.op} {self.value:g}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,14 +171,20 @@ def _columns(name: str, command: Command) -> tuple[Reading, ...]:
     match command.returns:
         case FieldsAnswer(fields=fields):
             return tuple(
-                Reading(name=f"{name}.{f.name}", unit=f.unit, field=f.name) for f in fields
+                Reading(
+                    name=f"{name}.{f.name}",
+                    unit=f.unit,
+                    field=f.name,
+                    is_number=f.type is not AnswerType.STRING,
+                )
+                for f in fields
             )
         case BitsAnswer(fields=bits):
             return tuple(Reading(name=f"{name}.{f.name}", unit="", field=f.name) for f in bits)
-        case ScalarAnswer(unit=unit):
-            return (Reading(name=name, unit=unit),)
+        case ScalarAnswer(unit=unit, type=kind):
+            return (Reading(name=name, unit=unit, is_number=kind is not AnswerType.STRING),)
         case WaveformAnswer() | ImageAnswer() | None:
-            return (Reading(name=name, unit=""),)
+            return (Reading(name=name, unit="", is_number=False),)
 
 
 def _stop_when(wish: Mapping[str, Any]) -> StopWhen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Set
 from dataclasses import dataclass
 
 from edged.actions.action import Purpose, SendLines, StartSweep
@@ -51,7 +52,8 @@ class SweepStart:
         parameter = thing.parameter
         columns = [("t", "s"), ("set", parameter.unit)]
         columns += [(r.name, r.unit) for group in readings for r in group]
-        _check_column(request, [name for name, _ in columns])
+        texts = {r.name for group in readings for r in group if not r.is_number}
+        _check_column(request, [name for name, _ in columns], texts)
         caller = action.caller.nested(
             tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
         )
@@ -162,11 +164,16 @@ def _check_rate(thing: SweptThing, request: SweepRequest) -> None:
         )
 
 
-def _check_column(request: SweepRequest, names: list[str]) -> None:
+def _check_column(request: SweepRequest, names: list[str], texts: Set[str]) -> None:
     wish = request.stop_when
     if wish is not None and wish.column not in names:
         raise Invalid(
             f"stop_when.column {wish.column!r} is none of this sweep's columns: "
             f"{', '.join(names)}.",
             data={"parameter": "stop_when.column", "value": wish.column, "columns": names},
+        )
+    if wish is not None and wish.column in texts:
+        raise Invalid(
+            f"stop_when.column {wish.column!r} is no number, so it cannot be compared.",
+            data={"parameter": "stop_when.column", "value": wish.column},
         )

@@ -77,9 +77,35 @@ def test_rows_stay_in_bounds_and_keep_the_whole_sweep_in_view() -> None:
 )
 def test_stop_when_compares_as_expressions_do(op: str, reading: float, *, is_met: bool) -> None:
     wish = StopWhen(column="i", op=op, value=1.0, then="hold")
-    assert wish.is_met({"i": reading}) is is_met
+    assert bool(wish.why_met({"i": reading}, {})) is is_met
 
 
-@pytest.mark.parametrize("row", [{}, {"i": None}, {"i": "1"}, {"i": True}])
-def test_a_reading_without_a_number_never_meets_stop_when(row: dict[str, object]) -> None:
-    assert not StopWhen(column="i", op="!=", value=5.0, then="hold").is_met(row)
+@pytest.mark.parametrize(
+    ("op", "flag", "is_met"),
+    [
+        (">", "over_range", True),
+        ("<", "over_range", False),
+        ("<", "under_range", True),
+        (">", "under_range", False),
+    ],
+)
+def test_a_reading_beyond_the_meters_range_is_beyond_every_bound(
+    op: str, flag: str, *, is_met: bool
+) -> None:
+    wish = StopWhen(column="i", op=op, value=1e30, then="abort")
+    assert bool(wish.why_met({"i": None}, {"i": flag})) is is_met
+
+
+@pytest.mark.parametrize("row", [{}, {"i": None}, {"i": "1"}])
+def test_a_reading_without_a_number_ends_the_sweep_that_it_was_to_watch(
+    row: dict[str, object],
+) -> None:
+    wish = StopWhen(column="i", op=">", value=5.0, then="hold")
+    assert "cannot be judged: i came without a number." in wish.why_met(row, {})
+    assert "number (no_value)." in wish.why_met(row, {"i": "no_value"})
+
+
+def test_a_truth_counts_as_one_or_nothing() -> None:
+    wish = StopWhen(column="i", op="==", value=1.0, then="hold")
+    assert wish.why_met({"i": True}, {})
+    assert not wish.why_met({"i": False}, {})

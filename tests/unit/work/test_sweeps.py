@@ -508,6 +508,30 @@ async def test_stop_when_ends_it_without_a_model_in_the_loop(
     assert house.supply.aborts == ([":OUTP CH1,OFF"] if then == "abort" else [])
 
 
+@pytest.mark.parametrize(
+    ("answer", "word"), [("9.9E37", ">"), ("9.91E37", "no_value"), ("----", "no_value")]
+)
+async def test_a_reading_that_cannot_watch_any_more_ends_the_sweep(
+    house: SweepHouse, driven_clock: DrivenClock, answer: str, word: str
+) -> None:
+    house.supply.answers[":MEAS:ALL? CH1"] = "0.1,0.2"
+    sweep_id = await house.start(
+        1.0,
+        1.0,
+        measure=[{"instrument_id": "psu1", "command_name": "measure_all"}],
+        stop_when={"column": "measure_all.i", "op": ">", "value": 2.5, "then": "abort"},
+    )
+    await driven_clock.advance(0.35)
+    assert (await house.status(sweep_id))["status"] == "running"
+    house.supply.answers[":MEAS:ALL? CH1"] = f"0.1,{answer}"
+    await driven_clock.advance(1)
+    told = await house.status(sweep_id)
+    assert told["status"] == "stopped"
+    assert told["set_value"] < 0.6
+    assert word in told["error"]
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
 async def test_a_journal_that_cannot_be_written_starts_nothing(house: SweepHouse) -> None:
     house.journal.is_broken = True
     assert code_of(await house.ask_start()) is ErrorCode.STORE_FAILED
