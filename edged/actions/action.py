@@ -116,13 +116,17 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand(_Asked):
-    """Run one profile command. ``expects_query`` is the caller's ``is_query``, if it gave one."""
+    """Run one profile command. ``expects_query`` is the caller's ``is_query``, if it gave one.
+
+    ``meeting``, of a sweep's step: only while the instrument's line has not been opened anew since.
+    """
 
     instrument_id: str
     command_name: str
     parameters: Arguments = field(default_factory=dict)
     expects_query: bool | None = None
     purpose: Purpose = Purpose.CALL
+    meeting: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

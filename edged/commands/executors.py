@@ -33,6 +33,7 @@ from edged.commands.run_command import ask, read_reply, run_command, send_raw
 from edged.commands.stream_executors import failed_stream
 from edged.commands.sweep_executors import failed_sweep
 from edged.commands.target import Target
+from edged.commands.written import at_one_meeting
 from edged.errors import EdgedError, Failed
 from edged.instruments.actor import Talk
 from edged.instruments.conversation import Reply
@@ -154,7 +155,7 @@ class Executors:
             target.values,
             target.lines,
             action.purpose,
-            may_go=target.may_go,
+            may_go=at_one_meeting(action, instrument, target.may_go),
             note_written=lambda: written.append(self.clock.monotonic()),
         )
         data = {

@@ -1,12 +1,35 @@
-"""When the lines of a step had gone out: a ramp keeps its rate by that, not by the answer to it."""
+"""A step of a ramp on its way: when its lines had gone out, and that they go to who was met.
+
+A ramp keeps its rate by the first, not by the answer. By the second a step is not sent to a unit
+that was switched off and on meanwhile: there it would be a jump.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from edged.actions.action import RunCommand
+from edged.commands.target import MayGo
+from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Conversation, Reply, Send
+from edged.instruments.instrument import Instrument
 
-__all__ = ["noting_write"]
+__all__ = ["at_one_meeting", "noting_write"]
+
+
+def at_one_meeting(action: RunCommand, instrument: Instrument, may_go: MayGo | None) -> MayGo:
+    """``may_go``, and only while the line has not been opened anew since ``action.meeting``."""
+
+    def may_step() -> None:
+        if may_go is not None:
+            may_go()
+        if action.meeting is not None and instrument.meeting != action.meeting:
+            raise Failed(
+                f"{instrument.id} was connected anew before {action.command_name} was sent.",
+                code=ErrorCode.PREEMPTED,
+            )
+
+    return may_step
 
 
 def noting_write(

@@ -150,6 +150,11 @@ class Instrument:
         return self.profile is not None and self.state in WITH_TOOLS
 
     @property
+    def meeting(self) -> object:
+        """Equal as long as its line has not been opened anew; any thread may ask."""
+        return self.actor, self.actor.openings if self.actor else 0
+
+    @property
     def line_state(self) -> LineState:
         """Where its line is, now."""
         return self.actor.state if self.actor else LineState.LOST

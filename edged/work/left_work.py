@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from edged.clock import Clock
-from edged.errors import EdgedError
+from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.match import parse_idn
 from edged.profiles.suffixes import number_with_suffix
 from edged.store.journal_row import JournalEntry, JournalKind
@@ -30,6 +30,9 @@ __all__ = ["Clean", "Left", "Visit", "Visitor", "is_still_there", "is_young", "m
 
 VISIT_S: Final = 8.0
 """One visit: opening, three questions, the abort. Visits go on side by side."""
+TRIES: Final = 3
+PAUSE_S: Final = 0.25
+"""A unit that does not say its name is asked so often, so far apart."""
 
 
 class Visitor(Protocol):
@@ -131,7 +134,7 @@ async def _visited(entry: JournalEntry, visit: Visit, clock: Clock, abort_within
     if not lines or not isinstance(address, str):
         return "its journal does not say how."
     async with visit(address, payload) as visitor:
-        idn = await visitor.identify()
+        idn = await _identified(visitor, clock)
         if unit_of_identity(parse_idn(idn), entry.instrument_id).key != entry.unit:
             return f"{idn.strip()[:120]!r} answers there now, which is another unit."
         is_due = is_young(entry, clock.wall_ms(), abort_within_s)
@@ -142,6 +145,22 @@ async def _visited(entry: JournalEntry, visit: Visit, clock: Clock, abort_within
             return "it was too long ago, and the set-point is not where it was left."
         await visitor.abort(lines)
     return ""
+
+
+async def _identified(visitor: Visitor, clock: Clock) -> str:
+    """Who answers; asked again where nobody does.
+
+    What was on the line when the daemon died may keep the unit busy, and one that is not asked
+    again stays as it is.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return await visitor.identify()
+        except Failed as error:
+            if error.code not in {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED}:
+                raise
+        await clock.sleep(PAUSE_S)
+    return await visitor.identify()
 
 
 def is_young(entry: JournalEntry, now_ms: int, within_s: float) -> bool:

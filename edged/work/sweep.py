@@ -121,6 +121,7 @@ class Sweep:
         began: monotonic seconds when it was started; ``began_ms`` the same for people.
         confirmed: the value that the instrument last accepted; at first its own set-point.
         written_at: monotonic seconds by which ``confirmed`` had reached the instrument.
+        meeting: the instrument's, when ``confirmed`` was known to be its set-point.
         quickest_s: the shortest that a confirmation of this sweep took.
         is_writing: a step is on its way to the instrument.
         must_park: hold as soon as that step is confirmed.
@@ -141,6 +142,7 @@ class Sweep:
     began_ms: int
     confirmed: float
     written_at: float
+    meeting: object = None
     quickest_s: float = float("inf")
     state: SweepState = SweepState.RUNNING
     error: str = ""
@@ -162,6 +164,12 @@ class Sweep:
     def is_active(self) -> bool:
         """True while it may still write, an abort that is owed included."""
         return self.state in {SweepState.RUNNING, SweepState.HOLDING} or (self.owes_abort)
+
+    @property
+    def tolerance(self) -> float:
+        """How far beside a step the instrument's own word for it may lie."""
+        verify = self.thing.command.verify
+        return max(self.plan.resolution, verify.tolerance if verify is not None else 0.0)
 
     @property
     def owes_abort(self) -> bool:

@@ -52,7 +52,7 @@ class SweepJournal:
                     "abort": list(sweep.abort.lines),
                     "last_step": sweep.confirmed,
                     "reach": sweep.plan.rate_per_s * WRITTEN_EVERY_S + sweep.plan.max_step,
-                    "tolerance": _tolerance(sweep),
+                    "tolerance": sweep.tolerance,
                 },
             )
         )
@@ -78,9 +78,3 @@ class SweepJournal:
         except Failed:
             # What is on the disk already says enough to clean up by.
             return
-
-
-def _tolerance(sweep: Sweep) -> float:
-    """How far beside a step the instrument's own word for it may lie."""
-    verify = sweep.thing.command.verify
-    return max(sweep.plan.resolution, verify.tolerance if verify is not None else 0.0)

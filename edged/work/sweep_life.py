@@ -14,8 +14,11 @@ from typing import Final
 import structlog
 
 from edged.actions.action import Purpose, SendLines
+from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Failed
+from edged.profiles.answers import clean_text
+from edged.work.abort_proof import proofs_of
 from edged.work.journalling import HEARTBEAT_S
 from edged.work.ports import NewId, Perform
 from edged.work.states import SweepEvent, next_sweep_state
@@ -142,22 +145,15 @@ class SweepLife:
         await self._settle(sweep)
 
     async def _abort(self, sweep: Sweep) -> str:
-        """Send the abort now; returns why that failed, or nothing."""
+        """Send the abort now, and see that it was obeyed; returns why that failed, or nothing."""
         report = sweep.abort
         report.tries += 1
-        outcome = await self.perform(
-            SendLines(
-                tool=sweep.action.tool,
-                caller=sweep.caller,
-                action_id=self.new_id(),
-                parent_id=sweep.action.action_id,
-                instrument_id=sweep.thing.instrument.id,
-                lines=report.lines,
-                purpose=Purpose.ABORT,
-            )
-        )
-        report.error = "" if outcome.error is None else str(outcome.error)
+        outcome = await self._say(sweep, report.lines, Purpose.ABORT)
         if outcome.error is None:
+            report.error = await self._disobedience(sweep)
+        else:
+            report.error = str(outcome.error)
+        if not report.error:
             report.state, report.at_ms = "done", self.clock.wall_ms()
         log.warning(
             "sweep_abort",
@@ -167,6 +163,31 @@ class SweepLife:
             error=report.error,
         )
         return report.error
+
+    async def _disobedience(self, sweep: Sweep) -> str:
+        """What the instrument says against having obeyed, where its profile knows what to ask."""
+        thing = sweep.thing
+        for proof in proofs_of(thing.profile, sweep.abort.lines) if thing.profile else ():
+            outcome = await self._say(sweep, (proof.query,), Purpose.PROOF)
+            if outcome.error is not None:
+                return str(outcome.error)
+            answer = str(outcome.data["answer"] or "")
+            if not proof.is_given_by(answer):
+                return f"{proof.query} answers {clean_text(answer)!r}, not {proof.wanted!r}."
+        return ""
+
+    async def _say(self, sweep: Sweep, lines: tuple[str, ...], purpose: Purpose) -> Outcome:
+        return await self.perform(
+            SendLines(
+                tool=sweep.action.tool,
+                caller=sweep.caller,
+                action_id=self.new_id(),
+                parent_id=sweep.action.action_id,
+                instrument_id=sweep.thing.instrument.id,
+                lines=lines,
+                purpose=purpose,
+            )
+        )
 
     async def _abort_later(self, sweep: Sweep) -> None:
         """Try again until the line takes it, or until it is too late to do so unasked."""

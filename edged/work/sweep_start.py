@@ -57,6 +57,8 @@ class SweepStart:
         caller = action.caller.nested(
             tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
         )
+        # Before it is asked: if asking opens the line, the first step asks once more.
+        meeting = thing.instrument.meeting
         plan = await self._plan(action, thing, request, sweep_id)
         now = self.clock.monotonic()
         sweep = Sweep(
@@ -73,6 +75,7 @@ class SweepStart:
             began_ms=self.clock.wall_ms(),
             confirmed=plan.start,
             written_at=now,
+            meeting=meeting,
         )
         sweep.abort.lines = thing.abort_lines()
         if (first := next_step(plan, plan.start)) is not None:

@@ -95,6 +95,7 @@ class FakeInstrument:
     sent: list[str] = field(default_factory=list)
     priorities: list[Priority] = field(default_factory=list)
     submitted: list[tuple[FakeTalk, Callable[[], None]]] = field(default_factory=list)
+    meeting: object = 1
 
     @property
     def identity(self) -> Identity:

@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -49,7 +50,8 @@ class Bench:
     clock: DrivenClock
     idn: str = IDN
     setpoint: str = "2.000"
-    trouble: Failed | None = None
+    troubles: list[Failed] = field(default_factory=list)
+    asked: int = 0
     sent: list[str] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)
     journal: Notebook = field(default_factory=Notebook)
@@ -61,8 +63,9 @@ class Bench:
         yield self
 
     async def identify(self) -> str:
-        if self.trouble is not None:
-            raise self.trouble
+        self.asked += 1
+        if self.troubles:
+            raise self.troubles.pop(0)
         return self.idn
 
     async def ask(self, query: str) -> str:
@@ -82,7 +85,10 @@ class Bench:
             abort_within_s=120,
             visited=self.visited,
         )
-        await after.clean_up()
+        cleaning = asyncio.create_task(after.clean_up())
+        while not cleaning.done():
+            await self.clock.advance(0.25)
+        await cleaning
         return after
 
 
@@ -131,7 +137,8 @@ async def test_an_old_journal_whose_set_point_has_moved_wants_a_person(
     "change",
     [
         {"idn": "TOY,R1,0002,1.0"},
-        {"trouble": Failed("Nobody is there.", code=ErrorCode.DISCONNECTED)},
+        {"troubles": [Failed("Nobody is there.", code=ErrorCode.DISCONNECTED)] * 3},
+        {"troubles": [Failed("It says who it is not.", code=ErrorCode.BAD_ANSWER)]},
     ],
 )
 async def test_another_unit_or_none_gets_nothing(bench: Bench, change: dict[str, Any]) -> None:
@@ -150,6 +157,19 @@ async def test_another_unit_made_safe_at_that_address_does_not_stand_for_the_one
     await after.made_safe("TOY|R1|0002")
     assert after.found[0].needs_attention
     assert bench.journal.left != ()
+
+
+async def test_a_unit_that_is_busy_with_what_the_dead_daemon_asked_is_asked_again(
+    bench: Bench,
+) -> None:
+    bench.troubles = [
+        Failed("It did not answer.", code=ErrorCode.TIMEOUT),
+        Failed("It is not connected.", code=ErrorCode.DISCONNECTED),
+    ]
+    after = await bench.found(entry())
+    assert bench.asked == 3
+    assert bench.sent == [":OUTP CH1,OFF"]
+    assert not after.found[0].needs_attention
 
 
 @pytest.mark.parametrize("done", list(Clean))

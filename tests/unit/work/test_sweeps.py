@@ -246,7 +246,8 @@ async def test_stop_runs_the_sweeps_own_abort_and_writes_nothing_after_it(
     await driven_clock.advance(0.25)
     assert (await house.stop(sweep_id))["status"] == "stopped"
     await driven_clock.advance(5)
-    assert [t for _, t in house.supply.log if t.startswith(":")][-1] == ":OUTP CH2,OFF"
+    said = [t for _, t in house.supply.log if t.startswith(":")]
+    assert said[-2:] == [":OUTP CH2,OFF", ":OUTP? CH2"]
     assert (await house.stop(sweep_id))["status"] == "stopped"
     assert house.supply.aborts == [":OUTP CH2,OFF"]
 
@@ -530,6 +531,74 @@ async def test_a_reading_that_cannot_watch_any_more_ends_the_sweep(
     assert told["set_value"] < 0.6
     assert word in told["error"]
     assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+class Stubborn(dict[str, str]):
+    """Outputs that do not heed the first words that switch them."""
+
+    unheeded = 2
+
+    def __setitem__(self, channel: str, state: str) -> None:
+        self.unheeded -= 1
+        if self.unheeded < 0:
+            super().__setitem__(channel, state)
+
+
+async def test_an_abort_that_is_not_obeyed_has_failed_and_is_said_again(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    house.supply.outputs = Stubborn({"CH1": "ON"})
+    sweep_id = await house.start(3.0, 1.0)
+    await driven_clock.advance(0.25)
+    told = await house.stop(sweep_id)
+    assert told["status"] == "failed"
+    assert "answers 'ON', not 'OFF'" in told["error"]
+    assert house.journal.open != {}
+    await driven_clock.advance(3)
+    assert house.supply.outputs["CH1"] == "OFF"
+    assert (await house.status(sweep_id))["abort"]["state"] == "done"
+    assert house.supply.aborts == [":OUTP CH1,OFF"] * 3
+    assert house.journal.open == {}
+
+
+@promise("sweep.never-a-jump")
+async def test_a_unit_that_was_switched_off_and_on_is_not_stepped_from_where_it_no_longer_stands(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(3.0, 1.0)
+    await driven_clock.advance(1.05)
+    house.supply.meeting, house.supply.held[":SOUR1:VOLT"] = 2, 0.0
+    await driven_clock.advance(1)
+    told = await house.status(sweep_id)
+    assert told["status"] == "failed"
+    assert "connected anew and holds 0 V, where 1 V was set" in told["error"]
+    assert_within_the_rate(house, 1.0)
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+async def test_a_unit_that_was_connected_anew_and_kept_its_value_is_swept_on(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(3.0, 1.0)
+    await driven_clock.advance(1.05)
+    house.supply.meeting = 2
+    await driven_clock.advance(2.5)
+    assert (await house.status(sweep_id))["status"] == "completed"
+    assert [text for _, text in house.supply.log].count(":SOUR1:VOLT?") == 2
+    assert_within_the_rate(house, 1.0)
+
+
+async def test_a_step_is_not_sent_to_a_unit_that_is_connected_anew_on_the_way(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(3.0, 1.0)
+    await driven_clock.advance(0.95)
+    house.supply.latency_s = 0.1
+    await driven_clock.advance(0.1)
+    house.supply.meeting, house.supply.held[":SOUR1:VOLT"] = 2, 0.0
+    await driven_clock.advance(2)
+    assert (await house.status(sweep_id))["status"] == "failed"
+    assert_within_the_rate(house, 1.0)
 
 
 async def test_a_journal_that_cannot_be_written_starts_nothing(house: SweepHouse) -> None:
