@@ -81,7 +81,7 @@ class SweepExecutors:
 
     async def _draw(self, action: DrawSweep, _target: Target, _began: float) -> Done:
         rows = self.sweeps.read(action.sweep_id, MOST_DRAWN)
-        if "points" not in rows:
+        if not rows["columns"]:
             raise NotFound(
                 f"{action.sweep_id} was found after a crash; its rows are in its recording.",
                 code=ErrorCode.UNKNOWN_POINT,

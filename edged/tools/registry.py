@@ -194,10 +194,11 @@ class ToolRegistry:
             )
         if now is None:
             return NotFound(
-                f"The tool {name!r} drove {instrument_id}, which is not connected now.",
+                f"The tool {name!r} drove {instrument_id}, which is not connected now, or has lost "
+                "its profile.",
                 code=ErrorCode.UNKNOWN_TOOL,
                 data={"tool": name, "instrument_id": instrument_id},
-                remedy="Connect it again, or use list_instruments to see what is here.",
+                remedy="list_instruments says which; connect it again if it is away.",
             )
         return NotFound(
             f"The tool {name!r} is now called {now!r}, because another instrument of the same "

@@ -32,6 +32,9 @@ __all__ = ["RunBook"]
 
 SYNC_EVERY_S: Final = 1.0
 MEASURE_EVERY_S: Final = 600.0
+SETTINGS_WITHIN_S: Final = 1.0
+"""How much longer what came to its end may take for the settings of its instruments."""
+CAME_TO_ITS_END: Final = frozenset({"ended", "completed"})
 MEBIBYTE: Final = 1024 * 1024
 RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -139,6 +142,9 @@ class RunBook:
         if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
             return
         if recording.settings is not None:
+            # A short one that came to its end is complete all the same; a stop waits for none.
+            within_s = SETTINGS_WITHIN_S if status in CAME_TO_ITS_END else 0
+            await asyncio.wait({recording.settings}, timeout=within_s)
             recording.settings.cancel()
             await asyncio.gather(recording.settings, return_exceptions=True)
         await self._sync([recording])

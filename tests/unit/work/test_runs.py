@@ -95,6 +95,25 @@ async def test_a_recording_is_kept_under_its_date(bench: Bench) -> None:
     assert place.parent.name == bench.meta()["started"][:10]
 
 
+@pytest.mark.parametrize(("status", "is_awaited"), [("ended", True), ("terminated", False)])
+async def test_a_short_recording_has_its_settings_too_and_a_stop_waits_for_none(
+    bench: Bench, status: str, is_awaited: bool
+) -> None:
+    recording = await bench.book.open(head())
+    assert recording.settings is not None
+    await recording.settings
+    asked = asyncio.Event()
+
+    async def answering() -> None:
+        await asked.wait()
+        recording.meta["settings_read"] = True
+
+    recording.settings = asyncio.create_task(answering())
+    asyncio.get_running_loop().call_later(0.02, asked.set)
+    await recording.close(status)
+    assert bench.meta().get("settings_read", False) is is_awaited
+
+
 async def test_rows_are_on_the_disk_each_second(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.book.start()

@@ -13,6 +13,8 @@ from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.address import Transport
 from edged.instruments.pool import Left
 from edged.profiles.bench import UnitRules
+from edged.store.journal import JournalEntry, JournalKind
+from edged.work import left_work
 from edged.work.sweep_ramp import NETWORK_USUAL_S
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_artist import DRAWN
@@ -735,6 +737,30 @@ async def test_a_measure_that_may_not_be_used_does_not_tell_whether_it_exists(
     allowed = relay("start_sweep", "execute_command")
     told = await house.ask_start(caller=allowed, measure=nowhere)
     assert code_of(told) is ErrorCode.UNKNOWN_INSTRUMENT
+
+
+async def test_a_sweep_found_after_a_crash_has_no_rows_and_says_so(house: SweepHouse) -> None:
+    entry = JournalEntry(
+        id="sweep-9",
+        kind=JournalKind.SWEEP,
+        instrument_id=house.supply.id,
+        unit="TOY|R1|0001",
+        payload={"command": "set_voltage"},
+        begun_ms=1,
+        updated_ms=1,
+    )
+    house.sweeps.adopt([left_work.Left(entry=entry)])
+    told = await house.status("sweep-9", points=3)
+    assert (told["columns"], told["points"]) == ([], [])
+    assert "points" not in await house.status("sweep-9")
+    drawn = DrawSweep(
+        tool="get_sweep_status",
+        caller=DIRECT,
+        action_id="a-png",
+        arguments={"format": "png"},
+        sweep_id="sweep-9",
+    )
+    assert code_of(await house.perform(drawn)) is ErrorCode.UNKNOWN_POINT
 
 
 async def test_the_rows_of_a_sweep_are_drawn_beside_its_status(
