@@ -273,9 +273,13 @@ def _id_of(message: Message) -> RequestId | None:
 
 
 def _unsupported(version: str, request_id: RequestId | None) -> Rejected:
+    if version in REVISIONS:
+        message = f"MCP revision {version!r} begins with initialize; params._meta cannot choose it."
+    else:
+        message = f"MCP revision {version[:80]!r} is not served here."
     return rejection(
         400,
-        f"MCP revision {version[:80]!r} is not served here.",
+        message,
         rpc_code=RpcCode.UNSUPPORTED_VERSION,
         request_id=request_id,
         data={"supported": list(SUPPORTED_VERSIONS), "requested": version[:80]},

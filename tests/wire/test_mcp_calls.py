@@ -217,6 +217,19 @@ async def test_cancelled_stops_the_call_and_gets_no_answer_for_it(mcp: Endpoint)
     assert (await client.call("echo"))["isError"] is False
 
 
+@holds("cancel.stops")
+async def test_a_call_can_be_cancelled_whatever_else_has_come_with_its_id(mcp: Endpoint) -> None:
+    client = await mcp.session()
+    async with await client.open_post(client.tool_call("wait", request_id=1)) as call:
+        await mcp.tools.started.get()
+        # As of a client that gives every request the same id.
+        for method in ("tools/list", "nonsense"):
+            assert (await client.request(method, request_id=1)).status == 200
+        await client.notify("notifications/cancelled", {"requestId": 1})
+        assert (await call.read_answer()).status == 202
+    assert mcp.tools.cancelled == ["wait"]
+
+
 async def test_a_cancelled_stream_ends_without_a_result(mcp: Endpoint) -> None:
     client = await mcp.session()
     async with await client.open_post(client.tool_call("count", token=1, request_id=3)) as call:

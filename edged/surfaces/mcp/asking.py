@@ -209,7 +209,7 @@ class AskedCall:
             self._around.keep_alives.discard(self)
             session = self._asked.session
             if session is not None:
-                session.calls.discard(self._request.id)
+                session.calls.discard(self._request.id, self)
                 self._parts.board.touch(session)
             wire.connection.has_answered()
 

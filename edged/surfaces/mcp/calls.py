@@ -131,9 +131,10 @@ class CallBook:
             )
         self._calls[request_id] = call
 
-    def discard(self, request_id: RequestId) -> None:
-        """It is over."""
-        self._calls.pop(request_id, None)
+    def discard(self, request_id: RequestId, call: Endable) -> None:
+        """It is over; another call with its id (a ``ping`` is not in the book) is not."""
+        if self._calls.get(request_id) is call:
+            del self._calls[request_id]
 
     def end(self, request_id: RequestId, why: CallEnd) -> None:
         """End one call; an id that is not in flight is ignored, for it may just have ended."""

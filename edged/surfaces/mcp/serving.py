@@ -189,8 +189,9 @@ class Serving:
             self._settled.set()
             if session is not None:
                 for call in post.exchange.calls:
-                    if isinstance(running[call.slot], RunningCall):
-                        session.calls.discard(call.request.id)
+                    own = running[call.slot]
+                    if isinstance(own, RunningCall):
+                        session.calls.discard(call.request.id, own)
                 self._parts.board.touch(session)
             post.finish()
 

@@ -367,6 +367,15 @@ def test_an_unsupported_version_is_told_all_four_and_what_it_asked_for(post: Pos
     }
 
 
+def test_a_revision_that_begins_with_initialize_is_not_said_to_be_unknown() -> None:
+    post = Post(call("tools/list", {"_meta": meta(V11)}), headers(V11, method="tools/list"))
+    verdict = post.judge()
+    assert isinstance(verdict, Rejected)
+    error = json.loads(verdict.body)["error"]
+    assert error["code"] == -32022
+    assert "initialize" in error["message"]
+
+
 STREAMS: dict[str, tuple[dict[str, str], str, str | int]] = {
     "a live session": (headers(session="s"), V03, V03),
     "a live session with its header": (headers(V11, session="s"), V11, V11),

@@ -110,11 +110,14 @@ async def test_an_end_from_inside_of_the_call_leaves_no_cancellation_behind() ->
 
 async def test_two_calls_of_one_id_are_a_conflict_and_1_is_not_the_text_1() -> None:
     book = CallBook()
-    book.add(1, new_call())
+    first = new_call()
+    book.add(1, first)
     book.add("1", new_call())
     with pytest.raises(Conflict):
         book.add(1, new_call())
-    book.discard(1)
+    book.discard(1, new_call())
+    assert 1 in book
+    book.discard(1, first)
     book.add(1, new_call())
     assert len(book) == 2
 

@@ -62,10 +62,11 @@ def test_use_keeps_a_session_alive_and_idleness_ends_it(driven_clock: DrivenCloc
 async def test_a_session_never_expires_under_a_call(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     session = board.open(LEGACY, DIRECT)
-    session.calls.add(1, RunningCall(asyncio.get_running_loop()))
+    call = RunningCall(asyncio.get_running_loop())
+    session.calls.add(1, call)
     driven_clock.move(1_000)
     board.expire()
-    session.calls.discard(1)
+    session.calls.discard(1, call)
     board.touch(session)
     driven_clock.move(99)
     board.expire()
