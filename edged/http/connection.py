@@ -30,6 +30,9 @@ GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 expect (RFC 9110 section 15.2)."""
 MAX_PIECES: Final = 32
 """Heads that are given to the parser one by one, of what was read together."""
+MAX_QUEUED: Final = 64
+"""Requests that wait on a connection for the one before them; with more nothing is read beyond what
+was read together. Newer versions of aiohttp stop at 32 by themselves."""
 PROBES_AFTER_S: Final = (0.1, 0.1, 0.1, 0.3, 2.0)
 """When a client that will send no more is written to: what it has closed answers the first with a
 reset, which the second meets, and the fourth where a proxy stands between. Not more than five: some
@@ -45,7 +48,15 @@ class HttpConnection(RequestHandler):
         is_half_closed: the client has closed its sending side and waits for answers.
     """
 
-    __slots__ = ("_is_broken", "_newest_body", "_probe", "_probing", "_seam", "is_half_closed")
+    __slots__ = (
+        "_is_broken",
+        "_is_full",
+        "_newest_body",
+        "_probe",
+        "_probing",
+        "_seam",
+        "is_half_closed",
+    )
 
     log_name: ClassVar[str] = "edged.http"
     answers_half_closed: ClassVar[bool] = True
@@ -60,6 +71,7 @@ class HttpConnection(RequestHandler):
             **how,  # type: ignore[arg-type] # as ``RequestHandler`` has them
         )
         self._is_broken = False
+        self._is_full = False
         # The body that the parser is in, or was in last; and the last bytes that it was given,
         # with which the end of a head may begin.
         self._newest_body: StreamReader | None = None
@@ -83,6 +95,9 @@ class HttpConnection(RequestHandler):
                     self._newest_body = body
                 else:
                     self._break_off()
+        if len(self._messages) >= MAX_QUEUED and not self._is_full and self.transport is not None:
+            self._is_full = True
+            self.transport.pause_reading()
 
     def eof_received(self) -> bool | None:  # type: ignore[override] # as asyncio.Protocol has it
         """Called by the loop; true keeps our sending side open for the answers under way."""
@@ -171,6 +186,10 @@ class HttpConnection(RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """Called by aiohttp with each answer; the last one to a half-closed client ends it."""
         finished = await super().finish_response(request, resp, start_time)
+        if self._is_full and len(self._messages) < MAX_QUEUED:
+            self._is_full = False
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.resume_reading()
         if self.is_half_closed and not self._messages:
             self.close()
         return finished

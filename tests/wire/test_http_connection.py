@@ -196,3 +196,26 @@ async def test_half_a_request_behind_a_whole_one_takes_no_answer_away(mcp: Endpo
         connection.send(ping(client) + ping(client)[:-3])
         connection.half_close()
         assert (await statuses(connection))[0] == 200
+
+
+async def test_requests_behind_a_call_that_waits_are_not_gathered_without_end(
+    mcp: Endpoint,
+) -> None:
+    client = mcp.client()
+    async with await client.open_post(client.tool_call("wait")) as connection:
+        await mcp.tools.started.get()
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 200_000:
+                connection.send(ping(client) * 1_000)
+                async with asyncio.timeout(0.3):
+                    await connection.writer.drain()
+                sent += 1_000
+        # What buffers of the two sides hold; the rest has to wait.
+        assert sent < 100_000
+        mcp.tools.gate.set()
+        answered = 0
+        async with asyncio.timeout(20):
+            while answered < 2_000:
+                answered += (await connection.reader.read(65_536)).count(b"HTTP/1.1 200")
+        connection.abort()
