@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
 
@@ -30,6 +31,11 @@ GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 expect (RFC 9110 section 15.2)."""
 MAX_PIECES: Final = 32
 """Heads that are given to the parser one by one, of what was read together."""
+OFFER: Final = re.compile(rb"\r\nupgrade(?=:(?![ \t]*websocket[ \t]*\r\n))", re.IGNORECASE)
+NO_OFFER: Final = b"\r\nUpgrad-"
+"""In place of an offer of another protocol, which Java's client makes with every request: older
+versions of aiohttp take it as accepted, and the body as the other protocol. As long as what it
+replaces, so that no framing depends on it; JSON cannot hold it."""
 MAX_QUEUED: Final = 64
 """Requests that wait on a connection for the one before them; with more nothing is read beyond what
 was read together. Newer versions of aiohttp stop at 32 by themselves."""
@@ -88,6 +94,8 @@ class HttpConnection(RequestHandler):
         for piece in self._pieces(data):
             if self._is_broken:
                 return
+            if b"pgrade" in piece:
+                piece = OFFER.sub(NO_OFFER, piece)
             super().data_received(piece)
             if self._messages:
                 message, body = self._messages[-1]
