@@ -21,11 +21,16 @@ def check_wrappers(facts: Facts) -> Line:
     wrappers = sdk.get("wrappers", [])
     # Those that were loaded before and are about to be again are at work, not at fault.
     bad = [one for one in wrappers if not one["is_usable"]]
-    complaints = [*sdk.get("complaints", [])]
-    complaints += [f"{one['wrapper']} ({one['state']}): {one['problem']}" for one in bad]
+    complaints = [f"{one['wrapper']} ({one['state']}): {one['problem']}" for one in bad]
+    complaints += sdk.get("complaints", [])
     if complaints:
-        remedies = list(dict.fromkeys(one["remedy"] for one in bad if one["remedy"]))
-        return warn(" ".join(complaints[:SHOWN]), " ".join(remedies[:SHOWN]) or DOCUMENTED)
+        more = len(complaints) - SHOWN
+        told = " / ".join(complaints[:SHOWN])
+        remedies = dict.fromkeys(one["remedy"] for one in bad[:SHOWN] if one["remedy"])
+        return warn(
+            f"{told} / {more} more: see `edged status`." if more > 0 else told,
+            " / ".join(remedies) or DOCUMENTED,
+        )
     if not wrappers:
         return passed("There is no SDK wrapper.")
     told = ", ".join(f"{one['wrapper']} with {one['tools']} tools" for one in wrappers)

@@ -81,6 +81,7 @@ REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
         ErrorCode.TIMEOUT: "It may be busy or switched off, or not know the question; what was "
         "sent may still take effect.",
-        ErrorCode.DISCONNECTED: "Check its power and cable; the line comes back by itself.",
+        ErrorCode.DISCONNECTED: "Check its power and cable, and that no other program "
+        "holds it; the line comes back by itself.",
     }
 )

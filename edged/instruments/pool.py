@@ -415,7 +415,8 @@ class InstrumentPool:
             + (f" and {more} more." if more > 0 else "."),
             code=ErrorCode.UNKNOWN_INSTRUMENT,
             data={"instrument_id": name[:200]},
-            remedy="list_instruments has every id; scan_instruments looks for new ones.",
+            remedy="list_instruments has every id; get_status names addresses that were set aside, "
+            "and why; scan_instruments looks for new ones.",
         )
 
 

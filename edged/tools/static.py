@@ -370,7 +370,8 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         "Measure one query command every interval_ms for duration_ms; each point is recorded, and "
         "comes as a progress notification if you sent a progressToken. Returns when the time is "
         "over (or stop_stream is called), unless detach is true: then it goes on in the daemon "
-        "and you get the stream_id at once. For a single reading use execute_command.",
+        "and you get the stream_id at once; its data are the resource edged://runs/{stream_id}. "
+        "For a single reading use execute_command.",
         schema=parameters_of(
             ("instrument_id", "command_name"),
             instrument_id=INSTRUMENT_ID,

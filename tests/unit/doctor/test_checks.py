@@ -475,4 +475,7 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
     assert told(line) == ("WARN", "b (library_missing): libdwf.so was not found.")
     assert line.remedy == "Install WaveForms."
     assert told(look(fine, complaints=["x.py: no."]))[0] == "WARN"
+    many = look(*[{**missing, "wrapper": name} for name in "bcdefg"]).found
+    assert many.startswith("b (library_missing): libdwf.so was not found. / c (")
+    assert many.endswith("/ 3 more: see `edged status`.")
     assert told(check_wrappers(facts(tmp_path, engine=False)))[0] == "SKIP"
