@@ -15,6 +15,7 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.render import render_lines
+from edged.profiles.unit_rules import ASK_THE_OWNER
 from edged.store.lockouts import Lockout
 from edged.work.sweeps import SweepBook
 
@@ -72,6 +73,7 @@ def hold_denied(_action: Action, target: Target) -> None:
             f"The owner of this bench denies {target.command.name} on {target.instrument.id}.",
             code=ErrorCode.DENIED_BY_OWNER,
             data={"command": target.command.name},
+            remedy=ASK_THE_OWNER,
         )
 
 

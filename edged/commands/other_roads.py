@@ -16,7 +16,7 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.profiles.model import Bound, Command, Scalar
 from edged.profiles.raw import RawMatch, identify
-from edged.profiles.unit_rules import UnitRules
+from edged.profiles.unit_rules import ASK_THE_OWNER, UnitRules
 
 __all__ = ["check_other_roads"]
 
@@ -57,6 +57,7 @@ def _check(
             f"{command.name} does what {other} does, which the owner of this bench denies.",
             code=ErrorCode.DENIED_BY_OWNER,
             data={"command": other},
+            remedy=ASK_THE_OWNER,
         )
     if other in rules.requires_sweep and not is_ramped:
         raise Refused(

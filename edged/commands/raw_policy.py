@@ -15,6 +15,7 @@ from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.raw import RawMatch, RawPart, classify, identify, split_compound
+from edged.profiles.unit_rules import ASK_THE_OWNER
 
 __all__ = ["MAX_LINE", "check_raw_scpi", "only_reads_or_makes_safe"]
 
@@ -126,6 +127,7 @@ def _check_match(
         raise Refused(
             f"{part.text!r} is {command.name}, which the owner of this bench denies.",
             code=ErrorCode.DENIED_BY_OWNER,
+            remedy=ASK_THE_OWNER,
         )
     if command.requires_sweep and not part.is_query:
         raise Refused(

@@ -79,6 +79,8 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
 SILENT: Final = "It may be busy or switched off."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
+        ErrorCode.PREEMPTED: "It was made safe just then: read back what it does now, and "
+        "call again if it is still wanted.",
         ErrorCode.TIMEOUT: "It may be busy or switched off, or not know the question; what was "
         "sent may still take effect.",
         ErrorCode.DISCONNECTED: "Check its power and cable, and that no other program "

@@ -10,7 +10,10 @@ from typing import Final
 from edged.profiles.bounds import tighter
 from edged.profiles.model import Bound, Mark
 
-__all__ = ["EMPTY_RULES", "UnitRules", "combined"]
+__all__ = ["ASK_THE_OWNER", "EMPTY_RULES", "UnitRules", "combined"]
+
+ASK_THE_OWNER: Final = "Only the owner's bench file can allow it."
+"""The remedy of whatever is denied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
 from edged.profiles.naming import KnownInstrument, Namer, strict_name, strict_names
+from edged.profiles.unit_rules import ASK_THE_OWNER
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name
 from edged.tools.tool import Tool
@@ -26,6 +27,7 @@ from edged.tools.wrappers import wrapper_tools
 __all__ = ["ToolRegistry"]
 
 MOST_COMPARED: Final = 200
+OTHER_ROADS: Final = "execute_command and execute_sequence reach it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ class ToolRegistry:
                 f"The owner of this bench {what} {short} on {instrument.id}.",
                 code=ErrorCode.UNKNOWN_TOOL,
                 data={"tool": name, "instrument_id": instrument.id},
-                remedy="" if is_denied else "execute_command and execute_sequence reach it.",
+                remedy=ASK_THE_OWNER if is_denied else OTHER_ROADS,
             )
         return None
 

@@ -230,4 +230,5 @@ def _refuse_stopped(run: SequenceRun) -> None:
         raise Failed(
             f"Everything was stopped before {run.sequence.name} began; nothing was sent.",
             code=ErrorCode.CANCELLED,
+            remedy="Somebody wanted it safe: ask before you begin anew.",
         )

@@ -314,6 +314,7 @@ class SweepBook:
         raise Failed(
             "Everything was stopped while this sweep was about to begin; nothing was set.",
             code=ErrorCode.CANCELLED,
+            remedy="Somebody wanted it safe: ask before you begin anew.",
         )
 
     async def _live(self, sweep: Sweep) -> None:

@@ -317,6 +317,7 @@ async def test_a_sequence_whose_step_would_be_refused_sends_nothing(house: House
     outcome = await house.sequence(voltage=1)
     assert outcome.error is not None
     assert outcome.error.code is ErrorCode.DENIED_BY_OWNER
+    assert "owner's bench file" in outcome.error.remedy
     assert house.supply.sent == []
 
 
