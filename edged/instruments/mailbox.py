@@ -30,11 +30,10 @@ class Priority(enum.IntEnum):
     """Who goes first; within one priority it is first come, first served."""
 
     SAFE = 0
-    RECOVER = 1
-    SWEEP_STEP = 2
-    COMMAND = 3
-    MEASURE = 4
-    PROBE = 5
+    SWEEP_STEP = 1
+    COMMAND = 2
+    MEASURE = 3
+    PROBE = 4
 
 
 class Waiter(Protocol):

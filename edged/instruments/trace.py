@@ -39,12 +39,10 @@ class Exchange:
 
     Attributes:
         at_ms: Unix epoch milliseconds.
-        monotonic_s: the same moment on the monotonic scale, for differences.
         data: at most ``KEPT_BYTES`` of what moved; ``size`` is how many there were.
     """
 
     at_ms: int
-    monotonic_s: float
     direction: Direction
     data: bytes
     size: int
@@ -65,12 +63,11 @@ class Trace:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         # Plain tuples, because the hot path appends two an exchange; oldest fall out.
-        self._ring: deque[tuple[int, float, Direction, bytes, int]] = deque(maxlen=RING_LENGTH)
+        self._ring: deque[tuple[int, Direction, bytes, int]] = deque(maxlen=RING_LENGTH)
 
     def add(self, direction: Direction, data: bytes) -> None:
         """Note what moved."""
-        now = (self._clock.wall_ms(), self._clock.monotonic())
-        self._ring.append((*now, direction, data[:KEPT_BYTES], len(data)))
+        self._ring.append((self._clock.wall_ms(), direction, data[:KEPT_BYTES], len(data)))
 
     def note(self, text: str) -> None:
         """Note what befell the line."""
@@ -86,12 +83,12 @@ class Trace:
                 "text": clean_text(data[:TAIL_BYTES].decode("ascii", errors="replace")),
                 "bytes": size,
             }
-            for at_ms, _, direction, data, size in last
+            for at_ms, direction, data, size in last
         ]
 
     def exchanges(self) -> list[Exchange]:
         """A copy, oldest first."""
         return [
-            Exchange(at_ms=at_ms, monotonic_s=seconds, direction=direction, data=data, size=size)
-            for at_ms, seconds, direction, data, size in list(self._ring)
+            Exchange(at_ms=at_ms, direction=direction, data=data, size=size)
+            for at_ms, direction, data, size in list(self._ring)
         ]

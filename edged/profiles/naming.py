@@ -18,10 +18,8 @@ __all__ = [
     "KnownInstrument",
     "NameBook",
     "Namer",
-    "assign",
     "book",
     "sequence_tool_name",
-    "short_form",
     "strict_name",
     "strict_names",
     "tool_name",
@@ -56,11 +54,6 @@ class NameBook:
     suffixes: Mapping[str, str]
     former: Mapping[tuple[str, str], str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-
-def assign(known: Sequence[KnownInstrument]) -> Mapping[str, str]:
-    """Instrument id → suffix, "" for unsuffixed; see ``book``."""
-    return book(known).suffixes
 
 
 def book(known: Sequence[KnownInstrument]) -> NameBook:
@@ -191,11 +184,6 @@ class _Family:
 def _is_usable(suffix: str) -> bool:
     """A suffix that reads as the word between key and sequence would make two tools one."""
     return suffix not in ("", "sequence") and not suffix.endswith("__sequence")
-
-
-def short_form(instrument_id: str, length: int = SHORT_LENGTH) -> str:
-    """The last characters of an id, without those that names cannot hold."""
-    return _STRANGE.sub("", instrument_id)[-length:]
 
 
 def tool_name(profile_key: str, suffix: str, command: str) -> str:

@@ -30,7 +30,6 @@ from edged.protocol.jsonrpc import (
     Message,
     Notification,
     Request,
-    Response,
     result_bytes_from,
 )
 from edged.protocol.revisions import Revision
@@ -110,7 +109,6 @@ class Exchange:
     Attributes:
         calls: the requests, in order; each must be answered, failed or dropped once.
         notifications: what the client notified; the shell acts on them before ``begin``.
-        responses: a client's answers; nothing was asked, so they mean nothing.
         state: see ``ExchangeState``.
     """
 
@@ -135,7 +133,6 @@ class Exchange:
             if isinstance(item, Request)
         )
         self.notifications = tuple(item for item in items if isinstance(item, Notification))
-        self.responses = tuple(item for item in items if isinstance(item, Response))
         self.state = ExchangeState.WAITING
         # Slots still to be settled, and encoded answers that have not gone out yet.
         self._open_slots = {call.slot for call in self.calls}

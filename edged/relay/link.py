@@ -113,11 +113,6 @@ class NatsLink:
         """Whether messages go out at once."""
         return bool(self._client.is_connected)
 
-    @property
-    def pending_bytes(self) -> int:
-        """What has been published and is not on the wire yet."""
-        return int(self._client.pending_data_size)
-
     async def open(self) -> None:
         """Connect, however long the server is away.
 

@@ -22,7 +22,7 @@ TAKES_BYTES: Final = 64 * 1024
 """What one device_write may carry, as create_link says."""
 
 NO_ERROR, BAD_LINK, NOT_SUPPORTED, OUT_OF_RESOURCES = 0, 4, 8, 9
-IO_TIMEOUT, IO_ERROR, ABORTED = 15, 17, 23
+IO_TIMEOUT, ABORTED = 15, 23
 FLAG_END: Final = 8
 REASON_COUNT, REASON_END = 1, 4
 DEVICE_ABORT: Final = 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.profiles.naming import (
     KnownInstrument,
-    assign,
     book,
     sequence_tool_name,
     strict_name,
@@ -25,6 +25,11 @@ LAN = "TCPIP0::192.168.1.20::5025::SOCKET"
 
 def known(*ids: str, key: str = "psu") -> list[KnownInstrument]:
     return [KnownInstrument(instrument_id=id_, profile_key=key) for id_ in ids]
+
+
+def assign(entries: list[KnownInstrument]) -> Mapping[str, str]:
+    """Instrument id → suffix."""
+    return book(entries).suffixes
 
 
 REAL_IDS = st.one_of(
