@@ -171,6 +171,8 @@ def engine(
     *,
     more: Sequence[dict[str, str]] = (),
     before: Callable[[Path], None] | None = None,
+    run_by: Sequence[str] = (),
+    slowness: float = 1.0,
     **settings: Any,
 ) -> Iterator[tuple[Server, EngineProcess]]:
     """A real engine with its default configuration, its instruments those of the bench.
@@ -178,6 +180,8 @@ def engine(
     Args:
         more: addresses at which somebody may come later.
         before: given the state directory before the engine starts.
+        run_by: the words of a program that runs the engine's.
+        slowness: how many times the usual it may then take to start.
     """
     entries = [
         {"address": f"TCPIP0::127.0.0.1::{entry['port']}::SOCKET", "name": entry["name"]}
@@ -187,13 +191,21 @@ def engine(
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as parts:
         if before is not None:
             before(Path(directory) / "state")
-        process = parts.enter_context(running_engine(Path(directory), sim=False, config=config))
-        wait_for_instruments(process, len(entries))
+        process = parts.enter_context(
+            running_engine(
+                Path(directory),
+                sim=False,
+                config=config,
+                command=(*run_by, sys.executable, "-m", "edged.cli.main"),
+                slowness=slowness,
+            )
+        )
+        wait_for_instruments(process, len(entries), within_s=60.0 * slowness)
         port = int(process.ports["mcp_port"])
         yield Server(name="edged", pid=process.process.pid, port=port), process
 
 
-def wait_for_instruments(process: EngineProcess, count: int, within_s: float = 60.0) -> None:
+def wait_for_instruments(process: EngineProcess, count: int, within_s: float) -> None:
     """Until so many have been registered."""
     give_up = time.monotonic() + within_s
     while time.monotonic() < give_up:

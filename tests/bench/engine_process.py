@@ -22,6 +22,7 @@ from typing import Any
 
 READY_WITHIN_S = 20.0
 ANSWERED_WITHIN_S = 10.0
+ENDED_WITHIN_S = 6.0
 POLL_S = 0.02
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -70,7 +71,7 @@ class EngineProcess:
         assert "error" not in reply, reply
         return reply["result"]
 
-    def stop(self, within_s: float = 6.0) -> int:
+    def stop(self, within_s: float = ENDED_WITHIN_S) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within_s)
 
@@ -83,8 +84,13 @@ def running_engine(
     config: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     command: Sequence[str] = (sys.executable, "-m", "edged.cli.main"),
+    slowness: float = 1.0,
 ) -> Iterator[EngineProcess]:
-    """Start an engine with free ports and its state in ``directory``."""
+    """Start an engine with free ports and its state in ``directory``.
+
+    Args:
+        slowness: how many times the usual it may take to start and to end.
+    """
     state_dir = directory / "state"
     settings = {
         "MCP_PORT": 0,
@@ -116,22 +122,34 @@ def running_engine(
             env={**os.environ, **(environment or {})},
         )
         try:
-            engine = EngineProcess(process, state_dir, log, _wait_ready(process, state_dir, log))
+            engine = EngineProcess(
+                process,
+                state_dir,
+                log,
+                _wait_ready(process, state_dir, log, READY_WITHIN_S * slowness),
+            )
             entries = settings.get("INSTRUMENTS", ())
-            _wait_answered(engine, begins_at, configured=len(entries))
+            _wait_answered(
+                engine,
+                begins_at,
+                configured=len(entries),
+                within_s=ANSWERED_WITHIN_S * slowness,
+            )
             yield engine
         finally:
             if process.poll() is None:
                 process.terminate()
                 try:
-                    process.wait(6)
+                    process.wait(ENDED_WITHIN_S * slowness)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
 
 
-def _wait_ready(process: subprocess.Popen[bytes], state_dir: Path, log: Path) -> dict[str, Any]:
-    deadline = time.monotonic() + READY_WITHIN_S
+def _wait_ready(
+    process: subprocess.Popen[bytes], state_dir: Path, log: Path, within_s: float
+) -> dict[str, Any]:
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break
@@ -143,7 +161,9 @@ def _wait_ready(process: subprocess.Popen[bytes], state_dir: Path, log: Path) ->
     raise AssertionError(f"the engine did not get ready:\n{log.read_text(errors='replace')}")
 
 
-def _wait_answered(engine: EngineProcess, begins_at: int, *, configured: int) -> None:
+def _wait_answered(
+    engine: EngineProcess, begins_at: int, *, configured: int, within_s: float
+) -> None:
     """On a busy machine an engine is ready before its instruments have answered; a test is not.
 
     Goes by the log, so that nothing is asked of the engine. What never answers is not waited for
@@ -152,7 +172,7 @@ def _wait_answered(engine: EngineProcess, begins_at: int, *, configured: int) ->
     wanted = configured
     if engine.ports["sim_control_port"]:
         wanted += len(engine.sim("state")["instruments"])
-    deadline = time.monotonic() + ANSWERED_WITHIN_S
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline and engine.process.poll() is None:
         with engine.log.open("rb") as file:
             file.seek(begins_at)
