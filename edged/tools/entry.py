@@ -16,6 +16,7 @@ __all__ = [
     "CALM",
     "INTEGER",
     "LIST",
+    "MEASURE",
     "NO_ARGUMENTS",
     "NUMBER",
     "OBJECT",
@@ -33,6 +34,9 @@ Schema = dict[str, Any]
 NO_ARGUMENTS: Final[Schema] = {"type": "object", "properties": {}, "additionalProperties": False}
 READ: Final = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
 CALM: Final = ToolAnnotations(read_only=False, destructive=False, idempotent=True, open_world=False)
+MEASURE: Final = ToolAnnotations(
+    read_only=False, destructive=False, idempotent=False, open_world=True
+)
 WORK: Final = ToolAnnotations(read_only=False, destructive=True, idempotent=False, open_world=True)
 
 STRING: Final[Schema] = {"type": "string"}

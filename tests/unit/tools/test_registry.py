@@ -197,11 +197,17 @@ def test_a_requires_sweep_command_points_to_start_sweep() -> None:
 @promise("tools.annotations")
 def test_static_tools_carry_the_hints_of_the_specification() -> None:
     hints = {tool.name: tool.annotations for tool in static_tools()}
-    for name in ("execute_command", "execute_sequence", "send_scpi"):
-        assert hints[name].destructive is True
-    assert (hints["scan_instruments"].destructive, hints["scan_instruments"].read_only) == (
-        False,
-        False,
-    )
-    for name in ("list_instruments", "get_capabilities", "list_profiles", "get_status"):
-        assert hints[name].read_only is True
+    assert {name for name, hint in hints.items() if hint.destructive} == {
+        "execute_command",
+        "execute_sequence",
+        "send_scpi",
+        "start_sweep",
+    }
+    assert {name for name, hint in hints.items() if hint.read_only} == {
+        "list_instruments",
+        "get_capabilities",
+        "list_profiles",
+        "get_status",
+        "get_sweep_status",
+        "fetch_waveform",
+    }
