@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     options = parser.parse_args(arguments)
     loaded, complaint = _load(options)
-    engine = _engine(loaded)
+    engine, hidden = _engine(loaded)
     if engine is not None:
         loaded = _beside(loaded, engine.path.parent)
     # Here, so that a mistyped option need not wait for what the checks load.
@@ -43,6 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     from edged.doctor.report import report
 
     facts = gather(loaded.config, origins=loaded.origins, complaint=complaint, engine=engine)
+    if hidden is not None:
+        facts = dataclasses.replace(facts, unreachable=hidden)
     told = report(run_checks(facts))
     if options.json:
         print_json(told)
@@ -51,11 +53,12 @@ def run(arguments: Sequence[str]) -> int:
     return ExitStatus.OK if told["is_ok"] else ExitStatus.FAILED
 
 
-def _engine(loaded: LoadedConfig) -> EngineFile | None:
+def _engine(loaded: LoadedConfig) -> tuple[EngineFile | None, EdgedError | None]:
+    """The engine's file; or, where this user may not read it, what to do about that."""
     try:
-        return locate(loaded)
-    except Failed:
-        return None
+        return locate(loaded), None
+    except Failed as error:
+        return None, error if "closed" in error.data else None
 
 
 def _load(options: argparse.Namespace) -> tuple[LoadedConfig, EdgedError | None]:

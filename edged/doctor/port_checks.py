@@ -35,6 +35,8 @@ LOOK: Final = "Look at its log."
 
 def check_engine(facts: Facts) -> Line:
     """Whether one runs, and which."""
+    if facts.engine is None and facts.unreachable is not None:
+        return fail(facts.unreachable.message, facts.unreachable.remedy)
     if facts.engine is None:
         return fail(f"No engine works with {facts.config.state_dir}.", START_IT)
     pid = facts.engine.pid

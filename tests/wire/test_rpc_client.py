@@ -106,6 +106,20 @@ def test_the_first_state_directory_with_an_engine_counts(tmp_path: Path) -> None
 
 
 @promise("cli.no-engine")
+def test_an_engine_of_another_user_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(Failed, match=r"engine\.json may not be read") as caught:
+        find_engine([tmp_path])
+    assert caught.value.code is ErrorCode.NO_ENGINE
+    assert "Start" not in caught.value.remedy
+
+
+@promise("cli.no-engine")
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", "[" * 50_000, '{"pid": 1}', '{"pid": 1, "rpc_port": 0}', "\x00"]
 )

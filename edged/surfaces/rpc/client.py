@@ -61,10 +61,24 @@ def find_engine(state_dirs: Sequence[Path]) -> EngineFile:
     Raises:
         Failed: NO_ENGINE.
     """
+    closed: list[str] = []
     for directory in state_dirs:
-        found = _read_engine_file(directory / ENGINE_FILE)
+        path = directory / ENGINE_FILE
+        try:
+            found = _read_engine_file(path)
+        except PermissionError:
+            closed.append(str(path))
+            continue
         if found is not None:
             return found
+    if closed:
+        raise Failed(
+            f"Whether an engine is running here is not for this user to see: {closed[0]} may not "
+            "be read.",
+            code=ErrorCode.NO_ENGINE,
+            data={"looked_in": [str(directory) for directory in state_dirs], "closed": closed},
+            remedy="Ask as the user that the engine runs as (sudo -u USER edged …).",
+        )
     looked = ", ".join(str(directory) for directory in state_dirs)
     raise Failed(
         f"No engine is running here: there is no {ENGINE_FILE} in {looked}.",
@@ -147,10 +161,13 @@ class RpcClient:
 
 
 def _read_engine_file(path: Path) -> EngineFile | None:
+    """What the file says; raises ``PermissionError`` where it may not be read."""
     try:
         with path.open("rb") as file:
             facts = json.loads(file.read(MAX_ENGINE_FILE_BYTES))
         pid, rpc_port, mcp_port = facts["pid"], facts["rpc_port"], facts.get("mcp_port")
+    except PermissionError:
+        raise
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
     if not isinstance(pid, int) or not isinstance(rpc_port, int) or not 0 < rpc_port <= 65_535:

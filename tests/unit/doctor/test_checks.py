@@ -156,6 +156,8 @@ def test_engine(tmp_path: Path) -> None:
     assert told(check(facts(tmp_path)))[0] == "PASS"
     assert told(check(facts(tmp_path, engine=False)))[0] == "FAIL"
     assert told(check(facts(tmp_path, version="0.0.1")))[0] == "WARN"
+    hidden = facts(tmp_path, engine=False, unreachable=Failed("Not to be read.", remedy="Ask."))
+    assert (check(hidden).found, check(hidden).remedy) == ("Not to be read.", "Ask.")
     silent = facts(tmp_path, status={}, unreachable=Failed("It gave no answer."))
     assert told(check(silent)) == (
         "FAIL",
