@@ -24,7 +24,7 @@ import structlog
 from edged.actions.action import Progress, StartStream
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Fault, NotFound
+from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
 from edged.profiles.model import Command
 from edged.work.grid import Grid
 from edged.work.ports import NewId, Perform, Recorder
@@ -33,12 +33,16 @@ from edged.work.stream import Stream
 from edged.work.stream_point import Point, array_name, point_of
 from edged.work.waveforms import WaveformBook
 
-__all__ = ["StreamBook", "StreamNews"]
+__all__ = ["MOST", "MOST_ON_ONE", "StreamBook", "StreamNews"]
 
 DEFAULT_INTERVAL_MS: Final = 500
 DEFAULT_DURATION_MS: Final = 10_000
 MAX_REMEMBERED: Final = 1_000
 """Streams that are over and whose end is still told."""
+MOST_ON_ONE: Final = 16
+"""Streams of one instrument: they share its line with everybody else's calls."""
+MOST: Final = 256
+"""Streams at once; each keeps a file open."""
 POINTS_REMEMBERED: Final = 20
 """Of these, the ones whose last points are."""
 LONGEST_GRACE_S: Final = 1.0
@@ -103,9 +107,11 @@ class StreamBook:
             start_stream's result.
 
         Raises:
+            Conflict: BUSY, so many streams run that another would be in the others' way.
             Failed: the instrument failed; ``data`` is the result with what was measured.
             asyncio.CancelledError: the caller went away; the stream is over by then.
         """
+        self._refuse_too_many(instrument_id)
         stream = self._make(action, instrument_id, command)
         self._running[stream.stream_id] = stream
         stream.task = asyncio.create_task(self._live(stream), name=stream.stream_id)
@@ -182,6 +188,17 @@ class StreamBook:
                 remedy=f"Running now: {running}.",
             )
         return stream
+
+    def _refuse_too_many(self, instrument_id: str) -> None:
+        on_it = sum(1 for one in self._running.values() if one.instrument_id == instrument_id)
+        if on_it < MOST_ON_ONE and len(self._running) < MOST:
+            return
+        raise Conflict(
+            f"{on_it} streams measure {instrument_id} already, of {len(self._running)} in all; "
+            f"{MOST_ON_ONE} may measure one instrument, and {MOST} run in all.",
+            data={"running": len(self._running), "on_this": on_it},
+            remedy="get_status lists them; end one by stop_stream.",
+        )
 
     def _make(self, action: StartStream, instrument_id: str, command: Command) -> Stream:
         wishes = action.arguments

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from edged.actions.action import Action, Progress, Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.errors import ErrorCode, Failed, NotFound
+from edged.errors import Conflict, ErrorCode, Failed, NotFound
 from edged.profiles.model import AnswerType, Command, ScalarAnswer
 from edged.work.run_head import RunHead
 from edged.work.states import StreamEvent, StreamState
 from edged.work.stream import RECENT_POINTS
-from edged.work.streams import StreamBook, StreamNews
+from edged.work.streams import MOST, MOST_ON_ONE, StreamBook, StreamNews
 from edged.work.waveforms import WaveformBook
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
@@ -88,17 +88,17 @@ class Lab:
         self.answered += 1
         return Outcome(status=OutcomeStatus.OK, data={"data": self.values(number), "unit": "V"})
 
-    def start(self, **wishes: Any) -> asyncio.Task[dict[str, Any]]:
+    def start(self, *, instrument_id: str = "dmm", **wishes: Any) -> asyncio.Task[dict[str, Any]]:
         action = StartStream(
             tool="start_stream",
             caller=Caller(route=Route.DIRECT),
             action_id="outer",
             arguments=wishes,
-            instrument_id="dmm",
+            instrument_id=instrument_id,
             command_name="measure",
             progress=self.read,
         )
-        return asyncio.create_task(self.book.start(action, "dmm", VOLTS))
+        return asyncio.create_task(self.book.start(action, instrument_id, VOLTS))
 
     def read(self, point: Progress) -> bool:
         """A reader; too slow for the points of ``unread``."""
@@ -177,6 +177,29 @@ async def test_stopping_a_stream_that_ended_tells_its_own_end() -> None:
     task = lab.start(interval_ms=100, duration_ms=100)
     await lab.clock.advance(1.0)
     assert await lab.book.stop((await task)["stream_id"]) == {"status": "ended"}
+
+
+async def test_one_instruments_line_is_not_given_to_ever_more_streams() -> None:
+    lab = Lab()
+    started = [await lab.start(detach=True, duration_ms=3_600_000) for _ in range(MOST_ON_ONE)]
+    with pytest.raises(Conflict, match="16 streams measure dmm already") as refused:
+        await lab.start(detach=True)
+    assert refused.value.code is ErrorCode.BUSY
+    assert "stop_stream" in refused.value.remedy
+    assert (await lab.start(instrument_id="psu", detach=True))["status"] == "running"
+    await lab.book.stop(started[0]["stream_id"])
+    assert (await lab.start(detach=True))["status"] == "running"
+    await lab.book.stop_all()
+
+
+async def test_the_streams_of_all_instruments_together_have_a_bound() -> None:
+    lab = Lab()
+    for number in range(MOST):
+        await lab.start(instrument_id=f"dmm{number}", detach=True, duration_ms=3_600_000)
+    with pytest.raises(Conflict, match="256 run in all"):
+        await lab.start(instrument_id="another", detach=True)
+    assert len(lab.book.running()) == MOST
+    await lab.book.stop_all()
 
 
 async def test_an_unknown_stream_is_named_with_those_that_run() -> None:
