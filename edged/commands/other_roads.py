@@ -16,6 +16,7 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.profiles.model import Bound, Command, Scalar
 from edged.profiles.raw import RawMatch, identify
+from edged.profiles.same_line import means_another_unit
 from edged.profiles.unit_rules import ASK_THE_OWNER, UnitRules
 
 __all__ = ["check_other_roads"]
@@ -41,10 +42,13 @@ def check_other_roads(target: Target, *, is_ramped: bool = False) -> None:
     spoken_of = {*rules.limits, *rules.deny, *rules.is_dangerous, *rules.requires_sweep}
     if not spoken_of - {command.name}:
         return
-    for line in target.lines:
+    for template, line in zip(command.scpi, target.lines, strict=True):
         for part in identify(instrument.profile, line):
             for match in part.matches:
-                if match.command.name in spoken_of and match.command.name != command.name:
+                other = match.command
+                if other.name not in spoken_of or other.name == command.name:
+                    continue
+                if not means_another_unit(command, template, other):
                     _check(target, command, match, rules, is_ramped=is_ramped)
 
 

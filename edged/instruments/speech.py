@@ -164,6 +164,8 @@ class Speech:
         empty lines come, a late answer may still follow, and the line is suspect.
         """
         text = self._read_line(connection, limit)
+        if text == step.text:
+            raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
         passed = 0
         while not text and passed < MOST_STRAY_LINES:
             passed += 1

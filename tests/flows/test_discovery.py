@@ -235,7 +235,7 @@ async def test_what_is_no_instrument_is_set_aside(
 
 @pytest.mark.parametrize(
     "garbage",
-    ["-ERR unknown command", "*IDN?", "500 Syntax error", "login:", "0", 'ERROR,"what?"'],
+    ["-ERR unknown command", "500 Syntax error", "login:", "0", 'ERROR,"what?"'],
 )
 async def test_a_port_that_never_says_who_it_is_is_set_aside(
     make_lab: MakeLab, garbage: str
@@ -246,6 +246,15 @@ async def test_a_port_that_never_says_who_it_is_is_set_aside(
         assert lab.pool.all() == ()
         assert port.received == ["*IDN?"] * 2
         assert "does not say who it is" in lab.discovery.set_aside()[0]["reason"]
+
+
+async def test_a_port_that_echoes_is_set_aside_and_says_why(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument() as psu:
+        psu.before = b"*IDN?\r\n"
+        lab = make_lab()
+        await lab.begin(psu)
+        assert lab.pool.all() == ()
+        assert "its echo must be switched off" in lab.discovery.set_aside()[0]["reason"]
 
 
 async def test_an_odd_name_that_is_said_twice_is_a_name(make_lab: MakeLab) -> None:

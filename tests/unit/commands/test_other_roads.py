@@ -14,8 +14,34 @@ from edged.profiles.model import Bound
 from edged.profiles.tighten import tightened
 from edged.profiles.unit_rules import UnitRules
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_instruments import toy_profile
 from tests.bench.sweep_bench import SweepHouse
 from tests.promises import promise
+
+LEVELS = """
+format: 1
+profile_key: toy_level
+version: 1
+manufacturer: Toy
+model: L1
+instrument_class: source
+source: made for tests
+match: {idn: 'toy,l1\\b', examples: ["TOY,L1,0001,1.0"]}
+abort: [":OUTP OFF"]
+commands:
+  set_voltage:
+    scpi: ":LEV {voltage:.3f}"
+    parameters: {voltage: {type: float, min: 0, max: 30, unit: V}}
+  set_current:
+    scpi: ":LEV {current:.6f}"
+    parameters: {current: {type: float, min: 0, max: 0.2, unit: A}}
+  set_level:
+    scpi: ":LEV {level}"
+    parameters: {level: {type: float, min: 0, max: 30}}
+  set_range:
+    scpi: [":RANG {voltage}", ":LEV {voltage}"]
+    parameters: {voltage: {type: float, min: 0, max: 30, unit: V}}
+"""
 
 
 @pytest.fixture
@@ -54,6 +80,19 @@ async def test_a_limit_holds_for_a_command_that_sets_the_same_with_other_things(
     assert code_of(await house.command("set_both", voltage=12, current=1)) is None
     # What sends something else is not bound by it.
     assert code_of(await house.command("set_protection", level=20)) is None
+
+
+async def test_one_level_in_volts_or_in_amperes_is_two_values(driven_clock: DrivenClock) -> None:
+    house = SweepHouse(driven_clock)
+    bound: dict[str, Any] = {"limits": {"set_current": {"current": Bound(max=0.01)}}}
+    for said in (bound, {"deny": frozenset({"set_current"})}):
+        house.supply.profile = toy_profile(LEVELS)
+        owner(house, **said)
+        assert code_of(await house.command("set_voltage", voltage=5)) is None
+    house.supply.profile = toy_profile(LEVELS)
+    owner(house, limits={"set_voltage": {"voltage": Bound(max=3)}})
+    assert code_of(await house.command("set_level", level=5)) is ErrorCode.BAD_ARGUMENTS
+    assert code_of(await house.command("set_range", voltage=5)) is ErrorCode.BAD_ARGUMENTS
 
 
 @promise("raw.owner-limits-hold")

@@ -236,6 +236,13 @@ def test_a_unit_that_sends_empty_lines_before_each_answer_is_kept(
     assert bench.reports == []
 
 
+def test_a_question_that_comes_back_is_no_answer(bench: Bench) -> None:
+    bench.link.answers["A?"] = b"A?\r\na\r\n"
+    assert bench.fail(Ask("A?", may_be_empty=True)).code is ErrorCode.BAD_ANSWER
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.events == ["open", "close", "open"]
+
+
 def test_a_unit_that_sends_empty_lines_after_each_answer_is_kept(bench: Bench) -> None:
     bench.link.answers = {line: bytes(ANSWERS[line]) + b"\n" for line in ANSWERS}
     for _ in range(3):
