@@ -35,10 +35,18 @@ class Recalls:
     def __init__(self, locked_out: Hold = _nothing_is_locked_out) -> None:
         self._locked_out = locked_out
         self._stops = 0
+        self._is_closed = False
 
     def stop(self) -> None:
         """Everything is being stopped: nothing that was judged before this is begun any more."""
         self._stops += 1
+
+    def close(self) -> None:
+        """The daemon stops: from now on nothing is begun but what makes safe.
+
+        What runs has been ended then, and nobody would end what came after it.
+        """
+        self._is_closed = True
 
     def watch(self, action: Action, target: Target) -> MayGo | None:
         """From now on: what says whether this write may still go; ``None``: nothing recalls it."""
@@ -47,6 +55,11 @@ class Recalls:
         stops = self._stops
 
         def may_go() -> None:
+            if self._is_closed:
+                raise Failed(
+                    f"The daemon is stopping: {target.command_name or action.tool} was not begun.",
+                    code=ErrorCode.CANCELLED,
+                )
             if self._stops != stops:
                 raise Failed(
                     f"Everything was stopped before {target.command_name or action.tool} was sent.",

@@ -18,13 +18,14 @@ from typing import Final
 import structlog
 
 from edged.clock import Clock
-from edged.errors import ErrorCode, Invalid, NotFound
+from edged.errors import NotFound
 from edged.instruments.actor import Actor
 from edged.instruments.address import parse_address
 from edged.instruments.identity import is_one_unit, is_same_unit
 from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line import LineDown, LineReport, LineUp, Tenant, UnitChanged
 from edged.instruments.link import Link
+from edged.instruments.names import address_key, search
 from edged.instruments.registration import RegistrationEvent, RegistrationState
 from edged.instruments.second_line import OtherLine
 
@@ -32,7 +33,6 @@ __all__ = ["Arrived", "Changed", "Event", "InstrumentPool", "Left"]
 
 STOP_S: Final = 2.0
 """How long lines have for their last words and to let go."""
-NAMES_IN_MESSAGE: Final = 20
 NAMES_KEPT: Final = 2_048
 """Each of a few hundred instruments under a few names; what it is not called is not kept."""
 
@@ -61,8 +61,6 @@ class Changed:
 
 
 Event = Arrived | Left | Changed
-
-GONE: Final = frozenset({RegistrationState.AWAY, RegistrationState.ABSENT})
 
 
 class InstrumentPool:
@@ -96,33 +94,11 @@ class InstrumentPool:
             return exact
         named = self._named.get(name)
         if named is None:
-            named = self._search(name)
+            named = search(name, self._instruments.values())
             if len(self._named) >= NAMES_KEPT:
                 self._named.clear()
             self._named[name] = named
         return named
-
-    def _search(self, name: str) -> Instrument:
-        wanted = name.strip().casefold()
-        key = _key(name)
-        named = [
-            instrument
-            for instrument in self._instruments.values()
-            if wanted
-            and (
-                wanted == instrument.alias.casefold()
-                or wanted == instrument.identity.serial.casefold()
-            )
-        ]
-        here = [instrument for instrument in named if instrument.state not in GONE]
-        if len(here) > 1:
-            raise _ambiguous(name, here)
-        if named:
-            return named[0]
-        for instrument in self._instruments.values():
-            if key and key == _key(instrument.id):
-                return instrument
-        raise self._unknown(name)
 
     def _forget(self) -> None:
         """An instrument has come, gone, or told something new of itself."""
@@ -138,7 +114,7 @@ class InstrumentPool:
         try:
             return self.get(name).trace()
         except NotFound:
-            key = _key(name)
+            key = address_key(name)
             for actor in self._actors:
                 if key and actor.address.key == key:
                     return [entry.as_json() for entry in actor.exchanges()]
@@ -301,7 +277,7 @@ class InstrumentPool:
             if is_one_unit(instrument.identity, found.identity)
         ]
         for instrument in alike:
-            if _key(instrument.address) == actor.address.key:
+            if address_key(instrument.address) == actor.address.key:
                 return instrument
         if not found.identity.serial or len(alike) != 1:
             return None
@@ -406,29 +382,6 @@ class InstrumentPool:
             except Exception:
                 log.exception("pool_listener_failed", event_kind=type(event).__name__)
 
-    def _unknown(self, name: str) -> NotFound:
-        known = [f"{i.id} ({i.alias})" if i.alias else i.id for i in self.all()]
-        shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"
-        more = len(known) - NAMES_IN_MESSAGE
-        return NotFound(
-            f"There is no instrument {name[:200]!r}. There are: {shown}"
-            + (f" and {more} more." if more > 0 else "."),
-            code=ErrorCode.UNKNOWN_INSTRUMENT,
-            data={"instrument_id": name[:200]},
-            remedy="list_instruments has every id; get_status names addresses that were set aside, "
-            "and why; scan_instruments looks for new ones.",
-        )
-
-
-def _ambiguous(name: str, named: Sequence[Instrument]) -> NotFound:
-    ids = ", ".join(instrument.id for instrument in named[:NAMES_IN_MESSAGE])
-    return NotFound(
-        f"{name[:200]!r} is the name of {len(named)} instruments: {ids}.",
-        code=ErrorCode.UNKNOWN_INSTRUMENT,
-        data={"instrument_id": name[:200], "ids": [i.id for i in named[:NAMES_IN_MESSAGE]]},
-        remedy="Give the id of the one that is meant. Its owner can give each a name of its own.",
-    )
-
 
 def _answered(instrument: Instrument) -> RegistrationEvent:
     if instrument.profile is None:
@@ -440,11 +393,3 @@ def _gone(instrument: Instrument) -> RegistrationEvent:
     if instrument.is_plugged:
         return RegistrationEvent.GONE_PLUGGED
     return RegistrationEvent.GONE_PLACED
-
-
-def _key(text: str) -> str:
-    """Canonical form of an address; empty for what is none."""
-    try:
-        return parse_address(text).key
-    except Invalid:
-        return ""

@@ -307,6 +307,7 @@ class Engine:
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.surface.close_door()
+        self._recalls.close()
         await asyncio.gather(self._work.end(), self._sdk.shelf.stop())
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:

@@ -19,7 +19,15 @@ import structlog
 
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid
-from edged.sdk.failures import checked, failure_of, shown
+from edged.sdk.failures import (
+    checked,
+    crashed,
+    ended_for,
+    failure_of,
+    overdue,
+    shown,
+    unloadable,
+)
 from edged.sdk.files import stamp_of
 from edged.sdk.process import Worker, WorkerDied
 from edged.sdk.specs import Source, WrapperSpec, read_specs
@@ -185,7 +193,7 @@ class WrapperExecutor:
 
     def stop_calls(self) -> list[str]:
         """Withdraw what waits and end what runs, safe ones aside; returns their tools' names."""
-        error = self._preempted("The SDK wrapper was locked out.")
+        error = ended_for("The SDK wrapper was locked out.")
         ended = [call for call in self._waiting if not call.spec.is_safe]
         for call in ended:
             self._waiting.remove(call)
@@ -244,7 +252,7 @@ class WrapperExecutor:
             message = await worker.start()
             self._stamp = message.get("stamp")
             if "broken" in message:
-                raise _as_invalid(message["broken"], self.path)
+                raise unloadable(message["broken"], self.path)
             loaded = message["loaded"]
             self._read(loaded)
         except WorkerDied as died:
@@ -310,15 +318,15 @@ class WrapperExecutor:
             answer = await worker.ask(spec.method, call.arguments, spec.timeout_s)
         except TimeoutError:
             worker.kill()
-            call.settle(self._overdue(spec))
+            call.settle(overdue(spec))
             self._lose(f"{self.stem}.{spec.name} took over {spec.timeout_s:g} s.")
             return False
         except WorkerDied as died:
             if call.ended_for:
-                call.settle(self._preempted(call.ended_for))
+                call.settle(ended_for(call.ended_for))
                 self._enter(State.RESTARTING, call.ended_for)
             else:
-                call.settle(self._crashed(spec, died))
+                call.settle(crashed(spec, str(died)))
                 self._lose(f"The SDK wrapper {self.stem} {died} while {spec.name} ran.")
             return False
         self._note_answer(call, answer)
@@ -386,27 +394,6 @@ class WrapperExecutor:
             remedy=self.remedy or "edged doctor says how it is.",
         )
 
-    def _overdue(self, spec: WrapperSpec) -> Failed:
-        return Failed(
-            f"{self.stem}.{spec.name} did not end within {spec.timeout_s:g} s, so its worker was "
-            "killed; what it did until then is not known.",
-            code=ErrorCode.TIMEOUT,
-            data={"wrapper": self.stem, "timeout_s": spec.timeout_s},
-            remedy="The wrapper is started anew. Look at the device; then call again.",
-        )
-
-    def _crashed(self, spec: WrapperSpec, died: WorkerDied) -> Failed:
-        return Failed(
-            f"The SDK wrapper {self.stem} {died} while {spec.name} ran; what that did until then "
-            "is not known.",
-            code=ErrorCode.WRAPPER_FAILED,
-            data={"wrapper": self.stem},
-            remedy="It is started anew; call again. Its lines in the engine's log may say why.",
-        )
-
-    def _preempted(self, why: str) -> Failed:
-        return Failed(f"The call was ended. {why}", code=ErrorCode.PREEMPTED)
-
     def _busy(self, why: str) -> Conflict:
         return Conflict(
             f"The SDK wrapper {self.stem} is busy: {why}.",
@@ -414,13 +401,3 @@ class WrapperExecutor:
             data={"wrapper": self.stem, "running": self.running},
             remedy="Call again later.",
         )
-
-
-def _as_invalid(told: Mapping[str, Any], path: Path) -> Invalid:
-    line = told.get("line") or 1
-    return Invalid(
-        f"{path}:{line}: it could not be loaded: {told['type']}: {shown(told['message'])}",
-        code=ErrorCode.BAD_PROFILE,
-        data={"path": str(path), "line": line},
-        remedy=shown(told.get("remedy") or "") or "Correct the file; it is read again then.",
-    )

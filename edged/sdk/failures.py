@@ -1,4 +1,4 @@
-"""What a worker answered → the value that the caller gets, or the error. Pure.
+"""What a worker answered, or that it did not → the caller's value, or the error. Pure.
 
 Texts come from vendors' code, so they are cleaned and cut like those of instruments.
 """
@@ -6,13 +6,14 @@ Texts come from vendors' code, so they are cleaned and cut like those of instrum
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, Invalid
 from edged.profiles.answer_text import clean_text
 from edged.sdk.specs import Returned, ReturnType, WrapperSpec
 
-__all__ = ["checked", "failure_of", "shown"]
+__all__ = ["checked", "crashed", "ended_for", "failure_of", "overdue", "shown", "unloadable"]
 
 LONGEST: Final = 400
 INSTALL: Final = "Install the vendor's library; docs/sdk-wrappers.md says where it is looked for."
@@ -93,3 +94,41 @@ def _problem(returned: Returned, value: Any, name: str) -> str:
         if problem:
             return problem
     return ""
+
+
+def overdue(spec: WrapperSpec) -> Failed:
+    """Its time was over."""
+    return Failed(
+        f"{spec.wrapper}.{spec.name} did not end within {spec.timeout_s:g} s, so its worker was "
+        "killed; what it did until then is not known.",
+        code=ErrorCode.TIMEOUT,
+        data={"wrapper": spec.wrapper, "timeout_s": spec.timeout_s},
+        remedy="The wrapper is started anew. Look at the device; then call again.",
+    )
+
+
+def crashed(spec: WrapperSpec, how: str) -> Failed:
+    """Its worker was lost; ``how`` is a clause."""
+    return Failed(
+        f"The SDK wrapper {spec.wrapper} {how} while {spec.name} ran; what that did until then "
+        "is not known.",
+        code=ErrorCode.WRAPPER_FAILED,
+        data={"wrapper": spec.wrapper},
+        remedy="It is started anew; call again. Its lines in the engine's log may say why.",
+    )
+
+
+def ended_for(why: str) -> Failed:
+    """Something more urgent, or its owner, has ended it."""
+    return Failed(f"The call was ended. {why}", code=ErrorCode.PREEMPTED)
+
+
+def unloadable(told: Mapping[str, Any], path: Path) -> Invalid:
+    """Why a wrapper's file cannot be loaded, with its place."""
+    line = told.get("line") or 1
+    return Invalid(
+        f"{path}:{line}: it could not be loaded: {told['type']}: {shown(told['message'])}",
+        code=ErrorCode.BAD_PROFILE,
+        data={"path": str(path), "line": line},
+        remedy=shown(told.get("remedy") or "") or "Correct the file; it is read again then.",
+    )

@@ -83,6 +83,22 @@ async def test_what_is_called_after_a_stop_is_sent(house: SweepHouse) -> None:
     assert house.supply.outputs["CH1"] == "ON"
 
 
+async def test_once_the_daemon_stops_only_what_makes_safe_is_begun(house: SweepHouse) -> None:
+    sweep_id = await house.start(10)
+    house.recalls.close()
+    for refused in (
+        await house.command("output_on", channel=2),
+        await house.scpi(":OUTP CH2,ON"),
+        await house.ask_start(1.0, command="set_hv"),
+    ):
+        assert code(refused) is ErrorCode.CANCELLED
+    assert (await house.command("measure_voltage", channel=1)).error is None
+    assert (await house.command("output_off", channel=2)).error is None
+    await house.sweeps.close(0.5)
+    assert (await house.status(sweep_id))["status"] == "stopped"
+    assert house.supply.outputs["CH1"] == "OFF"
+
+
 @promise("lockout.refuses-writes")
 @pytest.mark.parametrize("waits_for", ["the line", "the disk"])
 async def test_what_waited_when_its_instrument_was_locked_out_is_refused(
