@@ -233,11 +233,15 @@ class HttpConnection(RequestHandler):
         self._messages.pop()
         self._fail(body)
 
-    @staticmethod
-    def _fail(body: StreamReader) -> None:
-        """Let whoever reads a body, or will, know that it cannot be complete."""
-        body.set_exception(web.RequestPayloadError("The body is not framed as HTTP wants it."))
-        body.feed_eof()
+    def _fail(self, body: StreamReader) -> None:
+        """Let whoever reads a body, or will, know that it cannot be complete.
+
+        It never ends: a reader that is just being woken looks for an end, but for no exception, and
+        would take what there is for the whole. Hence also the second time, when it sleeps again.
+        """
+        broken = web.RequestPayloadError("The body is not framed as HTTP wants it.")
+        body.set_exception(broken)
+        self._loop.call_soon(body.set_exception, broken)
 
     def _begin_probing(self) -> None:
         if self._probe is not None and self._probing is None:

@@ -56,6 +56,19 @@ async def test_a_body_whose_framing_breaks_is_400_at_once(
     assert is_quiet(caplog)
 
 
+async def test_half_a_body_is_never_taken_for_a_whole_one(mcp: Endpoint) -> None:
+    call = json.dumps(mcp.client().tool_call("echo")).encode()
+    async with await Connection.to(mcp.port) as connection:
+        connection.send(mcp.client().bytes_of("POST", headers=CHUNKED))
+        connection.send(b"%x\r\n%b" % (len(call), call))
+        await asyncio.sleep(0.05)
+        # The end of the chunk wakes the reader, who finds the body broken.
+        connection.send(b"\r\nzz\r\n")
+        async with asyncio.timeout(10):
+            assert await statuses(connection) == [400]
+    assert mcp.tools.calls == []
+
+
 async def test_a_refused_body_that_breaks_leaves_no_trace(
     mcp: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:

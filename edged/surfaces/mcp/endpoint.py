@@ -285,8 +285,7 @@ class Endpoint:
         return verdict
 
     def _refuse(self, request: web.BaseRequest, wire: Wire, refusal: Rejected) -> None:
-        content = request.content
-        is_unread = not content.is_eof() or content.exception() is not None
+        is_unread = not request.content.is_eof()
         wire.respond(refusal.status, refusal.headers, refusal.body, closes=is_unread)
 
     def _fault(self, wire: Wire, bug: Exception) -> web.StreamResponse:
