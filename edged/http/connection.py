@@ -198,8 +198,12 @@ class HttpConnection(RequestHandler):
             self._is_full = False
             if self.transport is not None and not self.transport.is_closing():
                 self.transport.resume_reading()
-        if self.is_half_closed and not self._messages:
-            self.close()
+        if not self._messages:
+            if self._newest_body is not None and self._newest_body.is_eof():
+                # An idle connection needs no memory for it.
+                self._newest_body = None
+            if self.is_half_closed:
+                self.close()
         return finished
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
