@@ -41,6 +41,7 @@ from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Waiter
 from edged.instruments.pool import InstrumentPool
+from edged.profiles.grammar_sequences import is_sequence_writing
 from edged.profiles.head import ProfileHead
 from edged.profiles.model import ImageAnswer, WaveformAnswer
 from edged.store.capability import Knowledge
@@ -167,7 +168,15 @@ class Executors:
         return Done(data=data, scpi=sent, written_at=max(written, default=0.0))
 
     async def _run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
-        done = await self.sequences.run(action, target.aimed_sequence(), target.values)
+        instrument, sequence = target.aimed_instrument(), target.aimed_sequence()
+        steps = (*sequence.steps, *sequence.finally_steps)
+        commands = instrument.profile.commands if instrument.profile is not None else {}
+        done = await self.sequences.run(
+            action,
+            sequence,
+            target.values,
+            alone_on=instrument.id if is_sequence_writing(steps, commands) else "",
+        )
         data = {
             "result": done.result,
             "steps_executed": done.steps_executed,

@@ -7,7 +7,7 @@ runs when nothing before it did.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from edged.profiles.complaints import complaint, nearest
@@ -40,7 +40,7 @@ from edged.profiles.sequence_values import expression_text
 from edged.profiles.template import optional_names
 from edged.yaml.tree import Node
 
-__all__ = ["is_sequence_dangerous", "read_sequence"]
+__all__ = ["is_sequence_dangerous", "is_sequence_writing", "read_sequence"]
 
 SEQUENCE_KEYS: Final = frozenset(
     {
@@ -100,20 +100,24 @@ def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Comma
 
 def is_sequence_dangerous(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
     """Whether one of the steps, at any depth, runs a dangerous command."""
+    return any(commands[name].is_dangerous for name in _commands_of(steps))
+
+
+def is_sequence_writing(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
+    """Whether one of the steps changes something, other than to make it safe."""
+    run = (commands[name] for name in _commands_of(steps))
+    return any(not command.is_query and not command.is_safe for command in run)
+
+
+def _commands_of(steps: Collection[Step]) -> Iterator[str]:
     for step in steps:
         match step:
-            case CommandStep(command=name):
-                if commands[name].is_dangerous:
-                    return True
-            case PollStep(poll=name, is_command=True):
-                if commands[name].is_dangerous:
-                    return True
+            case CommandStep(command=name) | PollStep(poll=name, is_command=True):
+                yield name
             case ForStep(steps=inner):
-                if is_sequence_dangerous(inner, commands):
-                    return True
+                yield from _commands_of(inner)
             case _:
                 pass
-    return False
 
 
 def _read_result(fields: Fields, names: Collection[str]) -> dict[str, object]:

@@ -28,6 +28,8 @@ class SequenceRun:
     sequence: Sequence
     caller: Caller
     values: Values
+    # The instrument on which no other such sequence may run meanwhile.
+    alone_on: str = ""
     state: SequenceState = SequenceState.RUNNING
     steps_executed: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)

@@ -15,7 +15,7 @@ from typing import Any
 
 from edged.actions.action import Purpose, RunSequence
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Failed
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed
 from edged.profiles.model import Scalar, Sequence
 from edged.work.ports import NewId, Perform, Precheck, Recorder
 from edged.work.sequence_check import SequenceCheck
@@ -82,17 +82,30 @@ class SequenceBook:
         )
 
     async def run(
-        self, action: RunSequence, sequence: Sequence, values: Mapping[str, Scalar]
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        *,
+        alone_on: str = "",
     ) -> SequenceResult:
         """Run to the end, ``finally`` included.
 
+        Args:
+            alone_on: the instrument that it changes; empty where it only asks, or makes safe. Two
+                that mixed their steps would both tell what neither has measured.
+
         Raises:
+            Conflict: BUSY, another sequence changes that instrument.
             Failed: a step failed (STEP_FAILED; what had been sent is in ``sent``), the sequence was
                 stopped (CANCELLED), or ``finally`` failed.
             EdgedError: a step was refused before the first was sent.
             asyncio.CancelledError: the caller went away; ``finally`` has run.
         """
+        if alone_on:
+            self._refuse_beside_another(sequence, alone_on)
         run = SequenceRun(
+            alone_on=alone_on,
             run_id=f"seq-{action.action_id}",
             new_id=self._new_id,
             action=action,
@@ -138,6 +151,16 @@ class SequenceBook:
         for run in ending:
             await run.over.wait()
         return [run.run_id for run in ending]
+
+    def _refuse_beside_another(self, sequence: Sequence, instrument_id: str) -> None:
+        for run in self._running.values():
+            if run.alone_on == instrument_id:
+                raise Conflict(
+                    f"{run.sequence.name} ({run.run_id}) is running on {instrument_id}: "
+                    f"{sequence.name} would mix its steps with it.",
+                    data={"run_id": run.run_id, "sequence": run.sequence.name},
+                    remedy="Wait for its end: get_status lists it. Call one after the other.",
+                )
 
     def _journalled(self, run: SequenceRun) -> AbstractAsyncContextManager[None]:
         """What must run at the end stands in the journal, as far as it is known beforehand."""

@@ -164,6 +164,17 @@ async def test_a_setter_is_sent_checked_verified_and_told(house: House) -> None:
     ]
 
 
+async def test_a_sequence_that_changes_something_has_its_instrument_to_itself(
+    house: House,
+) -> None:
+    house.supply.answers.update({":VOLT?": "5.000", ":MEAS?": "5"})
+    both = await asyncio.gather(house.sequence(voltage=5), house.sequence(voltage=5))
+    assert [outcome.status for outcome in both] == [OutcomeStatus.OK, OutcomeStatus.REFUSED]
+    assert both[1].error is not None
+    assert both[1].error.code is ErrorCode.BUSY
+    assert (await house.sequence(voltage=5)).status is OutcomeStatus.OK
+
+
 async def test_a_verify_that_misses_is_an_instrument_failure_in_the_tools_shape(
     house: House,
 ) -> None:

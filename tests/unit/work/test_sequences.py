@@ -8,7 +8,7 @@ import pytest
 from edged.actions.action import Action, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.errors import ErrorCode, Failed, Invalid
+from edged.errors import Conflict, ErrorCode, Failed, Invalid
 from edged.profiles.model import (
     AnswerType,
     CommandStep,
@@ -79,15 +79,17 @@ class Lab:
     def names(self) -> list[str]:
         return [name for name, _, _ in self.performed]
 
-    async def run(self, sequence: Sequence, **values: Any) -> Any:
+    async def run(
+        self, sequence: Sequence, *, alone_on: str = "", action_id: str = "outer", **values: Any
+    ) -> Any:
         action = RunSequence(
             tool="execute_sequence",
             caller=Caller(route=Route.DIRECT),
-            action_id="outer",
+            action_id=action_id,
             instrument_id="psu",
             sequence_name=sequence.name,
         )
-        return await self.book.run(action, sequence, values)
+        return await self.book.run(action, sequence, values, alone_on=alone_on)
 
 
 @pytest.fixture
@@ -115,6 +117,22 @@ async def test_steps_run_in_order_and_the_result_holds_the_saved_answer(lab: Lab
     assert done.result == {"voltage": 4.98}
     assert done.steps_executed == 4
     assert lab.book.running() == ()
+
+
+async def test_two_sequences_never_mix_their_steps_on_one_instrument(lab: Lab) -> None:
+    lab.gate["measure"] = asyncio.Event()
+    first = asyncio.create_task(lab.run(POINT, alone_on="PSU::1", voltage=5.0, channel=1))
+    await lab.reached("measure")
+    with pytest.raises(Conflict, match=r"point \(seq-outer\) is running on PSU::1") as refused:
+        await lab.run(POINT, alone_on="PSU::1", voltage=1.0, channel=1)
+    assert refused.value.code is ErrorCode.BUSY
+    assert lab.names() == ["set_voltage", "output_on", "measure"]
+    asking = Sequence(name="asking", steps=(CommandStep(command="identify"),))
+    await lab.run(asking, action_id="b")
+    await lab.run(asking, alone_on="PSU::2", action_id="c")
+    lab.gate["measure"].set()
+    await first
+    await lab.run(POINT, alone_on="PSU::1", voltage=1.0, channel=1)
 
 
 async def test_finally_steps_overtake_what_waits_on_the_line(lab: Lab) -> None:
