@@ -363,13 +363,13 @@ class SweepBook:
         state = sweep.state.value if sweep else "about to begin"
         thing = holder.thing
         is_parked = sweep is not None and sweep.state is SweepState.HOLDING
-        wait = "It holds until somebody ends it" if is_parked else "Wait for its end"
+        wait = "It does not end by itself:" if is_parked else "Wait for its end, or"
         return Conflict(
             f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is held by "
             f"{holder.sweep_id}, which is {state}.",
             code=ErrorCode.SWEEP_CONFLICT,
             data={"sweep_id": holder.sweep_id, "status": state},
-            remedy=f"{wait}, or call stop_sweep with sweep_id {holder.sweep_id!r}, "
+            remedy=f"{wait} call stop_sweep with sweep_id {holder.sweep_id!r}, "
             "which makes it safe.",
         )
 

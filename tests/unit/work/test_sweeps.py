@@ -222,7 +222,7 @@ async def test_hold_parks_at_the_present_value_and_keeps_the_parameter(
     assert house.supply.aborts == []
     refused = await house.ask_start()
     assert code_of(refused) is ErrorCode.SWEEP_CONFLICT
-    assert "It holds until somebody ends it" in str(refused.error)
+    assert "It does not end by itself" in str(refused.error)
     assert (await house.stop(sweep_id, hold=True))["status"] == "holding"
     assert (await house.stop(sweep_id))["status"] == "stopped"
     assert house.supply.aborts == [":OUTP CH1,OFF"]
