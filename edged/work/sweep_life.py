@@ -25,11 +25,14 @@ from edged.work.states import SweepEvent, next_sweep_state
 from edged.work.sweep import Ending, Sweep
 from edged.work.sweep_journal import SweepJournal
 from edged.work.sweep_ramp import Ramp
+from edged.work.sweep_standing import why_strayed
 
 __all__ = ["SweepLife"]
 
 LOOK_S: Final = 1.0
 """What a last look at the instrument may delay the word that a sweep holds."""
+LOOK_EVERY_S: Final = 2.0
+"""How soon a parked sweep notices that its instrument was switched off and on."""
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 2.0
 
@@ -115,12 +118,20 @@ class SweepLife:
             await asyncio.gather(*parts, return_exceptions=True)
 
     async def _beat(self, sweep: Sweep) -> None:
+        """Look whether it still stands where it was parked, and tell the journal that it lives."""
+        told_at = float("-inf")
         while True:
-            try:
-                await self.journal.note(sweep, sweep.confirmed, is_heartbeat=True)
-            except Failed as error:
-                log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
-            await self.clock.sleep(HEARTBEAT_S)
+            now = self.clock.monotonic()
+            if now - told_at >= HEARTBEAT_S:
+                told_at = now
+                try:
+                    await self.journal.note(sweep, sweep.confirmed, is_heartbeat=True)
+                except Failed as error:
+                    log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
+            if reason := await why_strayed(self.perform, self.new_id(), sweep):
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+                return
+            await self.clock.sleep(LOOK_EVERY_S)
 
     async def _end(self, sweep: Sweep, ending: Ending) -> None:
         """Abort where the table wants it, and stay with an abort that the line did not take."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from edged.actions.action import Purpose, RunCommand, SendLines
+from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
@@ -24,9 +24,9 @@ from edged.work.plan import RampPlan, arrived_by, gap_s, next_step, slower
 from edged.work.ports import NewId, Perform
 from edged.work.states import SweepEvent
 from edged.work.sweep import Ending, Sweep
-from edged.work.sweep_reach import setpoint_from
 from edged.work.sweep_request import Measure, Reading
 from edged.work.sweep_rows import Cell
+from edged.work.sweep_standing import ask_anew
 
 __all__ = ["Ramp", "Steps"]
 
@@ -131,7 +131,7 @@ class Ramp:
         """Write once, to a unit that is known to stand where it was left."""
         meeting = sweep.thing.instrument.meeting
         if meeting != sweep.meeting:
-            asked = await self._ask_anew(sweep, value)
+            asked = await ask_anew(self.perform, self.new_id(), sweep, value)
             if asked.error is not None:
                 return asked
             sweep.meeting = meeting
@@ -140,39 +140,6 @@ class Ramp:
             return await self.perform(self.step(sweep, value))
         finally:
             sweep.is_writing = False
-
-    async def _ask_anew(self, sweep: Sweep, value: float) -> Outcome:
-        """Ask a unit that was connected anew what it holds: one that lost power has lost that.
-
-        Raises:
-            Failed: another value, from which the next step would be a jump.
-        """
-        thing = sweep.thing
-        asked = await self.perform(
-            SendLines(
-                tool=sweep.action.tool,
-                caller=sweep.caller,
-                action_id=self.new_id(),
-                parent_id=sweep.action.action_id,
-                instrument_id=thing.instrument.id,
-                lines=(thing.setpoint_query,),
-                purpose=Purpose.MEASURE,
-            )
-        )
-        if asked.error is not None:
-            return asked
-        unit = thing.parameter.unit
-        answer = str(asked.data["answer"] or "")
-        held = setpoint_from(answer, unit, thing.setpoint_query, thing.plan.pattern)
-        # Whether a step that was pushed off the line had been taken is not known.
-        if all(abs(held - known) > 1.01 * sweep.tolerance for known in (sweep.confirmed, value)):
-            raise Failed(
-                f"{thing.instrument.id} was connected anew and holds {held:g} {unit}, where "
-                f"{sweep.confirmed:g} {unit} was set: it may have been switched off and on.",
-                code=ErrorCode.INSTRUMENT_ERROR,
-                sent=(thing.setpoint_query,),
-            )
-        return asked
 
     async def _look(self, sweep: Sweep) -> Ending | None:
         """Settle, read what there is to read, keep the row; an ending if ``stop_when`` is met."""

@@ -578,6 +578,23 @@ async def test_a_unit_that_was_switched_off_and_on_is_not_stepped_from_where_it_
     assert house.supply.aborts == [":OUTP CH1,OFF"]
 
 
+async def test_a_parked_sweep_notices_that_its_unit_was_switched_off_and_on(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(3.0, 1.0)
+    await driven_clock.advance(1.05)
+    await house.stop(sweep_id, hold=True)
+    house.supply.meeting = 2
+    await driven_clock.advance(5)
+    assert (await house.status(sweep_id))["status"] == "holding"
+    house.supply.meeting, house.supply.held[":SOUR1:VOLT"] = 3, 0.0
+    await driven_clock.advance(5)
+    told = await house.status(sweep_id)
+    assert told["status"] == "failed"
+    assert "connected anew and holds 0 V" in told["error"]
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
 async def test_a_unit_that_was_connected_anew_and_kept_its_value_is_swept_on(
     house: SweepHouse, driven_clock: DrivenClock
 ) -> None:
