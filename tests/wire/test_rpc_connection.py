@@ -55,3 +55,35 @@ async def test_a_half_closed_client_gets_its_answers(open_rpc: str) -> None:
         connection.send(post(port_of(open_rpc), STATUS) * 2)
         connection.half_close()
         assert await statuses(connection) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("line", "more", "status", "word"),
+    [
+        ("GET /nowhere", "", 404, "/rpc"),
+        ("POST /healthz", "", 405, "GET"),
+        ("GET /events", "", 400, "WebSocket"),
+        ("POST /rpc", "Expect: wonders\r\n", 417, "100-continue"),
+        ("GET /healthz", "Expect: wonders\r\n", 417, "100-continue"),
+    ],
+)
+async def test_what_the_port_does_not_serve_is_said_in_a_sentence(
+    open_rpc: str, line: str, more: str, status: int, word: str
+) -> None:
+    async with await Connection.to(port_of(open_rpc)) as connection:
+        host = f"Host: 127.0.0.1:{port_of(open_rpc)}\r\n"
+        connection.send(f"{line} HTTP/1.1\r\n{host}{more}\r\n".encode())
+        told = await connection.read_answer()
+    assert (told.status, told.error_code) == (status, -32600)
+    assert word in told.json()["error"]["message"]
+    assert ("allow" in told.headers) is (status == 405)
+
+
+async def test_the_body_is_asked_for_where_the_client_waits_to_be_asked(open_rpc: str) -> None:
+    port = port_of(open_rpc)
+    length = f"Content-Length: {len(STATUS)}"
+    async with await Connection.to(port) as connection:
+        connection.send(post(port, b"", "Expect: 100-continue", length))
+        assert (await connection.read_head())[0] == 100
+        connection.send(STATUS)
+        assert (await connection.read_answer()).status == 200

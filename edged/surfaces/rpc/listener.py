@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
-from aiohttp import HttpVersion11, web
+from aiohttp import web
 
 from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.host import port_holder
-from edged.http.connection import GO_ON, HttpConnection
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.surfaces.rpc.body import UnusableBodyError, read_body
+from edged.surfaces.rpc.connection import RpcConnection, meet_expectation, unwatch, watch
 from edged.surfaces.rpc.door import Door
 from edged.surfaces.rpc.event_socket import EventSockets
 from edged.surfaces.rpc.events import EventHub
@@ -30,10 +30,13 @@ __all__ = ["RpcListener", "RpcRecord", "Sights"]
 PATH: Final = "/rpc"
 JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
-LINGER_S: Final = 1.0
-"""How long the rest of a refused body is read; aiohttp 3.8 goes on so when its client has gone."""
 STOP_WITHIN_S: Final = 60.0
 """How long requests under way may still take; whoever stops the engine is not as patient."""
+REFUSALS: Final = {
+    400: "GET /events opens a WebSocket (version 13), and this request does not ask for one.",
+    404: f"Nothing is here: POST {PATH}, or GET /events, /healthz or /metrics.",
+    405: "This path is read with GET.",
+}
 HTTP_STATUS: Final = {ErrorCode.NOT_AUTHENTICATED: 401, ErrorCode.NOT_ALLOWED: 403}
 
 
@@ -114,17 +117,18 @@ class RpcListener:
         app = web.Application(
             client_max_size=jsonrpc.MAX_BODY_BYTES, middlewares=[_worded_for_programs]
         )
-        app.router.add_route("*", PATH, self._admitted(self._rpc))
-        app.router.add_get("/events", self._admitted(self._events))
-        app.router.add_get("/healthz", self._admitted(self._healthz))
-        app.router.add_get("/metrics", self._admitted(self._metrics))
+        router, meet = app.router, meet_expectation
+        router.add_route("*", PATH, self._admitted(self._rpc), expect_handler=meet)
+        router.add_get("/events", self._admitted(self._events), expect_handler=meet)
+        router.add_get("/healthz", self._admitted(self._healthz), expect_handler=meet)
+        router.add_get("/metrics", self._admitted(self._metrics), expect_handler=meet)
         runner = web.AppRunner(app, handle_signals=False)
         await runner.setup()
         server = runner.server
         assert server is not None  # noqa: S101 - it is there after setup()
         try:
             self._listening = await asyncio.get_running_loop().create_server(
-                lambda: _RpcConnection(server), "127.0.0.1", self._wanted_port, reuse_address=True
+                lambda: RpcConnection(server), "127.0.0.1", self._wanted_port, reuse_address=True
             )
         except OSError as taken:
             await runner.cleanup()
@@ -215,7 +219,7 @@ class RpcListener:
         if not self._is_for_a_listener(request):
             return await work
         task = asyncio.ensure_future(work)
-        _watch(http)
+        watch(http)
         try:
             while not (await asyncio.wait([task], timeout=LOOK_AT_CLIENT_S))[0]:
                 if http.transport is None or http.transport.is_closing():
@@ -223,8 +227,7 @@ class RpcListener:
         finally:
             # Once: a second time would tear the steps that make an instrument safe.
             task.cancel()
-            if isinstance(http.protocol, HttpConnection):
-                http.protocol.end_probing()
+            unwatch(http)
         return await task
 
     def _is_for_a_listener(self, request: Request) -> bool:
@@ -261,21 +264,6 @@ class RpcListener:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
 
-class _RpcConnection(HttpConnection):
-    """One client connection."""
-
-    log_name = "edged.rpc"
-
-    def __init__(self, server: web.Server) -> None:
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            lingering_time=LINGER_S,
-            # A Content-Encoding is refused; decoding it first would let it fail in the reader.
-            auto_decompress=False,
-        )
-
-
 @web.middleware
 async def _worded_for_programs(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -284,21 +272,11 @@ async def _worded_for_programs(
     try:
         return await handler(request)
     except web.HTTPException as refused:
-        return _error(refused.status, None, RpcCode.INVALID_REQUEST, f"{refused.reason}.")
-
-
-def _watch(http: web.Request) -> None:
-    """Notice soon where a client that has closed its sending side is gone altogether."""
-    connection, transport = http.protocol, http.transport
-
-    def probe() -> bool:
-        if http.version < HttpVersion11 or transport is None:
-            return False
-        transport.write(GO_ON)
-        return True
-
-    if isinstance(connection, HttpConnection):
-        connection.probe_by(probe)
+        words = REFUSALS.get(refused.status, f"{refused.reason}.")
+        response = _error(refused.status, None, RpcCode.INVALID_REQUEST, words)
+        if "Allow" in refused.headers:
+            response.headers["Allow"] = refused.headers["Allow"]
+        return response
 
 
 def _closing(response: web.Response) -> web.Response:
