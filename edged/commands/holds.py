@@ -17,7 +17,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.render import render_lines
 from edged.profiles.unit_rules import ASK_THE_OWNER
 from edged.store.lockouts import Lockout
-from edged.work.sweeps import SweepBook
+from edged.work.sweep_claims import SweepClaims
 
 __all__ = ["Hold", "hold_denied", "hold_swept", "hold_unswept", "locked_out"]
 
@@ -98,7 +98,7 @@ def hold_unswept(action: Action, target: Target) -> None:
     )
 
 
-def hold_swept(sweeps: SweepBook) -> Hold:
+def hold_swept(claims: SweepClaims) -> Hold:
     """A hold for what sweeps hold: one sweep a parameter of an instrument, and no other writer."""
 
     def hold(action: Action, target: Target) -> None:
@@ -106,9 +106,9 @@ def hold_swept(sweeps: SweepBook) -> Hold:
         instrument = target.instrument
         if instrument is None or not isinstance(action, RunCommand | SendScpi):
             return
-        if target.is_write and sweeps.holds_on(instrument.id):
+        if target.is_write and claims.holds_on(instrument.id):
             lines = _lines(action, target)
-            sweeps.refuse_writer(
+            claims.refuse_writer(
                 instrument.id,
                 lines,
                 action.caller.on_behalf_of,

@@ -382,7 +382,7 @@ class Engine:
                 hold_denied,
                 hold_unswept,
                 self._locked_out,
-                hold_swept(self._work.sweeps),
+                hold_swept(self._work.sweeps.claims),
             ),
             record=self._counts,
             executors=executors.table(),

@@ -1,4 +1,4 @@
-"""The sweeps that are running, holding or over: starting, stopping, telling, and what they hold.
+"""The sweeps that are running, holding or over: starting, stopping, telling.
 
 Each sweep has one task, owned here, which lets its ramp run until it ends or somebody wishes
 otherwise, and then does what the state table says. A wish never acts by itself: it goes into the
@@ -15,16 +15,16 @@ from typing import Any, Final
 
 from edged.actions.action import StartSweep
 from edged.clock import Clock
-from edged.errors import Conflict, ErrorCode, Failed, NotFound
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.store.journal import JournalKind
 from edged.work.journalling import Journalling
 from edged.work.left_work import Left as Found
 from edged.work.ports import NewId, Perform, Precheck, Recorder
-from edged.work.rivals import may_change
 from edged.work.states import SweepEvent, SweepState
 from edged.work.sweep import Ending, Sweep, SweptThing
+from edged.work.sweep_claims import SweepClaims
 from edged.work.sweep_journal import SweepJournal
 from edged.work.sweep_life import SweepLife
 from edged.work.sweep_ramp import Ramp
@@ -50,14 +50,6 @@ class SweepChanged:
     told: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    """Who holds a parameter; from before its set-point is asked until nothing more is sent."""
-
-    sweep_id: str
-    thing: SweptThing
-
-
 class SweepBook:
     """All sweeps.
 
@@ -69,6 +61,9 @@ class SweepBook:
         recorder: where measured rows go.
         clock: for ramps.
         abort_within_s: how long an abort that an instrument did not take is tried again.
+
+    Attributes:
+        claims: what they hold.
     """
 
     def __init__(
@@ -105,10 +100,10 @@ class SweepBook:
         )
         # By id in the order of their start; those that are over go out at the front.
         self._sweeps: dict[str, Sweep] = {}
+        self.claims = SweepClaims(self._sweeps.get)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What a former life of the daemon left; told of, and never run again.
         self._found: dict[str, Found] = {}
-        self._held: dict[tuple[str, str], _Holder] = {}
         self._listeners: list[Callable[[SweepChanged], None]] = []
         # Counts stops of everything: a sweep that was being prepared meanwhile does not begin.
         self._halts = 0
@@ -134,17 +129,14 @@ class SweepBook:
                 would break a limit.
             Failed: the set-point cannot be known, or the journal cannot be written.
         """
-        holder = self._held.get(thing.key)
-        if holder is not None and self._still_holds(holder):
-            raise self._conflict(holder)
         sweep_id = f"sweep-{secrets.token_hex(4)}"
         halts = self._halts
-        self._held[thing.key] = _Holder(sweep_id, thing)
+        self.claims.take(thing, sweep_id)
         try:
             sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
             await self._still_wanted(sweep, halts)
         except BaseException:
-            del self._held[thing.key]
+            self.claims.drop(thing, sweep_id)
             raise
         self._sweeps[sweep_id] = sweep
         self._tasks[sweep_id] = asyncio.create_task(self._live(sweep), name=sweep_id)
@@ -201,35 +193,6 @@ class SweepBook:
         """Tell of sweeps that were found after a crash."""
         self._found.update(
             {found.entry.id: found for found in left if found.entry.kind is JournalKind.SWEEP}
-        )
-
-    # What sweeps hold
-
-    def refuse_writer(
-        self, instrument_id: str, lines: tuple[str, ...], on_behalf_of: str, *, is_raw: bool
-    ) -> None:
-        """Let no other writer to what is swept on an instrument pass.
-
-        Args:
-            lines: what it would send.
-            is_raw: they were written by a caller.
-            on_behalf_of: the sweep it comes from, if it comes from one.
-
-        Raises:
-            Conflict: SWEEP_CONFLICT, naming the sweep.
-        """
-        for holder in self._held.values():
-            is_other = holder.thing.instrument.id == instrument_id
-            if not is_other or holder.sweep_id == on_behalf_of or not self._still_holds(holder):
-                continue
-            if any(may_change(holder.thing, line, is_raw=is_raw) for line in lines):
-                raise self._conflict(holder)
-
-    def holds_on(self, instrument_id: str) -> bool:
-        """Whether anything is swept on an instrument."""
-        return any(
-            holder.thing.instrument.id == instrument_id and self._still_holds(holder)
-            for holder in self._held.values()
         )
 
     def note_safe(
@@ -321,15 +284,8 @@ class SweepBook:
         try:
             await self._life.live(sweep)
         finally:
-            holder = self._held.get(sweep.thing.key)
-            if holder is not None and holder.sweep_id == sweep.sweep_id:
-                del self._held[sweep.thing.key]
+            self.claims.drop(sweep.thing, sweep.sweep_id)
             del self._tasks[sweep.sweep_id]
-
-    def _still_holds(self, holder: _Holder) -> bool:
-        """What is over holds nothing, though its last words may not be written yet."""
-        sweep = self._sweeps.get(holder.sweep_id)
-        return sweep is None or not sweep.ended.is_set() or sweep.is_active
 
     def _find(self, sweep_id: str) -> Sweep:
         sweep = self._sweeps.get(sweep_id)
@@ -351,27 +307,17 @@ class SweepBook:
 
     def _retire(self) -> None:
         """Forget the oldest that are over, and thin the rows of those that are not so new."""
-        over = [s for s in self._sweeps.values() if s.ended.is_set() and not s.is_active]
+        # What is still being written down of one that is over is its task's.
+        over = [
+            sweep
+            for sweep_id, sweep in self._sweeps.items()
+            if sweep.ended.is_set() and not sweep.is_active and sweep_id not in self._tasks
+        ]
         for sweep in over[: max(0, len(over) - MOST_ENDED)]:
             if not sweep.needs_attention:
                 del self._sweeps[sweep.sweep_id]
         for sweep in over[: max(0, len(over) - FULL_ROWS_OF)]:
             sweep.rows.thin(THINNED_TO)
-
-    def _conflict(self, holder: _Holder) -> Conflict:
-        sweep = self._sweeps.get(holder.sweep_id)
-        state = sweep.state.value if sweep else "about to begin"
-        thing = holder.thing
-        is_parked = sweep is not None and sweep.state is SweepState.HOLDING
-        wait = "It does not end by itself:" if is_parked else "Wait for its end, or"
-        return Conflict(
-            f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is held by "
-            f"{holder.sweep_id}, which is {state}.",
-            code=ErrorCode.SWEEP_CONFLICT,
-            data={"sweep_id": holder.sweep_id, "status": state},
-            remedy=f"{wait} call stop_sweep with sweep_id {holder.sweep_id!r}, "
-            "which makes it safe.",
-        )
 
 
 def _short(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -324,7 +324,7 @@ class SweepHouse:
         self.path = CommandPath(
             permissions=permissions or Permissions(),
             resolver=Resolver(pool=self.pool, catalog=catalog, raw_scpi=RawScpi.ALL),
-            holds=(hold_denied, hold_unswept, hold_locked_out, hold_swept(self.sweeps)),
+            holds=(hold_denied, hold_unswept, hold_locked_out, hold_swept(self.sweeps.claims)),
             record=record or LogRecord(),
             executors=rooms.table(),
             failure_shape=failure_shape,

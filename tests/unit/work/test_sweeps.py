@@ -16,6 +16,7 @@ from edged.profiles.bench import UnitRules
 from edged.store.journal import JournalEntry, JournalKind
 from edged.work import left_work
 from edged.work.sweep_ramp import NETWORK_USUAL_S
+from edged.work.sweeps import MOST_ENDED
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_artist import DRAWN
 from tests.bench.sweep_bench import DIRECT, SweepHouse
@@ -422,7 +423,7 @@ async def test_what_cannot_be_swept_is_refused_before_anything_is_sent(
     assert code_of(outcome) is ErrorCode.BAD_ARGUMENTS
     assert word in str(outcome.error)
     assert [text for _, text in house.supply.log if "?" not in text] == []
-    assert not house.sweeps.holds_on(house.supply.id)
+    assert not house.sweeps.claims.holds_on(house.supply.id)
 
 
 async def test_the_owners_rate_holds(house: SweepHouse) -> None:
@@ -624,7 +625,7 @@ async def test_a_journal_that_cannot_be_written_starts_nothing(house: SweepHouse
     house.journal.is_broken = True
     assert code_of(await house.ask_start()) is ErrorCode.STORE_FAILED
     assert house.supply.writes() == []
-    assert not house.sweeps.holds_on(house.supply.id)
+    assert not house.sweeps.claims.holds_on(house.supply.id)
 
 
 @promise("sweep.journal-broken-holds")
@@ -800,3 +801,18 @@ async def test_the_rows_of_a_sweep_are_drawn_beside_its_status(
     (figure,) = house.artist.figures
     assert figure.title.startswith(f"{sweep_id}: set_voltage of S::psu1")
     assert len(figure.panels[0].lines[0].low) == (await house.status(sweep_id))["rows"]
+
+
+async def test_the_stop_waits_for_the_last_words_of_a_sweep_however_many_came_after_it(
+    house: SweepHouse,
+) -> None:
+    """Those that are over are forgotten, but not while something is still written of them."""
+    house.journal.may_finish.clear()
+    for _ in range(MOST_ENDED + 2):
+        sweep_id = await house.start(0.0)
+        await house.sweeps.stop(sweep_id, hold=False)
+    closing = asyncio.create_task(house.sweeps.close(0.5))
+    await settle()
+    house.journal.may_finish.set()
+    await closing
+    assert house.journal.open == {}
