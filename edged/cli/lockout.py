@@ -7,12 +7,11 @@ and safe commands still work. Only this program lifts a lockout; no tool does.
 from __future__ import annotations
 
 import argparse
-import getpass
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from edged.cli.options import add_engine_options, connect
+from edged.cli.options import add_engine_options, connect, this_user
 from edged.cli.tables import print_fields, print_json, print_table
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -28,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged lockout", description=__doc__)
     parser.add_argument("instrument", nargs="?", help="id, alias, serial number or address")
     parser.add_argument("--reason", help="why; everybody who is refused reads it")
-    parser.add_argument("--by", default=_user(), help="who says so (this user)")
+    parser.add_argument("--by", default=this_user(), help="who says so (this user)")
     parser.add_argument("--clear", action="store_true", help="lift it")
     add_engine_options(parser)
     options = parser.parse_args(arguments)
@@ -80,10 +79,3 @@ def _print(told: dict[str, Any], sentence: str, options: argparse.Namespace) -> 
     print(sentence)
     if stopped := told.get("stopped"):
         print_fields({"stopped": stopped})
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "somebody at the edge"

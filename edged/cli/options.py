@@ -7,6 +7,7 @@ Every verb takes ``--config`` and ``--set KEY=VALUE``; one that talks to an engi
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ __all__ = [
     "connect",
     "load",
     "locate",
+    "this_user",
 ]
 
 # Flags with a name of their own; every other key is reached by --set.
@@ -112,6 +114,14 @@ def connect(options: argparse.Namespace) -> RpcClient:
     if options.timeout is None:
         return RpcClient(engine, token=token)
     return RpcClient(engine, token=token, timeout_s=options.timeout)
+
+
+def this_user() -> str:
+    """Who says so, where nobody is named."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "somebody at the edge"
 
 
 def _split(setting: str) -> tuple[str, str, str]:

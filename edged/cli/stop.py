@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.cli.options import add_engine_options, connect
+from edged.cli.options import add_engine_options, connect, this_user
 from edged.cli.tables import cell, print_json, print_table
 from edged.errors import ErrorCode
 from edged.host import ExitStatus
@@ -27,19 +27,18 @@ COLUMNS: Final = {
     "said": "said",
 }
 TIMEOUT_S: Final = 30.0
+REASON: Final = "everything was stopped"
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged stop", description=__doc__)
     parser.add_argument("--lockout", action="store_true", help="keep it so: lock all of them out")
-    parser.add_argument("--reason", default="", help="with --lockout: why")
-    parser.add_argument("--by", default="", help="with --lockout: who says so")
+    # Neither is asked for: whoever stops a bench in a hurry must not be sent back for words.
+    parser.add_argument("--reason", default=REASON, help=f'with --lockout: why ("{REASON}")')
+    parser.add_argument("--by", default=this_user(), help="with --lockout: who says so (this user)")
     add_engine_options(parser)
     options = parser.parse_args(arguments)
-    if options.lockout and not (options.reason and options.by):
-        print("edged: --lockout takes --reason and --by too.", file=sys.stderr)
-        return ExitStatus.USAGE
     client = connect(options)
     answer = client.call_tool("stop", timeout_s=options.timeout or TIMEOUT_S)
     if answer.error is not None and answer.error.get("code") == ErrorCode.UNKNOWN_TOOL.value:
@@ -63,7 +62,11 @@ def _lock_out(
     return [
         client.call(
             "lockout.set",
-            {"instrument_id": i["instrument_id"], "reason": options.reason, "by": options.by},
+            {
+                "instrument_id": i["instrument_id"],
+                "reason": options.reason or REASON,
+                "by": options.by or this_user(),
+            },
         )
         for i in (*told["instruments"], *told["wrappers"])
     ]

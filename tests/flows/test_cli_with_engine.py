@@ -163,8 +163,19 @@ def test_stop_makes_the_bench_safe_and_says_what_was_confirmed(engine: EnginePro
     shown = edged(engine.state_dir, "stop").stdout
     assert ":OUTP? CH1 OFF" in shown
     assert as_json(engine, "stop")["is_confirmed"] is True
-    complaint = edged(engine.state_dir, "stop", "--lockout", status=2).stderr
-    assert "--reason" in complaint
+
+
+def test_a_stop_that_is_to_last_asks_for_no_words(engine: EngineProcess) -> None:
+    kept = as_json(engine, "stop", "--lockout")
+    assert kept["is_confirmed"] is True
+    locked = as_json(engine, "lockout")
+    assert {one["instrument_id"] for one in locked} == {
+        one["instrument_id"] for one in kept["instruments"]
+    }
+    assert {one["reason"] for one in locked} == {"everything was stopped"}
+    assert all(one["by"] for one in locked)
+    for one in locked:
+        edged(engine.state_dir, "lockout", one["instrument_id"], "--clear")
 
 
 @pytest.mark.parametrize("client", ["claude", "cursor", "vscode", "json"])
