@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     sim.add_argument("--byte-log", metavar="FILE", help="write every byte of its sockets to FILE")
     sim.add_argument("--single-session", metavar="NAME,…", help="who takes one connection only")
     for flag, metavar, what in (
-        ("--fault", "KIND:NAME", "make an instrument misbehave"),
+        ("--fault", "KIND[:NAME]", "make an instrument misbehave, or all of them"),
         ("--latency-ms", "NAME=MS", "make an instrument slow"),
         ("--sim-port", "NAME=PORT", "where an instrument listens"),
         ("--transport", "NAME=KIND", "what leads to an instrument (`edged sim --help`)"),

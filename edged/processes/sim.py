@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fault",
         action="append",
         default=[],
-        metavar="KIND:NAME[:SECONDS[:COUNT]]",
+        metavar="KIND[:NAME[:SECONDS[:COUNT]]]",
         help=f"a fault from the start: {', '.join(kind.value for kind in FaultKind)}",
     )
     parser.add_argument(

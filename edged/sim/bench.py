@@ -113,11 +113,11 @@ class Bench:
         return tuple(self._stations.values())
 
     def apply(self, name: str, fault: Fault) -> None:
-        """Let a fault befall an instrument."""
-        station = self.station(name)
-        station.faults.add(fault)
-        if fault.kind is FaultKind.REFUSE:
-            station.power_off(fault.seconds)
+        """Let a fault befall an instrument; without a name, each of them."""
+        for station in (self.station(name),) if name else self.stations():
+            station.faults.add(fault)
+            if fault.kind is FaultKind.REFUSE:
+                station.power_off(fault.seconds)
 
     async def clear(self, name: str = "") -> None:
         """End the faults of one instrument, or of all."""

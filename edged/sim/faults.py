@@ -199,22 +199,22 @@ def make_fault(kind: str, seconds: float | None = None, count: int | None = None
 
 
 def parse_fault(text: str) -> tuple[str, Fault]:
-    """``KIND:NAME[:SECONDS[:COUNT]]`` → (instrument's name, fault).
+    """``KIND[:NAME[:SECONDS[:COUNT]]]`` → (instrument's name, fault); no name means every one.
 
     Raises:
         Invalid: the text is something else.
     """
-    kind, _, rest = text.partition(":")
+    kind, is_named, rest = text.partition(":")
     name, _, numbers = rest.partition(":")
     seconds, _, count = numbers.partition(":")
-    if not name:
-        raise Invalid(f"The fault {text!r} is not KIND:NAME[:SECONDS[:COUNT]].")
+    if is_named and not name:
+        raise Invalid(f"The fault {text!r} is not KIND[:NAME[:SECONDS[:COUNT]]].")
     try:
         return name, make_fault(
             kind, float(seconds) if seconds else None, int(count) if count else None
         )
     except ValueError as error:
-        raise Invalid(f"The fault {text!r} is not KIND:NAME[:SECONDS[:COUNT]].") from error
+        raise Invalid(f"The fault {text!r} is not KIND[:NAME[:SECONDS[:COUNT]]].") from error
 
 
 _KINDS: Final[Mapping[str, FaultKind]] = {kind.value: kind for kind in FaultKind}

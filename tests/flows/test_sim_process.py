@@ -105,7 +105,7 @@ def test_an_interrupt_is_left_to_the_parent_that_holds_its_input(bench: SimBench
         ["--instruments", "psu1=nonsense"],
         ["--instruments", "nonsense"],
         ["--instruments", "psu1,psu1"],
-        ["--fault", "late"],
+        ["--fault", "lat"],
         ["--fault", "late:nobody"],
         ["--latency-ms", "psu1=x"],
         ["--port", "nobody=1"],
@@ -140,6 +140,12 @@ def test_a_taken_port_is_status_69(bench: SimBench) -> None:
     )
     assert ended.returncode == 69
     assert str(bench.port("psu1")) in ended.stderr
+
+
+def test_a_fault_without_a_name_befalls_every_instrument() -> None:
+    with running_bench("--instruments", "psu1,dmm1", "--fault", "timeout") as bench:
+        told = bench.call("state")["instruments"]
+        assert [len(told[name]["faults"]) for name in ("psu1", "dmm1")] == [1, 1]
 
 
 def test_a_lost_answer_is_lost_and_the_next_one_comes(bench: SimBench, psu: Line) -> None:

@@ -82,11 +82,13 @@ def test_a_fault_flag_is_read() -> None:
         Fault(kind=FaultKind.LATE, seconds=0.6, count=3),
     )
     assert parse_fault("timeout:dmm1") == ("dmm1", Fault(kind=FaultKind.TIMEOUT))
+    assert parse_fault("timeout") == ("", Fault(kind=FaultKind.TIMEOUT))
     assert parse_fault("timeout:dmm1::1") == ("dmm1", Fault(kind=FaultKind.TIMEOUT, count=1))
 
 
 @pytest.mark.parametrize(
-    "text", ["late", "late:", "nope:psu1", "late:psu1:x", "late:psu1:1:0", "late:psu1:nan"]
+    "text",
+    ["lat", "late:", "late::1", "nope:psu1", "late:psu1:x", "late:psu1:1:0", "late:psu1:nan"],
 )
 def test_a_fault_flag_that_means_nothing_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
