@@ -19,6 +19,7 @@ __all__ = [
     "NameBook",
     "Namer",
     "book",
+    "loose_name",
     "sequence_tool_name",
     "strict_name",
     "strict_names",
@@ -199,6 +200,11 @@ def sequence_tool_name(profile_key: str, suffix: str, sequence: str) -> str:
 def wrapper_tool_name(stem: str, spec: str) -> str:
     """``<wrapper_stem>__<spec_name>``."""
     return f"{stem}__{spec}"
+
+
+def loose_name(name: str) -> str:
+    """What is left of a name when case and what stands between its words mean nothing."""
+    return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def strict_name(name: str) -> str:

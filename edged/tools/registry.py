@@ -17,7 +17,7 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
-from edged.profiles.naming import KnownInstrument, Namer, strict_name, strict_names
+from edged.profiles.naming import KnownInstrument, Namer, loose_name, strict_name, strict_names
 from edged.profiles.unit_rules import ASK_THE_OWNER
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name
@@ -76,6 +76,7 @@ class ToolRegistry:
         self._by_name: dict[str, Tool] = {}
         # Made when it is first needed: few clients spell names so.
         self._strict_spelling: dict[str, Tool] | None = None
+        self._loose_spelling: tuple[str, ...] | None = None
         self._former: dict[str, tuple[str, str]] = {}
         self._tools: tuple[Tool, ...] = ()
         self._listeners: list[Callable[[], None]] = []
@@ -118,7 +119,7 @@ class ToolRegistry:
         """The error for a name that means nothing; it offers what is nearest in the same group.
 
         A group are the tools of one instrument, and those that belong to none; before these come
-        the tools of a command that is called just so.
+        the tools of a command that is called just so, and what is only spelled otherwise.
         """
         start, mark, _ = name.partition("__")
         siblings = [
@@ -128,10 +129,7 @@ class ToolRegistry:
         ]
         # difflib takes a while: hundreds of siblings are no help, and would keep others waiting.
         near = difflib.get_close_matches(name, siblings[:MOST_COMPARED], n=3)
-        if not mark:
-            # A command's bare name, which stands in get_capabilities.
-            whole = [tool.name for tool in self._tools if tool.name.endswith(f"__{name}")]
-            near = [*whole, *near][:3]
+        near = list(dict.fromkeys([*self._meant(name, is_bare=not mark), *near]))[:3]
         remedy = "tools/list has the present names; list_instruments says what is connected."
         return NotFound(
             f"There is no tool {name!r}.",
@@ -139,6 +137,17 @@ class ToolRegistry:
             data={"tool": name, "near": near} if near else {"tool": name},
             remedy=f"Did you mean {', '.join(near)}? {remedy}" if near else remedy,
         )
+
+    def _meant(self, name: str, *, is_bare: bool) -> list[str]:
+        """Tools of a command of that bare name, and the one whose name is only spelled so."""
+        if self._loose_spelling is None:
+            self._loose_spelling = tuple(f"_{loose_name(tool.name)}" for tool in self._tools)
+        spelled = f"_{loose_name(name)}"
+        return [
+            tool.name
+            for tool, loose in zip(self._tools, self._loose_spelling, strict=True)
+            if spelled.endswith(loose) or (is_bare and tool.name.endswith(f"__{name}"))
+        ]
 
     def present_name(self, instrument_id: str, plain_name: str) -> str:
         """The name that an instrument's tool has now; empty when it has none."""
@@ -162,10 +171,8 @@ class ToolRegistry:
     def _withheld(self, name: str) -> NotFound | None:
         """The error for what an instrument here could do, if its owner offered it as a tool."""
         for instrument in self._pool.all():
-            made = self._made.get(instrument.id)
-            if not instrument.is_offered or made is None:
-                continue
-            short = withheld_name(name, made.profile, made.suffix)
+            made = self._made.get(instrument.id) if instrument.is_offered else None
+            short = withheld_name(name, made.profile, made.suffix) if made else None
             if short is None:
                 continue
             is_denied = short in instrument.rules.deny
@@ -235,6 +242,7 @@ class ToolRegistry:
         self._remember(before)
         self._by_name = {tool.name: tool for tool in self._tools}
         self._strict_spelling = None
+        self._loose_spelling = None
         return True
 
     def _in_strict_spelling(self, tools: list[Tool]) -> list[Tool]:

@@ -120,6 +120,29 @@ def test_what_the_owner_withholds_is_told_from_a_misspelt_name(rules: UnitRules,
     assert "near" not in unknown.value.data
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "toy_supply.set_voltage",
+        "toy_supply_set_voltage",
+        "TOY_SUPPLY__SET_VOLTAGE",
+        "mcp__bench__toy_supply__set_voltage",
+    ],
+)
+def test_a_name_that_is_only_spelled_otherwise_is_answered_with_its_tool(name: str) -> None:
+    registry = registry_of(FakePool(supply()))
+    with pytest.raises(NotFound) as unknown:
+        registry.find(name)
+    assert unknown.value.data["near"][0] == "toy_supply__set_voltage"
+
+
+def test_a_command_of_an_instrument_that_is_not_here_is_not_answered_with_anothers() -> None:
+    registry = registry_of(FakePool(supply()))
+    with pytest.raises(NotFound) as unknown:
+        registry.find("other_supply__set_voltage")
+    assert "near" not in unknown.value.data
+
+
 def test_the_bare_name_of_a_command_is_answered_with_its_tool() -> None:
     registry = registry_of(FakePool(supply()))
     with pytest.raises(NotFound) as unknown:
