@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -9,7 +10,13 @@ import pytest
 from tests.bench.mcp_client import Connection
 from tests.wire.test_http_connection import GARBAGE, statuses
 from tests.wire.test_mcp_http import is_quiet
-from tests.wire.test_rpc_listener import Desk, desk, open_rpc, request  # noqa: F401 - fixtures
+from tests.wire.test_rpc_listener import (  # noqa: F401 - fixtures
+    Desk,
+    desk,
+    make_listener,
+    open_rpc,
+    request,
+)
 
 # ruff: noqa: F811 - the fixtures
 
@@ -87,3 +94,18 @@ async def test_the_body_is_asked_for_where_the_client_waits_to_be_asked(open_rpc
         assert (await connection.read_head())[0] == 100
         connection.send(STATUS)
         assert (await connection.read_answer()).status == 200
+
+
+async def test_the_port_closes_at_once_whoever_is_connected(desk: Desk) -> None:
+    listener = make_listener(desk, 0, None)
+    await listener.start()
+    async with (
+        await Connection.to(listener.port) as served,
+        await Connection.to(listener.port) as silent,
+    ):
+        served.send(post(listener.port, STATUS))
+        assert (await served.read_answer()).status == 200
+        async with asyncio.timeout(10):
+            await listener.stop()
+        assert await served.read_rest() == b""
+        assert await silent.read_rest() == b""

@@ -143,8 +143,12 @@ class RpcListener:
             self._listening = None
         await self._readers.stop()
         if self._runner is not None:
-            if self._runner.server is not None:
-                await self._runner.server.shutdown(STOP_WITHIN_S)
+            server = self._runner.server
+            if server is not None:
+                for connection in tuple(server.connections):
+                    # Idle ones end at once, which shutdown() alone would wait for.
+                    connection.close()
+                await server.shutdown(STOP_WITHIN_S)
             await self._runner.cleanup()
             self._runner = None
 
