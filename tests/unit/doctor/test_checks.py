@@ -97,7 +97,7 @@ def test_with_the_engine_down_every_check_has_its_line(tmp_path: Path) -> None:
     }
 
 
-def test_configuration(tmp_path: Path) -> None:
+def test_a_configuration_that_cannot_be_read_fails_and_what_it_says_is_told(tmp_path: Path) -> None:
     check = state_checks.check_config
     assert told(check(facts(tmp_path)))[0] == "PASS"
     origins = {"MCP_PORT": "/etc/edged/edged.yaml:3", "TOOLS": "EDGED_TOOLS", "RPC_PORT": "default"}
@@ -108,7 +108,9 @@ def test_configuration(tmp_path: Path) -> None:
     assert told(check(facts(tmp_path, complaint=complaint))) == ("FAIL", complaint.message)
 
 
-def test_state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_directory_must_be_writable_and_have_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check = state_checks.check_state_dir
     assert told(check(facts(tmp_path)))[0] == "PASS"
     gone = tmp_path / "gone"
@@ -151,7 +153,7 @@ async def test_database_by_its_file_while_no_engine_runs(tmp_path: Path) -> None
     assert told(check(down))[0] == "FAIL"
 
 
-def test_engine(tmp_path: Path) -> None:
+def test_an_engine_must_run_answer_and_be_of_this_version(tmp_path: Path) -> None:
     check = port_checks.check_engine
     assert told(check(facts(tmp_path)))[0] == "PASS"
     assert told(check(facts(tmp_path, engine=False)))[0] == "FAIL"
@@ -236,7 +238,7 @@ def test_a_port_of_another_program_fails_and_names_it(tmp_path: Path) -> None:
             assert f"PID {os.getpid()}" in found
 
 
-def test_rpc(tmp_path: Path) -> None:
+def test_an_rpc_port_that_wants_its_token_fails_with_what_to_do(tmp_path: Path) -> None:
     check = port_checks.check_rpc
     assert told(check(facts(tmp_path)))[0] == "PASS"
     refused = Refused("It wants its token.", code=ErrorCode.NOT_AUTHENTICATED, remedy="Give it.")
@@ -267,14 +269,14 @@ def test_usb_instruments_must_be_openable(tmp_path: Path, monkeypatch: pytest.Mo
     assert "udev" in line.remedy
 
 
-def test_visa(tmp_path: Path) -> None:
+def test_a_visa_library_that_cannot_be_loaded_fails(tmp_path: Path) -> None:
     check = machine_checks.check_visa
     assert check(facts(tmp_path)).verdict in {Verdict.PASS, Verdict.WARN}
     lost = facts(tmp_path, config=config(tmp_path, visa_library="/nowhere/libvisa.so"))
     assert told(check(lost))[0] == "FAIL"
 
 
-def test_profiles(tmp_path: Path) -> None:
+def test_profiles_that_are_missing_broken_or_kept_are_warned_of(tmp_path: Path) -> None:
     check = bench_checks.check_profiles
     assert told(check(facts(tmp_path)))[0] == "PASS"
     mine = tmp_path / "profiles"
@@ -317,7 +319,9 @@ def test_the_bench_file(tmp_path: Path) -> None:
         (["x" * 65], "WARN", "over 64"),
     ],
 )
-def test_tool_list(tmp_path: Path, names: list[str], verdict: str, says: str) -> None:
+def test_names_that_strict_clients_drop_are_warned_of(
+    tmp_path: Path, names: list[str], verdict: str, says: str
+) -> None:
     status = {**STATUS, "mcp": {"listed": {"tools": len(names), "kib": 1}, "warning": ""}}
     tools = [{"name": name} for name in names]
     line = bench_checks.check_tool_list(facts(tmp_path, status=status, tools=tools))
@@ -392,7 +396,9 @@ def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
         ({"keys": 0, "age_s": None, "error": "no route"}, "FAIL"),
     ],
 )
-def test_relay(tmp_path: Path, jwks: dict[str, Any], verdict: str) -> None:
+def test_a_relay_without_its_issuers_keys_fails(
+    tmp_path: Path, jwks: dict[str, Any], verdict: str
+) -> None:
     assert told(check_relay(facts(tmp_path)))[0] == "SKIP"
     half = config(tmp_path, relay_issuer="https://issuer.example")
     assert told(check_relay(facts(tmp_path, config=half)))[0] == "FAIL"
@@ -442,13 +448,15 @@ def test_a_relay_that_is_not_connected_is_told_with_since_when_and_why(
         ({"error": "The disk is full."}, "FAIL"),
     ],
 )
-def test_recorded_data(tmp_path: Path, change: dict[str, Any], verdict: str) -> None:
+def test_recordings_are_warned_of_before_they_are_refused(
+    tmp_path: Path, change: dict[str, Any], verdict: str
+) -> None:
     status = {**STATUS, "recordings": {**STATUS["recordings"], **change}}
     assert told(bench_checks.check_budget(facts(tmp_path, status=status)))[0] == verdict
 
 
 @pytest.mark.parametrize(("is_kept", "verdict"), [(True, "PASS"), (False, "WARN"), (None, "PASS")])
-def test_clock(
+def test_a_clock_that_nobody_keeps_right_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool | None, verdict: str
 ) -> None:
     monkeypatch.setattr(bench_checks, "clock_state", lambda: {"is_synchronized": is_kept})
