@@ -269,7 +269,8 @@ class InstrumentPool:
         """The instrument that this unit is, if it has been met before.
 
         Units without a serial number are told apart by their address alone. So are those that tell
-        the same number: one unit hangs on USB, or on a serial port, only once.
+        the same number: one unit hangs on USB, or on a serial port, only once, and what the owner
+        calls by two names is two units.
         """
         alike = [
             instrument
@@ -279,6 +280,7 @@ class InstrumentPool:
         for instrument in alike:
             if address_key(instrument.address) == actor.address.key:
                 return instrument
+        alike = [instrument for instrument in alike if not _is_named_apart(instrument, found)]
         if not found.identity.serial or len(alike) != 1:
             return None
         (only,) = alike
@@ -381,6 +383,12 @@ class InstrumentPool:
                 listener(event)
             except Exception:
                 log.exception("pool_listener_failed", event_kind=type(event).__name__)
+
+
+def _is_named_apart(instrument: Instrument, found: Found) -> bool:
+    """Whether the owner has another name for what answers here."""
+    names = {instrument.alias.casefold(), found.alias.casefold()}
+    return "" not in names and len(names) > 1
 
 
 def _answered(instrument: Instrument) -> RegistrationEvent:

@@ -167,7 +167,7 @@ class Speech:
         if text == step.text:
             raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
         passed = 0
-        while not text and passed < MOST_STRAY_LINES:
+        while not text.strip() and passed < MOST_STRAY_LINES:
             passed += 1
             until = limit
             if step.may_be_empty and passed > self._stray_lines:
@@ -176,7 +176,7 @@ class Speech:
                 text = self._read_line(connection, until)
             except LinkTimeout:
                 break
-        if text:
+        if text.strip():
             self._stray_lines = max(self._stray_lines, passed)
         else:
             self.is_suspect = True

@@ -425,6 +425,31 @@ async def test_a_unit_at_two_addresses_is_one_instrument_that_fails_over(
         assert instrument.id == psu.address
 
 
+async def test_two_names_of_the_owner_are_two_units_though_they_tell_one_serial_number(
+    make_lab: MakeLab,
+) -> None:
+    async with LoopbackInstrument() as one, LoopbackInstrument() as other:
+        lab = make_lab()
+        await lab.begin(
+            InstrumentEntry(address=one.address, name="left"),
+            InstrumentEntry(address=other.address, name="right"),
+        )
+        await lab.saw(Arrived, 2)
+        for name, unit in (("left", one), ("right", other)):
+            assert lab.pool.get(name).address == unit.address
+            assert lab.pool.get(name).alternatives == ()
+        await one.unplug()
+        with pytest.raises(Failed):
+            await lab.ask(lab.pool.get("left"), "ECHO? x")
+        assert "ECHO? x" not in other.received
+        await one.plug_in()
+        async with asyncio.timeout(20):
+            while not lab.pool.get("left").is_connected:
+                await asyncio.sleep(0.02)
+        assert await lab.ask(lab.pool.get("left"), "ECHO? y") == "y"
+        assert len(lab.pool.known()) == 2
+
+
 async def test_units_without_a_serial_number_are_told_apart_by_address(make_lab: MakeLab) -> None:
     async with LoopbackInstrument("ACME,PSU1,0,1") as one, LoopbackInstrument(one.idn) as two:
         lab = make_lab()

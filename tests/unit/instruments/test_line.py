@@ -224,7 +224,7 @@ def test_an_empty_answer_is_empty(bench: Bench) -> None:
     assert bench.serve(Ask("A?")) == [""]
 
 
-@pytest.mark.parametrize("strays", [b"\n", b"\r\n\r\n", b"\x00\n"])
+@pytest.mark.parametrize("strays", [b"\n", b"\r\n\r\n", b"\x00\n", b"  \n"])
 def test_a_unit_that_sends_empty_lines_before_each_answer_is_kept(
     bench: Bench, strays: bytes
 ) -> None:
