@@ -229,8 +229,10 @@ def _end_on_request(ended: asyncio.Event) -> None:
     else:
         loop.add_signal_handler(signal.SIGTERM, ended.set)
         if holds_lifeline:
-            # Ctrl-C goes to the whole group; the parent still needs its bench to make it safe.
+            # Ctrl-C and the end of a terminal go to the whole group; the parent still needs its
+            # bench to make it safe.
             loop.add_signal_handler(signal.SIGINT, lambda: None)
+            loop.add_signal_handler(signal.SIGHUP, lambda: None)
     if holds_lifeline or (sys.stdin and sys.stdin.isatty()):
         threading.Thread(
             target=_wait_for_end_of_input,

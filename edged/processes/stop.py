@@ -1,6 +1,7 @@
 """Each platform's request to stop → one event.
 
-Linux: SIGTERM and SIGINT through the event loop. Where the loop has no signal handlers (Windows'
+Linux: SIGTERM, SIGINT, and SIGHUP (its terminal has gone, unless ``nohup`` has it ignored) through
+the event loop. Where the loop has no signal handlers (Windows'
 proactor loop): the C-level ones, which hand over to the loop; Ctrl-Break arrives as SIGBREAK.
 """
 
@@ -22,7 +23,8 @@ def stop_requested() -> Iterator[asyncio.Event]:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     restore = []
-    for number in _signals():
+    numbers = _signals()
+    for number in numbers:
         try:
             loop.add_signal_handler(number, asked.set)
         except (NotImplementedError, RuntimeError):
@@ -31,7 +33,7 @@ def stop_requested() -> Iterator[asyncio.Event]:
     try:
         yield asked
     finally:
-        for number in _signals():
+        for number in numbers:
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.remove_signal_handler(number)
         for number, before in restore:
@@ -42,7 +44,8 @@ def _signals() -> tuple[signal.Signals, ...]:
     if sys.platform == "win32":
         return (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
     else:  # noqa: RET505 (mypy follows the platform in an else, and not after an if)
-        return (signal.SIGTERM, signal.SIGINT)
+        wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        return tuple(n for n in wanted if signal.getsignal(n) is not signal.SIG_IGN)
 
 
 def _hand_over(
