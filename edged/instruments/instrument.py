@@ -85,12 +85,15 @@ class Instrument:
         self.silent_since = 0.0
         # When it is gone it is not listed any more: its bus told so, and nobody configured it.
         self.is_plugged = found.is_plugged
+        # The last profile that it had: what makes it safe stays known when that is taken away.
+        self.safe_by: Profile | None = None
         self._learn(found)
 
     def _learn(self, found: Found) -> None:
         self.idn = found.idn
         self.identity = found.identity
         self.profile: Profile | None = found.profile
+        self.safe_by = found.profile or self.safe_by
         self.rules = found.rules
         self.connection = found.connection
         self.alias = found.alias

@@ -162,9 +162,10 @@ class BenchStop:
     async def _make_safe(
         self, instrument: Instrument, caller: Caller, parent_id: str, tool: str, began: float
     ) -> _Stopped:
-        lines = instrument.profile.abort if instrument.profile is not None else ()
+        profile = instrument.safe_by
+        lines = profile.abort if profile is not None else ()
         stopped = _Stopped(instrument=instrument, lines=lines, began=began)
-        if not lines or instrument.profile is None:
+        if not lines or profile is None:
             return stopped
 
         def send(what: tuple[str, ...], purpose: Purpose) -> Awaitable[Outcome]:
@@ -185,7 +186,7 @@ class BenchStop:
             stopped.state, stopped.error = "failed", str(outcome.error)
             return stopped
         stopped.state, stopped.taken_ms = "taken", self._since_ms(began)
-        for proof in proofs_of(instrument.profile, lines):
+        for proof in proofs_of(profile, lines):
             self._judge(stopped, proof, await send((proof.query,), Purpose.PROOF))
         if stopped.asked and stopped.state == "taken":
             stopped.state, stopped.confirmed_ms = "confirmed", self._since_ms(began)

@@ -96,6 +96,10 @@ class FakeInstrument:
     priorities: list[Priority] = field(default_factory=list)
     submitted: list[tuple[FakeTalk, Callable[[], None]]] = field(default_factory=list)
     meeting: object = 1
+    safe_by: Profile | None = None
+
+    def __post_init__(self) -> None:
+        self.safe_by = self.profile
 
     @property
     def identity(self) -> Identity:

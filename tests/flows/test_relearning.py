@@ -204,3 +204,14 @@ async def test_a_run_keeps_what_it_began_with_and_nobody_else_does(house: House)
     assert house.catalog.of(house.first, "sweep-1", ends_work=True) is before
     house.catalog.keep_for([], house.pool.known())
     assert house.catalog.of(house.first, "sweep-1") is not before
+
+
+async def test_what_makes_a_unit_safe_stays_known_when_its_profile_is_taken_away(
+    house: House,
+) -> None:
+    known = profile(("commands:", "abort: ['LEV 0']\ncommands:"))
+    await house.learn(knowing(known))
+    await house.learn(knowing())
+    assert house.first.profile is None
+    assert house.first.safe_by is not None
+    assert house.first.safe_by.abort == ("LEV 0",)

@@ -66,6 +66,17 @@ async def test_an_instrument_that_hangs_delays_no_other_and_is_told_as_failed(
     assert not told["is_confirmed"]
 
 
+async def test_an_instrument_whose_profile_was_taken_away_is_made_safe_by_what_was_known(
+    house: SweepHouse,
+) -> None:
+    lost = house.supplies[1]
+    lost.outputs["CH1"] = "ON"
+    lost.profile = None
+    told = await stop_all(house)
+    assert lost.outputs["CH1"] == "OFF"
+    assert [i["state"] for i in told["instruments"]] == ["confirmed"] * 3
+
+
 async def test_an_instrument_that_does_not_do_what_it_took_is_told_as_failed(
     house: SweepHouse,
 ) -> None:
