@@ -126,6 +126,10 @@ class HttpConnection(RequestHandler):
         """Called by the loop."""
         self.end_probing()
         super().connection_lost(exc)
+        body = self._newest_body
+        if body is not None and not body.is_eof():
+            # aiohttp would go on draining it for as long as it lingers.
+            self._fail(body)
 
     @property
     def is_idle(self) -> bool:

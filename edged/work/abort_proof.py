@@ -24,7 +24,8 @@ MOST_QUESTIONS: Final = 8
 """An abort is no time for a long conversation."""
 MOST_CASES: Final = 64
 """Renderings tried of one query template (channels); a profile with more is not searched."""
-TRUTHS: Final = {"ON": True, "1": True, "OFF": False, "0": False}
+TRUTHS: Final = {"ON": True, "1": True, "RUN": True, "OFF": False, "0": False, "STOP": False}
+"""Tektronix scopes take ``ACQuire:STATE STOP`` and tell it as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,15 @@ class Proof:
     wanted: str
 
     def is_given_by(self, answer: str) -> bool:
-        """Whether an answer says that the line was obeyed: the same truth, number or word."""
+        """Whether an answer says that the line was obeyed: the same truth, number or word.
+
+        Some answers repeat the header, as IEEE 488.2 (8.2) allows, and have more behind what was
+        asked: ``C1:OUTP OFF,LOAD,HZ`` (Siglent).
+        """
         found, wanted = answer.strip().strip('"').upper(), self.wanted.strip().upper()
+        header = self.query.partition("?")[0].upper()
+        if found.startswith(f"{header} "):
+            found = found.removeprefix(header).partition(",")[0].strip()
         if found == wanted:
             return True
         if wanted in TRUTHS and found in TRUTHS:

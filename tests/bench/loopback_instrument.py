@@ -78,6 +78,9 @@ class LoopbackInstrument:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(5):
                     await writer.wait_closed()
+        for _ in range(TURNS):
+            # What was broken off is told so at the loop's next turn.
+            await asyncio.sleep(0)
 
     async def say(self, data: bytes) -> None:
         """Send something that nobody asked for to every connection."""

@@ -53,6 +53,17 @@ def test_one_step_outside_is_refused_and_sends_nothing(bench: MatrixBench, key: 
     assert bench.received(key, since) == []
 
 
+def test_every_shipped_instrument_obeys_a_stop_of_the_whole_bench(bench: MatrixBench) -> None:
+    told = bench.engine.tool("bench__stop_all")["result"]
+    names = {str(instrument_id): key for key, instrument_id in bench.ids.items()}
+    faults = {
+        names[one["instrument_id"]]: one["error"]
+        for one in told["instruments"]
+        if one["state"] not in {"confirmed", "taken"}
+    }
+    assert faults == {}
+
+
 def sweepables() -> list[tuple[str, str]]:
     return [
         (key, command.name)

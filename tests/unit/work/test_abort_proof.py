@@ -42,6 +42,12 @@ def test_what_has_no_question_has_no_proof(line: str) -> None:
         ("OFF", "1", False),
         ("0", "0.000E+00", True),
         ("0", "", False),
+        ("STOP", "0", True),
+        ("STOP", "1", False),
+        # Siglent's answers repeat the header and go on behind what was asked.
+        ("OFF", ":X OFF,LOAD,HZ,PLRT,NOR", True),
+        ("OFF", ":X ON,LOAD,HZ,PLRT,NOR", False),
+        ("OFF", ":Y OFF,LOAD,HZ,PLRT,NOR", False),
     ],
 )
 def test_an_answer_counts_by_its_meaning(wanted: str, answer: str, *, is_so: bool) -> None:
