@@ -244,7 +244,7 @@ def _tell(grown: Sequence[Growth]) -> None:
         values = "  ".join(f"{size:,}: {cost:.0f}" for size, cost in line.costs.items())
         name = f"{line.axis}, {line.work}, {line.unit}"
         verdict = ("kept" if line.is_kept else "EXCEEDED") if line.is_bounded else ""
-        sys.stdout.write(f"  {name:<50}{values:<48}{line.share:>+6.0%}  {verdict}\n")
+        sys.stdout.write(f"  {name:<52}{values:<48}{line.share:>+6.0%}  {verdict}\n")
 
 
 def _draw(grown: Sequence[Growth], path: Path) -> None:
