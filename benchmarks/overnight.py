@@ -30,6 +30,7 @@ from typing import Any
 import psutil
 
 from benchmarks.figures import Figure, tell
+from benchmarks.supervised import CONFIG, LOG, supervised
 from edged.sim.faults import FaultKind
 from tests.bench.mcp_client import McpClient
 from tests.bench.sim_bench import SimBench, running_bench
@@ -101,7 +102,7 @@ def main() -> int:
                 dice=random.Random(options.seed),
                 until=time.monotonic() + 60 * options.minutes,
             )
-            with _supervised(directory, bench):
+            with supervised(directory, _settings(directory, bench)):
                 _wait_ready(night)
                 asyncio.run(_live(night))
                 back, safe = asyncio.run(_morning(night))
@@ -109,13 +110,13 @@ def main() -> int:
     return tell(f"{options.minutes:g} minutes of a night", figures, as_json=options.json)
 
 
-@contextlib.contextmanager
-def _supervised(directory: Path, bench: SimBench) -> Iterator[None]:
+def _settings(directory: Path, bench: SimBench) -> dict[str, Any]:
+    """Those of the night; the owner's limits are written into the bench file."""
     limits = f"limits: {{set_voltage: {{voltage: {{max: {MOST_V}}}}}}}"
     rate = f"max_rate: {{set_voltage: {MOST_V_PER_S}}}"
     owner = "".join(f"{name}: {{{limits}, {rate}}}\n" for name in SUPPLIES)
     (directory / "bench.yaml").write_text(f"format: 1\n{owner}")
-    settings = {
+    return {
         "MCP_PORT": 0,
         "RPC_PORT": 0,
         "STATE_DIR": str(directory / "state"),
@@ -128,20 +129,6 @@ def _supervised(directory: Path, bench: SimBench) -> Iterator[None]:
             {"address": bench.address(name), "name": name} for name in bench.instruments
         ],
     }
-    config = directory / "edged.yaml"
-    config.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
-    with (directory / "log").open("wb") as log:
-        supervisor = subprocess.Popen(
-            [sys.executable, "-m", "edged", "supervisor", "--config", str(config)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            yield
-        finally:
-            supervisor.send_signal(signal.SIGTERM)
-            supervisor.wait(20)
 
 
 def _wait_ready(night: Night) -> None:
@@ -299,11 +286,12 @@ def _judged(
 ) -> tuple[Figure, ...]:
     steps, over_v, beyond = _written(night, log)
     verified = subprocess.run(
-        [sys.executable, "-m", "edged", "audit", "verify", "--config", directory / "edged.yaml"],
+        [sys.executable, "-m", "edged", "audit", "verify", "--config", directory / CONFIG],
         capture_output=True,
         check=False,
     )
-    traces = (directory / "log").read_text(errors="replace").count("Traceback")
+    with (directory / LOG).open(errors="replace") as told:
+        traces = sum("Traceback" in line for line in told)
     ended = Counter[str]()
     for (_, how), times in night.done.items():
         ended[how] += times
@@ -338,8 +326,7 @@ def _written(night: Night, log: Path) -> tuple[int, int, float]:
     held: dict[str, tuple[float, float]] = {}
     cuts = {name: list(times) for name, times in night.cuts.items()}
     steps, over_v, beyond = 0, 0, 0.0
-    for line in log.read_text().splitlines():
-        entry = json.loads(line)
+    for entry in _logged(log):
         name, at = entry["instrument"], entry["t"]
         if entry["direction"] != "in" or name not in SUPPLIES:
             continue
@@ -353,6 +340,13 @@ def _written(night: Night, log: Path) -> tuple[int, int, float]:
             beyond = max(beyond, abs(volts - before) - MOST_V_PER_S * (at - since))
             held[name] = (volts, at)
     return steps, over_v, beyond
+
+
+def _logged(log: Path) -> Iterator[dict[str, Any]]:
+    """Line by line: a whole night is gigabytes."""
+    with log.open() as lines:
+        for line in lines:
+            yield json.loads(line)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, parse_json_flag, tell
+from benchmarks.supervised import supervised
 from tests.bench.sim_bench import SimBench, running_bench
 
 ROUNDS = 7
@@ -77,27 +78,14 @@ def _figures(where: str, rounds: list[Round]) -> tuple[Figure, ...]:
     )
 
 
-@contextlib.contextmanager
-def _supervised(directory: Path, bench: SimBench) -> Iterator[None]:
-    settings = {
+def _settings(directory: Path, bench: SimBench) -> dict[str, Any]:
+    return {
         "STATE_DIR": str(directory),
         "RPC_PORT": 0,
         "BENCH_FILE": str(directory / "bench.yaml"),
         "DISCOVERY": [],
         "INSTRUMENTS": [{"address": bench.address("psu1"), "name": "psu1"}],
     }
-    config = directory / "edged.yaml"
-    config.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
-    supervisor = subprocess.Popen(
-        [sys.executable, "-m", "edged", "supervisor", "--config", str(config)],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        supervisor.send_signal(signal.SIGTERM)
-        supervisor.wait(15)
 
 
 @contextlib.contextmanager
@@ -112,7 +100,7 @@ def _busy() -> Iterator[None]:
 
 
 def _round(directory: Path, bench: SimBench) -> Round:
-    with _supervised(directory, bench):
+    with supervised(directory, _settings(directory, bench)):
         return _killed_in_a_sweep(directory, bench)
 
 

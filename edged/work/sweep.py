@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edged.actions.action import StartSweep
+from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.actions.caller import Caller
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, Parameter, Profile, Scalar, SweepPlan
@@ -180,6 +180,18 @@ class Sweep:
     def current_value(self) -> float:
         """The readback where the profile has one, else the set-point that was last accepted."""
         return self.confirmed if self.readback is None else self.readback
+
+    def lines(self, action_id: str, lines: tuple[str, ...], purpose: Purpose) -> SendLines:
+        """The action by which lines of the profile go to the instrument on the sweep's behalf."""
+        return SendLines(
+            tool=self.action.tool,
+            caller=self.caller,
+            action_id=action_id,
+            parent_id=self.action.action_id,
+            instrument_id=self.thing.instrument.id,
+            lines=lines,
+            purpose=purpose,
+        )
 
     def told(self, now: float, points: int = 0) -> dict[str, Any]:
         """get_sweep_status's result.

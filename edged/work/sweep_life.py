@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from edged.actions.action import Purpose, SendLines
+from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Failed
@@ -188,17 +188,7 @@ class SweepLife:
         return ""
 
     async def _say(self, sweep: Sweep, lines: tuple[str, ...], purpose: Purpose) -> Outcome:
-        return await self.perform(
-            SendLines(
-                tool=sweep.action.tool,
-                caller=sweep.caller,
-                action_id=self.new_id(),
-                parent_id=sweep.action.action_id,
-                instrument_id=sweep.thing.instrument.id,
-                lines=lines,
-                purpose=purpose,
-            )
-        )
+        return await self.perform(sweep.lines(self.new_id(), lines, purpose))
 
     async def _abort_later(self, sweep: Sweep) -> None:
         """Try again until the line takes it, or until it is too late to do so unasked."""

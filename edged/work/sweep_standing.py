@@ -6,7 +6,7 @@ what a parked sweep tells would not be so.
 
 from __future__ import annotations
 
-from edged.actions.action import Purpose, SendLines
+from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
 from edged.errors import ErrorCode, Failed
 from edged.work.ports import Perform
@@ -27,17 +27,7 @@ async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float)
         Failed: INSTRUMENT_ERROR, it holds another value; BAD_ANSWER.
     """
     thing = sweep.thing
-    asked = await perform(
-        SendLines(
-            tool=sweep.action.tool,
-            caller=sweep.caller,
-            action_id=action_id,
-            parent_id=sweep.action.action_id,
-            instrument_id=thing.instrument.id,
-            lines=(thing.setpoint_query,),
-            purpose=Purpose.MEASURE,
-        )
-    )
+    asked = await perform(sweep.lines(action_id, (thing.setpoint_query,), Purpose.MEASURE))
     if asked.error is not None:
         return asked
     unit = thing.parameter.unit
