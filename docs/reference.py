@@ -43,7 +43,8 @@ def tools() -> Iterator[str]:
     yield "# The tools that are always there\n"
     yield f"{MADE}\n"
     yield "Every command of a profile is a tool of its own besides ([profiles.md](profiles.md));"
-    yield "`bench__stop_all` is there while any instrument is registered."
+    yield "`bench__stop_all` is there while any instrument is registered. Null for an optional"
+    yield "argument is the same as leaving it out."
     for tool in (*static_tools(), *bench_tools()):
         yield from _tool(tool)
 
@@ -121,7 +122,10 @@ def errors() -> Iterator[str]:
     yield "\n| JSON-RPC | name |\n|---|---|"
     for rpc in RpcCode:
         yield f"| {rpc.value} | {rpc.name.lower().replace('_', ' ')} |"
-    yield "\n-33001 comes with HTTP 401; -33003 and -33004 with HTTP 200 ([relay.md](relay.md))."
+    yield (
+        "\n-33001 comes with HTTP 401, `no_keys` with HTTP 503; -33003 and -33004 with HTTP 200 "
+        "([relay.md](relay.md))."
+    )
 
 
 def _place(place: RpcCode | Place) -> str:
@@ -183,6 +187,7 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.RECORDING_FAILED: "the recording cannot be written, or its budget is used up",
         ErrorCode.DRAWING_FAILED: "the picture could not be drawn",
         ErrorCode.BIND_FAILED: "a port is taken or cannot be bound; by whom is said",
+        ErrorCode.NO_KEYS: "no key of a token's issuer can be had now, to judge it by: try again",
         ErrorCode.NO_ENGINE: "no engine answers",
         ErrorCode.INTERNAL: "edged made a mistake; the id is in its log",
     }

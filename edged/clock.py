@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["RELEASED_MS", "Clock", "SystemClock"]
+
+RELEASED_MS: Final = 1_767_225_600_000
+"""The beginning of 2026: a clock that says less has not been set."""
 
 
 class Clock(Protocol):

@@ -103,6 +103,7 @@ class Config:
     session_idle_sec: int
     max_sessions: int
     waveform_memory_mb: int
+    max_block_mb: int
     audit_retention_days: int
     data_budget_mb: int
     gone_after_sec: int

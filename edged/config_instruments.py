@@ -46,6 +46,7 @@ class InstrumentEntry:
     chunk_bytes: int | None = None
     encoding: str | None = None
     errors: ErrorsEntry | None = None
+    acknowledge: str | None = None
     probe: ProbeEntry | None = None
     on_connect: tuple[str, ...] | None = None
     on_release: tuple[str, ...] | None = None

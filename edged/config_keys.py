@@ -193,7 +193,12 @@ _TABLE: Final = (
         default=8767,
         sentence="TCP port of the MCP endpoint; 0 takes any free one, printed at the start.",
     ),
-    Key(name="MCP_PATH", kind=URL_PATH, default="/mcp", sentence="URL path of the MCP endpoint."),
+    Key(
+        name="MCP_PATH",
+        kind=URL_PATH,
+        default="/mcp",
+        sentence="URL path of the MCP endpoint; a slash behind it changes nothing.",
+    ),
     Key(
         name="RESCAN_INTERVAL_SEC",
         kind=integer(1, 86_400),
@@ -287,7 +292,8 @@ _TABLE: Final = (
         sentence="Instruments with a fixed address: address, and optionally profile, name, "
         "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
         "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow, encoding, errors, "
-        "probe, on_connect, on_release (docs/instruments.md).",
+        "acknowledge, probe, on_connect, on_release. Each entry is an instrument of its own; "
+        "entries with the same name are addresses of one (docs/instruments.md).",
     ),
     Key(
         name="DISCOVERY",
@@ -329,7 +335,7 @@ _TABLE: Final = (
         name="ALLOWED_ORIGINS",
         kind=list_of(ORIGIN),
         default=(),
-        sentence="Web origins, besides loopback, whose pages may call the MCP endpoint.",
+        sentence="Web origins, besides the endpoint's own, whose pages may call the MCP endpoint.",
     ),
     Key(
         name="DIRECT_TOOLS_ALLOW",
@@ -414,7 +420,13 @@ _TABLE: Final = (
         name="WAVEFORM_MEMORY_MB",
         kind=_MEBIBYTES,
         default=256,
-        sentence="Memory for captured waveforms; the oldest make room.",
+        sentence="Memory for captured waveforms and large pictures; the oldest make room.",
+    ),
+    Key(
+        name="MAX_BLOCK_MB",
+        kind=integer(1, 1024),
+        default=64,
+        sentence="Largest waveform or picture that is read from an instrument at once, in MiB.",
     ),
     Key(
         name="AUDIT_RETENTION_DAYS",

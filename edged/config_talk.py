@@ -64,6 +64,10 @@ def _errors(value: Value, _base: Path) -> ErrorsEntry:
     )
 
 
+def _acknowledge(value: Value, _base: Path) -> str:
+    return "" if value.data == "none" else _pattern(value)
+
+
 def _probe(value: Value, _base: Path) -> ProbeEntry:
     if value.data == "none":
         return ProbeEntry()
@@ -136,6 +140,7 @@ def _pattern(value: Value) -> str:
 TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
     "encoding": _encoding,
     "errors": _errors,
+    "acknowledge": _acknowledge,
     "probe": _probe,
     "on_connect": _lines(why_not_on_connect),
     "on_release": _lines(why_not_on_release),

@@ -84,6 +84,7 @@ class ErrorCode(enum.StrEnum):
     DRAWING_FAILED = "drawing_failed"
     BIND_FAILED = "bind_failed"
     NO_ENGINE = "no_engine"
+    NO_KEYS = "no_keys"
     # Fault
     INTERNAL = "internal"
 
@@ -169,3 +170,16 @@ class Fault(EdgedError):
     """A bug of ours. ``data["fault_id"]`` is the id under which the log has the trace."""
 
     default_code = ErrorCode.INTERNAL
+
+
+def connection_trouble(error: OSError) -> str:
+    """What came of trying to talk to a port, in words; the system's own begin with a number."""
+    match error:
+        case ConnectionRefusedError():
+            return "nothing listens there (connection refused)"
+        case TimeoutError():
+            return "no answer came in time"
+        case ConnectionResetError() | BrokenPipeError():
+            return "the connection was closed without an answer"
+        case _:
+            return error.strerror or str(error) or type(error).__name__

@@ -11,7 +11,9 @@ platform's answer can be computed on any other.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import hashlib
 import os
 import secrets
 import socket
@@ -32,6 +34,7 @@ __all__ = [
     "find_platform",
     "host_name",
     "keep_edge_id",
+    "kept_copy",
     "may_write",
     "port_holder",
     "qualified_host_name",
@@ -219,19 +222,41 @@ def resident_bytes(pid: int) -> int | None:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def kept_copy(state_dir: Path, path: Path) -> Path:
+    """Where the last good state of a file of the owner's is kept: each path has its own copy."""
+    digest = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
+    return state_dir / f"{path.stem}-{digest}{path.suffix}"
+
+
+def write_atomically(path: Path, text: str, *, mode: int = 0o666) -> None:
     """Write a small UTF-8 file so that a reader sees the old or the new text, never half of it.
+
+    Args:
+        path: the file; its directory is made.
+        text: written with the line ends that it has.
+        mode: who may read and write it; the process's umask takes away from that.
 
     Raises:
         OSError: the directory cannot be made or written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    draft.unlink(missing_ok=True)
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, mode)
+
+    try:
+        with open(draft, "w", encoding="utf-8", newline="\n", opener=opener) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        # A full disk leaves an empty draft, which nobody would look for.
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def _xdg(environ: Mapping[str, str], name: str, fallback: Path) -> Path:
@@ -246,7 +271,7 @@ def _linux_places(config: Path, state: Path, data: Path, shipped: Path | None) -
     owners = tuple(reversed(own_first))
     return Places(
         config_file=_first_present(tuple(place / "edged.yaml" for place in own_first)),
-        bench_file=_first_present(tuple(place / "bench.yaml" for place in own_first)),
+        bench_file=_first_present(tuple(place / "bench.yaml" for place in own_first), state),
         state_dir=state,
         data_dir=data,
         profile_dirs=_present(share / "profiles", *(place / "profiles" for place in owners)),
@@ -271,10 +296,13 @@ def _windows_places(environ: Mapping[str, str], shipped: Path | None) -> Places:
     )
 
 
-def _first_present(paths: tuple[Path, ...]) -> Path:
-    # A configuration may consist of drop-ins alone.
+def _first_present(paths: tuple[Path, ...], state_dir: Path | None = None) -> Path:
     for path in paths:
+        # A configuration may consist of drop-ins alone.
         if path.exists() or path.with_name(f"{path.name}.d").is_dir():
+            return path
+        # One that was there and is gone still counts: else another file would take its place.
+        if state_dir is not None and os.path.lexists(kept_copy(state_dir, path)):
             return path
     return paths[0]
 

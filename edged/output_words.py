@@ -13,6 +13,7 @@ from typing import Final
 __all__ = [
     "is_on",
     "is_recalling",
+    "sets_level",
     "switches_on",
     "touches_output",
     "why_not_on_connect",
@@ -43,6 +44,14 @@ _ANY_OUTPUT: Final = re.compile(
     r"\*RST|\*RCL|SYST\w*:PRES|VSET|ISET)",
     re.IGNORECASE,
 )
+_LEVEL: Final = re.compile(
+    r":?(?:SOUR(?:CE)?\d*:|CH\d:|C\d:|BIAS:|\{[a-z0-9_]+\}:)*"
+    r"(?:VOLT(?:AGE)?|CURR(?:ENT)?|POW(?:ER)?|LEV(?:EL)?|SLVL|AUXV|AOUT|DAC\w*|MOUT|ANALOG|RELAY|"
+    r"SETP|[VI]SET\d?|ROUT\w*:(?:CLOS\w*|OPEN\w*)|DIG\w*:(?:LINE\d*:STAT\w*|OUTP\w*|DATA))"
+    r"(?::LEV(?:EL)?|:IMM(?:EDIATE)?|:AMPL(?:ITUDE)?|:AUTO)*(?=[ {]|$)",
+    re.IGNORECASE,
+)
+"""A header that sets how much is put out, auxiliary outputs and relays among them."""
 
 
 def why_not_on_connect(line: str) -> str:
@@ -99,6 +108,12 @@ def is_on(word: str) -> bool:
 def is_recalling(template: str) -> bool:
     """Whether a line recalls a stored state."""
     return _RECALL.search(template) is not None and "?" not in template
+
+
+def sets_level(template: str) -> bool:
+    """Whether a line sets how much an output gives, whatever switch stands before it."""
+    parts = template.split(";")
+    return any("?" not in part and _LEVEL.match(part.strip()) is not None for part in parts)
 
 
 def touches_output(line: str) -> bool:

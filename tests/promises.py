@@ -42,6 +42,12 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "line.no-late-answer": Promise(
             "6", "A late answer is never taken for the answer to another question."
         ),
+        "line.in-step": Promise(
+            "14", "No call that says success carries the answer to another question."
+        ),
+        "line.identity-owed": Promise(
+            "14", "After a time-out the unit proves who it is before anything is changed."
+        ),
         "line.no-crossed-answer": Promise("6", "Nothing but its actor touches a session."),
         "line.safe-overtakes": Promise(
             "13", "A stop reaches the instrument within 500 ms beside a hung 30 s query."
@@ -78,6 +84,19 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "1", "It offers every profile command as a typed, limit-checked tool."
         ),
         "sim.fault-verb": Promise("11", "edged sim fault gives a simulated instrument a fault."),
+        "line.hislip-ids": Promise(
+            "14", "HiSLIP message ids never start again within a session, also after a clear."
+        ),
+        "line.wire-errors": Promise(
+            "14", "Errors of VXI-11 and HiSLIP are told in words, with what to do."
+        ),
+        "line.adapter-greets": Promise(
+            "14", "A Prologix look-alike may greet; its buffer is emptied before each exchange."
+        ),
+        "line.adapter-stuck": Promise(
+            "14", "A stop does not wait for an adapter that is stuck in a read."
+        ),
+        "line.parity": Promise("14", "A parity error makes a bad answer."),
         "line.stops-while-hung": Promise("6", "Stopping does not wait for a hung read."),
         "instruments.never-another-unit": Promise(
             "5", "Within one life of the daemon a name never comes to drive another instrument."
@@ -204,6 +223,27 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "requires-sweep.every-road": Promise(
             "12", "requires_sweep is refused by any road but start_sweep."
         ),
+        "store.hung-is-told": Promise(
+            "14", "A disk that hangs is stalled, and every wait for it has a deadline."
+        ),
+        "store.hung-ends-in-time": Promise(
+            "14", "On SIGTERM: listeners closed, made safe within 5 s whatever the disk does."
+        ),
+        "audit.retention-needs-a-clock": Promise(
+            "14", "Retention deletes nothing while the clock is implausible."
+        ),
+        "store.lost-log-is-told": Promise(
+            "14", "A lost log or file: told within 10 s; audit verify tells it for good."
+        ),
+        "store.safe-without-the-log": Promise(
+            "14", "After kill -9 without the log lockouts hold and the abort is tried."
+        ),
+        "mcp.siege-is-bounded": Promise(
+            "13", "Unread streams, left sessions and half requests cost little, hold nobody up."
+        ),
+        "data.one-engine": Promise(
+            "14", "DATA_DIR has a lock: exit 69 names it, the holder's PID and STATE_DIR."
+        ),
         "store.broken-refuses-writes-only": Promise(
             "8", "Database broken: writes are refused, safe commands and reads go on."
         ),
@@ -234,6 +274,9 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "doctor.port-of-another": Promise(
             "8", "doctor FAILs when the port is another program's, naming it."
         ),
+        "doctor.believes-the-engine": Promise(
+            "8", "doctor goes by what the running engine says of itself, not by the file alone."
+        ),
         "doctor.engine-down": Promise("8", "doctor works with the engine down; exit 1 on FAIL."),
         "audit.command-line": Promise("8", "edged audit list | follow | verify | export."),
         "audit.same-row-by-every-surface": Promise(
@@ -260,6 +303,30 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         ),
         "bench.only-tightens": Promise(
             "5", "The bench file narrows a unit; an entry that would widen is an error with line."
+        ),
+        "raw.units-both-ways": Promise(
+            "14", "A number with a unit in a raw line is within its limit with it and without."
+        ),
+        "raw.sweep-as-typed": Promise(
+            "14", "A profile's requires_sweep binds its command, the owner's binds the line."
+        ),
+        "raw.refusal-in-its-shape": Promise(
+            "Amended", "A refusal of send_scpi has response: null and execution_time_ms."
+        ),
+        "owner.file-lost-lifts-nothing": Promise(
+            "14", "A bench file that is gone, unreadable or broken leaves the last good in force."
+        ),
+        "arguments.null-is-left-out": Promise(
+            "Amended", "Null for an optional argument is leaving it out, on every tool and method."
+        ),
+        "sweep.stop-tells-what-is-on": Promise(
+            "Amended", "stop_sweep says whether it aborted, and of what was over what is still on."
+        ),
+        "sweep.readback-is-fresh": Promise(
+            "Amended", "Where a sweep ends or parks it is read once more after it has settled."
+        ),
+        "owner.asked-when-it-goes-out": Promise(
+            "14", "What the owner changes holds for writes that wait, when they go out."
         ),
         # 8: the command line
         "cli.no-engine": Promise("8", "A CLI verb without an engine says so and exits with 69."),
@@ -296,6 +363,21 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "stop-all.everything": Promise(
             "7", "Stop all runs each abort, ends all work, and reports what was confirmed."
         ),
+        "stop-all.truth": Promise(
+            "14", "Stop all is confirmed only by units that answered that they are off."
+        ),
+        "capture.fresh": Promise(
+            "14", "A capture after a stop says that its trace is old, until the scope runs again."
+        ),
+        "stop-all.goes-on": Promise(
+            "14", "What has not answered within 1 s is not confirmed and goes on being tried."
+        ),
+        "stop-all.every-output": Promise(
+            "14", "Every output that a profile can switch on or set is in its abort, or excluded."
+        ),
+        "stop-all.outlives": Promise(
+            "14", "What was told to put something out is known after a restart, kill -9 included."
+        ),
         "stop-all.hung-one-delays-none": Promise(
             "7", "Stop all pre-empts every line at once; a hung one delays no other."
         ),
@@ -322,10 +404,30 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "runs.budget": Promise(
             "7", "Never deleted by the daemon; over DATA_BUDGET_MB new recordings are refused."
         ),
+        "sdk.result-is-bounded": Promise(
+            "16",
+            "A wrapper's result over 1 MiB is an error that names the limit, and costs nobody.",
+        ),
+        "runs.elapsed": Promise("14", "data.csv has a column elapsed_s from a monotonic clock."),
+        "runs.no-formulas": Promise(
+            "14", "Text of an instrument is guarded against formulas in every CSV, numbers never."
+        ),
+        "runs.ended-is-on-disk": Promise(
+            "14", "A recording is `ended` only when its last row is on disk."
+        ),
+        "runs.harm-is-told": Promise(
+            "14", "Files of a recording that another program takes away are told, never complete."
+        ),
         "runs.kill": Promise("13", "kill -9: recorded data are intact but for the last second."),
         # 9: who may call
+        "auth.no-keys-is-503": Promise(
+            "14", "A key server that cannot be reached with a cold cache is 503, not 401."
+        ),
         "auth.bad-tokens": Promise(
             "9", "A token for which a row of the claims table fails is refused."
+        ),
+        "auth.new-kids-at-once": Promise(
+            "9", "Up to 8 kids not seen since the last fetch are worth one fetch each at once."
         ),
         "auth.jwks-flood": Promise("9", "A flood of bad tokens never hammers the JWKS endpoint."),
         "auth.jwks-stale": Promise(
@@ -370,6 +472,28 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
             "3", "A client on the private network that uses address or name needs no configuration."
         ),
         "supervisor.away-at-once": Promise("9", "No hang while the engine is away."),
+        "mcp.own-origin": Promise(
+            "3", "An Origin equal to the request's own scheme, Host and port is same-origin."
+        ),
+        "mcp.pages-of-other-ports": Promise(
+            "3", "A page of another loopback port is refused unless it is in ALLOWED_ORIGINS."
+        ),
+        "mcp.path-with-slash": Promise("3", "{MCP_PATH}/ is served like {MCP_PATH}."),
+        "mcp.port-freed": Promise(
+            "2", "A listener whose port was taken is tried again each RESCAN_INTERVAL_SEC."
+        ),
+        "supervisor.full-is-alive": Promise(
+            "13", "No number of connections makes the supervisor end an engine."
+        ),
+        "supervisor.silent-at-once": Promise(
+            "9", "A hung engine is answered for within a second, as one that is away."
+        ),
+        "proxy.long-calls-last": Promise(
+            "9", "A call that takes long is not cut because an engine is watched."
+        ),
+        "record.not-by-time": Promise(
+            "14", "The record grows by what people and agents do, not by time."
+        ),
         "supervisor.restarts": Promise("9", "The supervisor restarts a dead or hung engine."),
         "proxy.own-listener-wins": Promise(
             "2", "Every connection to 127.0.0.1 reaches the engine's own listener while it is up."
@@ -401,10 +525,42 @@ PROMISES: Mapping[str, Promise] = MappingProxyType(
         "auth.unknown-tool": Promise(
             "9", "On the relay route an unknown tool is -33003 unless tools_allow names it."
         ),
+        # 14: two units are two; the owner's word
+        "owner.keys-fit": Promise(
+            "14", "Keys of bench.yaml are compared as *IDN? tells them and cleaned, in any case."
+        ),
+        "owner.unseen-keys": Promise(
+            "14", "A key that names no unit seen is a doctor warning; bench show exits 1."
+        ),
+        "units.twins": Promise(
+            "14", "One serial number at two hosts is two units, never fail-overs of each other."
+        ),
+        "units.hosts-resolved": Promise("14", "Hosts are compared after names are resolved."),
+        "units.owner-joins": Promise(
+            "14", "An owner may join two addresses under one name in INSTRUMENTS."
+        ),
+        "units.shared-lockout": Promise(
+            "14", "A lockout by a shared serial number locks all that tell it."
+        ),
+        "units.owners-names": Promise(
+            "14", "A name that the owner gave is never answered by another unit."
+        ),
         # 10: SDK wrappers
         "sdk.tools": Promise("10", "Each spec of a wrapper is a tool <stem>__<spec>."),
         "sdk.path": Promise("8", "A wrapper's call takes the one command path like any command."),
         "sdk.allowed": Promise("9", "Tokens and danger bound a wrapper's tools like any other."),
+        "answer.is-its-type": Promise(
+            "14", "A value is what its type says; what does not fit is a bad answer."
+        ),
+        "patterns.linear": Promise(
+            "14", "Patterns of files run in linear time, or are refused with their line."
+        ),
+        "pictures.large": Promise(
+            "14", "A picture above 4 MiB is told as a resource only, read by who may take it."
+        ),
+        "blocks.bounded": Promise(
+            "14", "A block is bounded by MAX_BLOCK_MB, held once, and converted off the loop."
+        ),
         "sdk.crash": Promise(
             "10", "A crash, a hang or a leak in a vendor library never reaches the engine."
         ),

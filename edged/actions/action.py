@@ -26,6 +26,7 @@ __all__ = [
     "Progress",
     "ProgressSink",
     "Purpose",
+    "ReadPicture",
     "ReadProfile",
     "ReadRun",
     "ReadState",
@@ -53,6 +54,10 @@ NOTHING: Final[Arguments] = {}
 
 def _accept(arguments: Arguments) -> None:
     """The check of an action made inside the daemon, whose arguments are its own."""
+
+
+def _nobody_notes() -> None:
+    """What is told where nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,6 @@ class Purpose(enum.StrEnum):
     MEASURE = "measure"
     STREAM_POINT = "stream_point"
     ABORT = "abort"
-    PROOF = "proof"
     SETTINGS = "settings"
 
 
@@ -152,13 +156,18 @@ class SendLines(_Asked):
     """Send a profile's own rendered lines: a set-point query, an abort. No tool makes this.
 
     With purpose ABORT the lines pre-empt whatever is on the wire, wait for no disk, and count as
-    taken only when the instrument has answered its error query; else the last line asks (PROOF:
-    whether an abort was obeyed, right after it).
+    taken only when the instrument has answered its error query; else the last line asks.
+
+    Attributes:
+        asks: of an abort: the questions that show whether it was obeyed, asked in the same breath.
+        note_taken: told, on the line's thread, once the lines of an abort were taken.
     """
 
     instrument_id: str
     lines: tuple[str, ...]
     purpose: Purpose
+    asks: tuple[str, ...] = ()
+    note_taken: Callable[[], None] = _nobody_notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +277,14 @@ class ReadStream(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPicture(_Asked):
+    """Hand out a captured picture that was too large for a result; ``tool`` made it."""
+
+    command_name: str
+    picture_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRun(_Asked):
     """Read what a recording is, and its last rows."""
 
@@ -293,6 +310,7 @@ Action = (
     | ReadProfile
     | ReadStream
     | ReadRun
+    | ReadPicture
 )
 
 AT_ONCE: Final[frozenset[type[Action]]] = frozenset({ReadState})

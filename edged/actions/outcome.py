@@ -8,7 +8,7 @@ from typing import Any
 
 from edged.errors import EdgedError
 
-__all__ = ["Outcome", "OutcomeStatus", "Picture"]
+__all__ = ["Link", "Outcome", "OutcomeStatus", "Picture"]
 
 
 class OutcomeStatus(enum.StrEnum):
@@ -27,6 +27,16 @@ class Picture:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A resource that belongs to a result, to be read by its URI; ``size`` in bytes."""
+
+    uri: str
+    name: str
+    mime: str
+    size: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """The end of one action; nobody changes it. Not frozen, since that would cost every call.
@@ -39,6 +49,7 @@ class Outcome:
         written_at: monotonic seconds by which a sweep's step had gone out; 0 elsewhere.
         error: why, when the status is not OK.
         pictures: shown beside ``data``.
+        links: told beside ``data``, which names their URIs too.
         is_tool_error: the result is shown to a model as an error (``isError``).
     """
 
@@ -49,4 +60,5 @@ class Outcome:
     written_at: float = 0.0
     error: EdgedError | None = None
     pictures: tuple[Picture, ...] = ()
+    links: tuple[Link, ...] = ()
     is_tool_error: bool = False

@@ -17,7 +17,16 @@ from typing import Any, Final
 
 from edged.actions.caller import Claims
 
-__all__ = ["ALGORITHM", "BadTokenError", "Token", "check_claims", "check_time", "read_token"]
+__all__ = [
+    "ALGORITHM",
+    "RETRY_AFTER",
+    "BadTokenError",
+    "NoKeysError",
+    "Token",
+    "check_claims",
+    "check_time",
+    "read_token",
+]
 
 ALGORITHM: Final = "RS256"
 MAX_TOKEN_CHARS: Final = 16_384
@@ -35,8 +44,16 @@ ENTRY: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}(?::[A-Za-z0-9_.-]{1,200})?")
 FORBIDDEN_HEADERS: Final = frozenset({"b64", "crit", "enc", "jku", "jwk", "x5c", "x5u", "zip"})
 
 
+RETRY_AFTER: Final = ("Retry-After", "5")
+"""The header that comes with a ``NoKeysError``: keys are not asked for again before."""
+
+
 class BadTokenError(Exception):
     """A token that is refused; the text says why, for the audit."""
+
+
+class NoKeysError(BadTokenError):
+    """It cannot be judged now: there is no key of its issuer, and none can be had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,13 @@
 """The issuer's public keys: fetched, kept for 24 hours, and asked for anew with great restraint.
 
 Whoever floods us with bad tokens must not make us flood the issuer: after a fetch the first token
-that does not verify may cause another at once, further ones at most one a minute, and all who wait
-share one request. What is cached serves until its 24 hours are over, whatever the issuer answers
-meanwhile; it is kept on disk, so that a restart needs no issuer either. Lives on the event loop.
+that does not verify may cause another at once, and so may each of eight key ids that nobody has
+seen since (an issuer that changes its keys begins with one); further ones at most one a minute, and
+all who wait share one request. What is cached serves until its 24 hours are over, whatever the
+issuer answers meanwhile; it is kept on disk, so that a restart needs no issuer either. Lives on the
+event loop.
 
-Source: SPEC.md section 9; RFC 7517.
+Source: SPEC.md section 9, as amended in SPEC-2.md; RFC 7517.
 """
 
 from __future__ import annotations
@@ -30,9 +32,13 @@ KEEP_MS: Final = 24 * 3600 * 1000
 AHEAD_MS: Final = 3600 * 1000
 """How long before their end keys are fetched anew if somebody uses them."""
 AGAIN_S: Final = 60.0
+NEW_KIDS: Final = 8
+"""How many key ids are worth a fetch at once; one that was found is not counted any more."""
 EMPTY_AGAIN_S: Final = 5.0
 """After a failed fetch when there is no key at all: nobody can call until one succeeds."""
 FETCH_WITHIN_S: Final = 3.0
+KEEP_WITHIN_S: Final = 0.5
+"""How long the file of keys is waited for: a disk may hang, and the keys are there."""
 MAX_BYTES: Final = 256 * 1024
 JWKS_FILE: Final = "jwks.json"
 
@@ -100,7 +106,8 @@ class KeySet:
     """The keys as of one fetch.
 
     Attributes:
-        generation: another number for each fetch; what was verified counts for its own only.
+        generation: another number for each fetch; what was verified counts for its own only. 0
+            where there are no keys, because none could be had.
         fetched_ms: Unix epoch milliseconds.
     """
 
@@ -134,6 +141,8 @@ class KeyBook:
         self._is_loaded = False
         self._fetch: asyncio.Task[bool] | None = None
         self._missed_s: float | None = None
+        # Key ids that a fetch was made for and did not bring.
+        self._tried: set[str] = set()
         self._failed_s: float | None = None
         self.last_error = ""
 
@@ -150,13 +159,19 @@ class KeyBook:
             await self._refresh()
         return self._set if self._age_ms() is not None else NO_KEYS
 
-    async def after_miss(self, seen: KeySet) -> KeySet:
-        """A token did not verify with ``seen``: the keys in force now, anew if that is allowed."""
+    async def after_miss(self, seen: KeySet, kid: str) -> KeySet:
+        """A token did not verify with ``seen``: the keys in force now, anew if that is allowed.
+
+        Args:
+            kid: the id of the key that the token claims to be signed with.
+        """
         if self._set.generation == seen.generation:
-            if self._fetch is None and not self._may_miss():
+            if self._fetch is None and not self._may_miss(kid):
                 return seen
             if self._fetch is None:
                 self._missed_s = self._clock.monotonic()
+                if self._is_new(kid):
+                    self._tried.add(kid)
             await self._refresh(is_after_miss=True)
         return self._set if self._age_ms() is not None else NO_KEYS
 
@@ -185,8 +200,15 @@ class KeyBook:
             return True
         return self._failed_s is None or self._clock.monotonic() - self._failed_s >= after_s
 
-    def _may_miss(self) -> bool:
-        return self._missed_s is None or self._clock.monotonic() - self._missed_s >= AGAIN_S
+    def _may_miss(self, kid: str) -> bool:
+        if self._missed_s is None or self._clock.monotonic() - self._missed_s >= AGAIN_S:
+            return True
+        return self._is_new(kid)
+
+    def _is_new(self, kid: str) -> bool:
+        """Whether this key id may be one that the issuer has begun to use."""
+        is_known = kid in self._set.keys or kid in self._tried
+        return not is_known and len(self._tried) < NEW_KIDS
 
     async def _refresh(self, *, is_after_miss: bool = False) -> None:
         """Fetch, or wait for the fetch under way; a caller that gives up does not end it."""
@@ -214,6 +236,8 @@ class KeyBook:
         self.last_error = ""
         if not is_after_miss:
             self._missed_s = None
+            self._tried.clear()
+        self._tried.difference_update(keys)
         fetched_ms = self._clock.wall_ms()
         self._take(keys, fetched_ms)
         self._log.info("jwks_fetched", url=self._url, keys=len(keys))
@@ -224,10 +248,19 @@ class KeyBook:
         self._set = KeySet(keys=keys, generation=self._set.generation + 1, fetched_ms=fetched_ms)
 
     async def _off_loop(self, work: Callable[[], None]) -> None:
-        try:
-            await asyncio.to_thread(work)
-        except OSError as error:
+        """Have it done by another thread; callers wait for keys, and not for a disk that hangs."""
+        keeping = asyncio.ensure_future(asyncio.to_thread(work))
+        keeping.add_done_callback(self._tell_kept)
+        await asyncio.wait({keeping}, timeout=KEEP_WITHIN_S)
+
+    def _tell_kept(self, keeping: asyncio.Future[None]) -> None:
+        if keeping.cancelled():
+            return
+        error = keeping.exception()
+        if isinstance(error, OSError):
             self._log.warning("jwks_not_kept", reason=str(error))
+        elif error is not None:
+            self._log.error("jwks_not_kept", exc_info=error)
 
     def _keep(self, body: bytes, fetched_ms: int) -> None:
         if self._file is not None:

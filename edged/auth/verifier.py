@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from edged.actions.caller import Claims
-from edged.auth.claims import BadTokenError, Token, check_claims, check_time, read_token
+from edged.auth.claims import (
+    BadTokenError,
+    NoKeysError,
+    Token,
+    check_claims,
+    check_time,
+    read_token,
+)
 from edged.auth.keys import KeyBook, KeySet
 from edged.auth.signature import verify
 from edged.clock import Clock
@@ -48,7 +55,8 @@ class Verifier:
         """What the token says, now that it is known to be the issuer's.
 
         Raises:
-            BadTokenError: why it is refused; for the audit, not for its sender.
+            BadTokenError: why it is refused; for the audit, not for its sender. ``NoKeysError``
+                where nothing is wrong with it that can be seen without the issuer's keys.
         """
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         known = self._remembered.get(digest)
@@ -72,9 +80,14 @@ class Verifier:
         """The key set that verifies it, fetched anew if need be."""
         if _is_signed(token, key_set):
             return key_set
-        newer = await self._keys.after_miss(key_set)
+        newer = await self._keys.after_miss(key_set, token.kid)
         if newer.generation != key_set.generation and _is_signed(token, newer):
             return newer
+        if not newer.generation:
+            raise NoKeysError(
+                f"The token claims to be of {claimed}; its issuer's keys could not be had: "
+                f"{self._keys.last_error}"
+            )
         why = "its signature does not verify" if token.kid in newer.keys else "its kid is unknown"
         raise BadTokenError(f"The token claims to be of {claimed}, but {why}.")
 

@@ -54,6 +54,8 @@ def _schema_at(schema: Schema | None, path: Sequence[str]) -> Schema:
 
 def _typed(key: str, text: str, schema: Schema) -> Any:
     wanted = schema.get("type")
+    if text == "null" and wanted != "string":
+        return None
     match wanted:
         case "string":
             return text

@@ -1,7 +1,8 @@
 """``edged bench show [UNIT]``: what the owner's bench file says, and what it comes to.
 
-Reads the file and the profiles, as an engine would; with a running engine it also says which units
-Reads the file and the profiles as an engine would; with a running engine it also says which units
+Reads the file and the profiles as an engine would. With a running engine it also says which units
+are connected, and which keys fit no unit that was met since it started: those limit nothing, so the
+exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from edged.cli.options import add_config_options, load, locate
@@ -16,14 +18,23 @@ from edged.cli.tables import print_fields, print_json, print_table
 from edged.config import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.host import ExitStatus
-from edged.profiles.bench import load_bench
+from edged.profiles.bench import BenchFile
 from edged.profiles.complaints import nearest
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loader import load_library
 from edged.profiles.model import Profile
 from edged.profiles.tighten import misfits
+from edged.profiles.unit_keys import (
+    SeenUnit,
+    UnseenKey,
+    plain,
+    seen_units,
+    serial_forms,
+    unseen_keys,
+)
 from edged.profiles.unit_rules import UnitRules
 from edged.profiles.unit_summary import unit_summary
+from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 
 __all__ = ["run"]
@@ -53,11 +64,12 @@ def run(arguments: Sequence[str]) -> int:
     loaded = load(options)
     here = _here(loaded)
     library = load_library(loaded.config.profile_dirs)
-    bench = load_bench(loaded.config.bench_file, library)
+    reading = BenchCopy(loaded.config.bench_file, loaded.config.state_dir).read(library)
+    bench, refused = reading.bench, here["error"] or reading.fault
     units = [
         _told(rules, here["instruments"], library, loaded.config.raw_scpi.value)
         for rules in bench.units.values()
-        if options.unit in ("", rules.key, rules.alias)
+        if not options.unit or _is_called(rules, options.unit)
     ]
     if options.unit and not units:
         raise NotFound(
@@ -65,13 +77,27 @@ def run(arguments: Sequence[str]) -> int:
             code=ErrorCode.UNKNOWN_INSTRUMENT,
             remedy=nearest(options.unit, bench.units),
         )
+    unseen = _unseen(bench, here["seen"])
     if options.json:
-        print_json({"file": str(loaded.config.bench_file), "error": here["error"], "units": units})
+        told = {"error": refused, "unseen": [asdict(key) for key in unseen], "units": units}
+        print_json({"file": str(loaded.config.bench_file), **told})
     else:
         _print(str(loaded.config.bench_file), units)
-    if here["error"]:
-        print(f"edged: the engine goes by an older state of it: {here['error']}", file=sys.stderr)
-    return ExitStatus.FAILED if here["error"] else ExitStatus.OK
+    for key in unseen:
+        print(f"edged: {key.sentence}", file=sys.stderr)
+    if refused:
+        print(f"edged: an older state of it is in force: {refused}", file=sys.stderr)
+    return ExitStatus.FAILED if refused or unseen else ExitStatus.OK
+
+
+def _is_called(rules: UnitRules, name: str) -> bool:
+    forms = serial_forms(rules.key) | {plain(rules.alias)}
+    return bool(serial_forms(name) & (forms - {""}))
+
+
+def _unseen(bench: BenchFile, seen: Sequence[SeenUnit] | None) -> tuple[UnseenKey, ...]:
+    """Keys that fit nothing; none where no engine runs that could have met any unit."""
+    return () if seen is None else unseen_keys(bench.units, seen)
 
 
 def _here(loaded: LoadedConfig) -> dict[str, Any]:
@@ -82,11 +108,12 @@ def _here(loaded: LoadedConfig) -> dict[str, Any]:
         return {
             "instruments": client.call_tool("list_instruments").result,
             "error": status["profiles"]["bench_error"],
+            "seen": seen_units(client.call("discovery")["seen"]),
         }
     except EdgedError as error:
         if error.code is not ErrorCode.NO_ENGINE:
             raise
-        return {"instruments": [], "error": ""}
+        return {"instruments": [], "error": "", "seen": None}
 
 
 def _told(
@@ -95,9 +122,13 @@ def _told(
     library: ProfileLibrary,
     raw_scpi: str,
 ) -> dict[str, Any]:
-    names = {rules.key.casefold(), rules.alias.casefold()} - {""}
     known = next(
-        (i for i in instruments if {i["serial"].casefold(), i["alias"].casefold()} & names), None
+        (
+            i
+            for i in instruments
+            if any(_is_called(rules, name) for name in (i["serial"], i["alias"]) if name)
+        ),
+        None,
     )
     profile = library.profiles.get(known["profile_name"]) if known else _only_fit(rules, library)
     return {

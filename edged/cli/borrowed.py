@@ -14,8 +14,9 @@ from typing import Any
 from edged.cli.options import locate
 from edged.clock import Clock
 from edged.config import Config, LoadedConfig
-from edged.errors import EdgedError, ErrorCode, Failed, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.processes.errand import errand_engine, registered
+from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 
 __all__ = ["Borrowed", "borrowed", "entry_for", "errand_settings"]
@@ -81,7 +82,9 @@ def errand_settings(config: Config) -> dict[str, Any]:
     """What an errand's engine has in common with the one that is usual here."""
     return {
         "PROFILE_DIRS": [str(path.absolute()) for path in config.profile_dirs],
-        "BENCH_FILE": str(config.bench_file),
+        # With a state directory of its own the errand's engine would find no copy of one that is
+        # gone, and no limit in force.
+        "BENCH_FILE": str(BenchCopy(config.bench_file, config.state_dir).place()),
         "VISA_LIBRARY": config.visa_library,
     }
 
@@ -116,8 +119,20 @@ def _at_running_engine(address: str, loaded: LoadedConfig) -> Borrowed | None:
             return None
         raise
     wanted = address.strip().casefold()
-    for known in listed:
-        names = (known["id"], known["address"], known["alias"], known["serial"])
-        if wanted and wanted in [str(name).casefold() for name in (*names, *known["alternatives"])]:
-            return Borrowed(client=client, known=known, is_running_engines=True)
+    # As the engine looks names up: what the owner calls so comes before a serial number.
+    for names in (("id", "address", "alternatives"), ("alias",), ("serial",)):
+        called = [i for i in listed if wanted in [t for n in names for t in _texts(i[n])]]
+        if len(called) > 1:
+            raise NotFound(
+                f"{address!r} is the name of {len(called)} instruments: "
+                f"{', '.join(i['id'] for i in called)}.",
+                code=ErrorCode.UNKNOWN_INSTRUMENT,
+                remedy="Give the id of the one that is meant.",
+            )
+        if called and wanted:
+            return Borrowed(client=client, known=called[0], is_running_engines=True)
     return None
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(one).casefold() for one in (value if isinstance(value, list) else [value])]

@@ -40,8 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     client = connect(options)
     if options.clear:
         lifted = client.call("lockout.clear", {"instrument_id": options.instrument})
-        _print(lifted, f"{lifted['instrument_id']} is no longer locked out.", options)
-        return ExitStatus.OK
+        return _lifted(lifted, options)
     return _set(client, options)
 
 
@@ -51,7 +50,9 @@ def _set(client: RpcClient, options: argparse.Namespace) -> int:
         {"instrument_id": options.instrument, "reason": options.reason, "by": options.by},
         timeout_s=STOP_TIMEOUT_S,
     )
-    _print(told, f"{told['instrument_id']} is locked out.", options)
+    *others, last = told["instrument_ids"]
+    names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    _print(told, f"{names} locked out.", options)
     if not told["is_present"]:
         print("edged: nothing answers there now; it holds for what will.", file=sys.stderr)
     for failure in told["failures"]:
@@ -59,6 +60,17 @@ def _set(client: RpcClient, options: argparse.Namespace) -> int:
     if not told["is_persisted"]:
         print(f"edged: it will not outlive the engine: {told['remark']}", file=sys.stderr)
     return ExitStatus.FAILED if told["failures"] else ExitStatus.OK
+
+
+def _lifted(told: dict[str, Any], options: argparse.Namespace) -> int:
+    _print(told, f"The lockout of {told['instrument_id']} is lifted.", options)
+    for lock in told["still_locked"]:
+        print(
+            f"edged: it is still locked out by {lock['by']}, with {lock['instrument_id']}, which "
+            f"tells the same serial number: {lock['reason']}",
+            file=sys.stderr,
+        )
+    return ExitStatus.OK
 
 
 def _list(client: RpcClient, *, as_json: bool) -> int:

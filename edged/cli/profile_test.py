@@ -160,7 +160,7 @@ def _verdict(error: Mapping[str, Any]) -> str:
 
 def _shown(data: Any) -> str:
     """An answer in short: of a block only what it is, not its bytes."""
-    if isinstance(data, dict) and "image" in data:
+    if isinstance(data, dict) and ("image" in data or "picture_id" in data):
         data = {"mime": data.get("mime"), "length": data.get("length")}
     text = data if isinstance(data, str) else json.dumps(data, default=str)
     return text if len(text) <= LONGEST_ANSWER else f"{text[: LONGEST_ANSWER - 1]}…"

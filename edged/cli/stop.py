@@ -35,15 +35,23 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged stop", description=__doc__)
     parser.add_argument("--lockout", action="store_true", help="keep it so: lock all of them out")
     # Neither is asked for: whoever stops a bench in a hurry must not be sent back for words.
+    parser.add_argument(
+        "--seen-off",
+        metavar="ID",
+        help="stop nothing: you have looked, and this instrument is off, though it cannot say so",
+    )
     parser.add_argument("--reason", default=REASON, help=f'with --lockout: why ("{REASON}")')
-    parser.add_argument("--by", default=this_user(), help="with --lockout: who says so (this user)")
+    parser.add_argument(
+        "--by", default=this_user(), help="with --lockout or --seen-off: who says so"
+    )
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     client = connect(options)
+    if options.seen_off:
+        return _seen_off(client, options)
     answer = client.call_tool("stop", timeout_s=options.timeout or TIMEOUT_S)
     if answer.error is not None and answer.error.get("code") == ErrorCode.UNKNOWN_TOOL.value:
-        print("no instrument is registered: there is nothing to stop")
-        return ExitStatus.OK
+        return _nobody_is_here(client)
     if answer.error is not None:
         print(f"edged: {cell(answer.error.get('message'))}", file=sys.stderr)
         return ExitStatus.FAILED
@@ -54,6 +62,32 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _draw(told, locked)
     return ExitStatus.OK if told["is_confirmed"] else ExitStatus.FAILED
+
+
+def _seen_off(client: RpcClient, options: argparse.Namespace) -> int:
+    """A person's word in place of the instrument's."""
+    told = client.call(
+        "stop.seen_off",
+        {"instrument_id": options.seen_off, "by": options.by or this_user()},
+    )
+    if options.json:
+        print_json(told)
+    else:
+        print(f"{cell(told['instrument_id'])}: {', '.join(told['outputs'])} seen off")
+    return ExitStatus.OK
+
+
+def _nobody_is_here(client: RpcClient) -> int:
+    """No instrument is registered; what was told to put something out may be on all the same."""
+    told = client.call_tool("status").result["told_on"]
+    if not told:
+        print("no instrument is registered: there is nothing to stop")
+        return ExitStatus.OK
+    for one in told:
+        outputs = ", ".join(one["outputs"])
+        print(f"{cell(one['instrument_id'])} was told to put something out: {cell(outputs)}")
+    print("edged: none of them is here to be stopped. Look at the instruments.", file=sys.stderr)
+    return ExitStatus.FAILED
 
 
 def _lock_out(
@@ -77,8 +111,7 @@ def _draw(told: Mapping[str, Any], locked: Sequence[object]) -> None:
         {
             **one,
             "name": one["alias"] or one["instrument_id"],
-            "said": one["error"]
-            or ", ".join(f"{c['query']} {c['answer']}" for c in one["confirmed"]),
+            "said": _said(one),
         }
         for one in (*told["instruments"], *told["wrappers"])
         if one["state"] != "not_connected"
@@ -87,9 +120,21 @@ def _draw(told: Mapping[str, Any], locked: Sequence[object]) -> None:
         print_table(rows, COLUMNS)
     else:
         print("nothing is connected that could be stopped")
+    for blind in told["unproved"]:
+        print(f"{blind['instrument_id']}: nobody can ask about {cell(blind['output'])}.")
     for sweep in told["sweeps"]:
         print(f"{sweep['sweep_id']}: {sweep['status']} {cell(sweep['error'] or '')}".rstrip())
     if locked:
         print(f"{len(locked)} locked out; `edged lockout --clear` lifts it.")
+    if not told["is_work_ended"]:
+        print("Not all that ran has ended yet; it is ending.")
     if not told["is_confirmed"]:
         print("edged: not everything was confirmed. Look at the instruments.", file=sys.stderr)
+
+
+def _said(one: Mapping[str, Any]) -> str:
+    """What it answered, or what is the matter; and what of it is not confirmed."""
+    said: str = one["error"] or ", ".join(f"{c['query']} {c['answer']}" for c in one["confirmed"])
+    if one["unconfirmed"]:
+        said = f"{said} (not confirmed: {', '.join(one['unconfirmed'])})".strip()
+    return said

@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
         case _:
             wanted = {"sweep_id": options.sweep_id, "hold": options.hold}
             answer = client.call_tool("stop_sweep", wanted, timeout_s=STOP_TIMEOUT_S)
-            return show(answer, options, print_fields)
+            return show(answer, options, _print_stopped)
 
 
 def line_of(told: Mapping[str, Any]) -> str:
@@ -227,6 +227,14 @@ def _screen(*, is_quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
             progress.update(bar, completed=done, description=line_of(told).replace("[", r"\["))
 
         yield draw
+
+
+def _print_stopped(told: Mapping[str, Any]) -> None:
+    fields = dict(told)
+    if "still_on" in fields:
+        on = [f"{cell(one['name'])} answers {cell(one['answer'])}" for one in fields["still_on"]]
+        fields["still_on"] = ", ".join(on) or "nothing that the instrument tells of"
+    print_fields(fields)
 
 
 def _print_end(told: Mapping[str, Any]) -> None:

@@ -28,13 +28,14 @@ from edged.clock import Clock
 from edged.commands.capabilities import capabilities_of
 from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
+from edged.commands.freshness import Acquisitions
 from edged.commands.path import Done, Executor
 from edged.commands.run_command import ask, read_reply, run_command, send_raw
 from edged.commands.stream_executors import failed_stream
 from edged.commands.sweep_executors import failed_sweep
 from edged.commands.target import Target
 from edged.commands.written import at_one_meeting
-from edged.errors import EdgedError, Failed
+from edged.errors import EdgedError, Failed, Fault
 from edged.instruments.actor import Talk
 from edged.instruments.conversation import Reply
 from edged.instruments.discovery import Discovery
@@ -75,6 +76,7 @@ class Executors:
         lockout: gives the lockout of an instrument, or none.
         on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
         wrappers: gives what get_capabilities tells of SDK wrappers.
+        acquisitions: told of what is carried out, so that a capture can say whether it is fresh.
         more: the executors of other modules, which are part of the table.
     """
 
@@ -91,6 +93,7 @@ class Executors:
     on_safe: OnSafe = _nobody_minds
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
     wrappers: Callable[[], list[dict[str, Any]]] = list
+    acquisitions: Acquisitions = field(default_factory=Acquisitions)
     more: Mapping[type[Action], Executor] = field(default_factory=dict)
 
     def table(self) -> dict[type[Action], Executor]:
@@ -111,8 +114,10 @@ class Executors:
         if action.purpose is Purpose.SWEEP_STEP:
             return await self._run_step(action, target, began)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
-            part, sent = await self.captures.run(action, instrument, command, target)
+            captured = await self.captures.run(action, instrument, command, target)
+            part, sent, links = captured.part, captured.sent, captured.links
         else:
+            links = ()
             part, sent = await run_command(
                 instrument,
                 command,
@@ -121,13 +126,14 @@ class Executors:
                 action.purpose,
                 may_go=target.may_go,
             )
+        self.acquisitions.note(instrument.id, instrument.profile, command)
         data = {
             "success": True,
             **part,
             "scpi_command": "\n".join(target.lines),
             "execution_time_ms": self._since_ms(began),
         }
-        return Done(data=data, scpi=sent)
+        return Done(data=data, scpi=sent, links=links)
 
     def ask(self, target: Target, waiter: Waiter) -> Talk:
         """See ``underway.Asking``."""
@@ -136,8 +142,7 @@ class Executors:
 
     def answered(self, target: Target, reply: Reply, began: float) -> Done:
         """See ``underway.Asking``."""
-        instrument, command = target.aimed_command()
-        part = read_reply(command, target.values, reply, instrument)
+        part = read_reply(reply)
         data = {
             "success": True,
             **part,
@@ -187,9 +192,16 @@ class Executors:
         return Done(data=data, scpi=done.sent)
 
     async def _send_scpi(self, action: SendScpi, target: Target, began: float) -> Done:
+        instrument = target.aimed_instrument()
         reply = await send_raw(
-            target.aimed_instrument(), target.lines, action.purpose, may_go=target.may_go
+            instrument,
+            target.lines,
+            action.purpose,
+            is_known=target.is_one_command,
+            may_go=target.may_go,
         )
+        for line in target.lines:
+            self.acquisitions.note_raw(instrument.id, instrument.profile, line)
         data = {
             "response": reply.answer,
             "error": None,
@@ -264,9 +276,14 @@ class Executors:
 def failure_shape(action: Action, target: Target | None, error: EdgedError, spent_ms: float) -> Any:
     """The data of a failed call in its tool's own shape; ``None`` where the tool has none.
 
-    ``error`` is {message, remedy, sent} but for send_scpi, whose ``error`` is a text.
+    ``error`` is {message, remedy, sent} but for send_scpi, whose ``error`` is a text. A refusal is
+    told by its error alone, and of send_scpi with what its callers read of every answer besides.
     """
     time_ms = round(spent_ms, 3)
+    if not isinstance(error, Failed | Fault):
+        if isinstance(action, SendScpi):
+            return {"response": None, "error": _refusal(error), "execution_time_ms": time_ms}
+        return None
     sent = list(error.sent) if isinstance(error, Failed) else []
     told = {"message": error.message, "remedy": error.remedy, "sent": sent}
     match action:
@@ -300,6 +317,15 @@ def failure_shape(action: Action, target: Target | None, error: EdgedError, spen
             return failed_sweep(told)
         case _:
             return {"error": told}
+
+
+def _refusal(error: EdgedError) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "code": error.code.value,
+        "message": error.message,
+        "remedy": error.remedy,
+    }
+    return {**told, "data": error.data} if error.data else told
 
 
 def _holds(value: Any, text: str) -> bool:

@@ -61,18 +61,17 @@ def locked_out(
 
 
 def hold_denied(_action: Action, target: Target) -> None:
-    """The owner's bench file says no.
+    """The owner's bench file says no to a command or a sequence.
 
     Raises:
         Refused: DENIED_BY_OWNER.
     """
-    if target.instrument is None or target.command is None:
-        return
-    if target.command.name in target.instrument.rules.deny:
+    name = target.command_name
+    if target.instrument is not None and name and name in target.instrument.rules.deny:
         raise Refused(
-            f"The owner of this bench denies {target.command.name} on {target.instrument.id}.",
+            f"The owner of this bench denies {name} on {target.instrument.id}.",
             code=ErrorCode.DENIED_BY_OWNER,
-            data={"command": target.command.name},
+            data={"command": name},
             remedy=ASK_THE_OWNER,
         )
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.instruments.address import parse_address
 from edged.instruments.pool import InstrumentPool
 from edged.store.lockouts import Lockouts
@@ -19,6 +19,8 @@ from edged.work.units import unit_of_instrument
 __all__ = ["LockoutDesk", "StopOn"]
 
 Names = list[str]
+Meant = list[tuple[str, str]]
+"""Ids of instruments, each with the key of its unit; empty where that is not known."""
 StopOn = Callable[[str], Awaitable[Sequence[str]]]
 """Ends what runs on the instrument with that id; returns the ids of what it ended."""
 
@@ -49,55 +51,71 @@ class LockoutDesk:
     async def set(self, name: str, *, reason: str, by: str) -> dict[str, Any]:
         """Lock an instrument out, and stop what runs there.
 
+        A name or serial number that several have locks all of them out, and so does the id of one
+        that tells another's serial number: which of them it is nobody could say after a restart.
+
         Args:
             name: id, alias or serial number; of an instrument that is not here, its address.
             reason: why; shown to everybody who is refused.
             by: who says so.
 
         Returns:
-            The lockout, with ``is_present``, ``stopped`` (ids of what was ended), ``failures`` of
-            that, and ``is_persisted``: written down, so that it outlives the daemon.
+            The lockout, with ``instrument_ids`` (all that it holds for), ``is_present``,
+            ``stopped`` (ids of what was ended), ``failures`` of that, and ``is_persisted``: written
+            down, so that it outlives the daemon.
 
         Raises:
             NotFound: UNKNOWN_INSTRUMENT.
         """
-        instrument_id, unit = self._identify(name)
-        saving = asyncio.create_task(
-            self._lockouts.lock(instrument_id, unit=unit, reason=reason, by=by)
-        )
+        meant = self._meant(name)
+        # Units that tell one serial number share a lockout.
+        first = {
+            unit or instrument_id: (instrument_id, unit) for instrument_id, unit in meant[::-1]
+        }
+        saving = [
+            asyncio.create_task(self._lockouts.lock(key, unit=unit, reason=reason, by=by))
+            for key, unit in first.values()
+        ]
         # One turn of the loop: from here on it is in force, before anything is stopped.
         await asyncio.sleep(0)
-        stopped, failures = await self._stop(instrument_id)
-        remark = ""
-        try:
-            await saving
-        except Failed as unsaved:
-            remark = str(unsaved)
+        stopped, failures = await self._stop([instrument_id for instrument_id, _ in meant])
+        saved = await asyncio.gather(*saving, return_exceptions=True)
+        remarks = [_told(error) for error in saved if isinstance(error, BaseException)]
+        (instrument_id, unit), *_ = meant
         lockout = self._lockouts.find(instrument_id, unit)
         return {
             **(lockout.to_json() if lockout else {}),
+            "instrument_ids": [key for key, _ in meant],
             "is_present": bool(unit) or self._is_wrapper(instrument_id),
-            "is_persisted": not remark,
-            "remark": remark,
+            "is_persisted": not remarks,
+            "remark": " ".join(remarks),
             "stopped": stopped,
             "failures": failures,
         }
 
     async def clear(self, name: str) -> dict[str, Any]:
-        """Lift a lockout.
+        """Lift a lockout; by a name that several have, that of each.
+
+        Returns:
+            The first that was lifted, with ``still_locked``: those that hold all the same, because
+            another unit that tells the same serial number was locked out by itself.
 
         Raises:
             NotFound: UNKNOWN_INSTRUMENT, there is no such lockout.
             Failed: STORE_FAILED; it stays locked out.
         """
-        return (await self._lockouts.clear(self._locked_id(name))).to_json()
+        lifted = [await self._lockouts.clear(key) for key in self._locked_ids(name)]
+        held = (self._lockouts.find(lock.instrument_id, lock.unit) for lock in lifted)
+        still = {lock.instrument_id: lock.to_json() for lock in held if lock is not None}
+        return {**lifted[0].to_json(), "still_locked": list(still.values())}
 
-    async def _stop(self, instrument_id: str) -> tuple[Names, Names]:
-        """End what runs there; ids of what was ended, and what went wrong."""
+    async def _stop(self, instrument_ids: Names) -> tuple[Names, Names]:
+        """End what runs on these; ids of what was ended, and what went wrong."""
         stopped: Names = []
         failures: Names = []
         for ended in await asyncio.gather(
-            *(stop(instrument_id) for stop in self._stop_on), return_exceptions=True
+            *(stop(key) for key in instrument_ids for stop in self._stop_on),
+            return_exceptions=True,
         ):
             if isinstance(ended, BaseException):
                 failures.append(_told(ended))
@@ -109,34 +127,36 @@ class LockoutDesk:
         """All lockouts, oldest first."""
         return [lockout.to_json() for lockout in self._lockouts.all()]
 
-    def _identify(self, name: str) -> tuple[str, str]:
-        """Id and unit; of an instrument that is not here its address must do."""
+    def _meant(self, name: str) -> Meant:
+        """Id and unit of all that it holds for; of what is not here its address must do."""
         if self._is_wrapper(name):
-            return name, ""
+            return [(name, "")]
+        bearers = self._pool.bearers(name)
+        if bearers:
+            alike = [other for bearer in bearers for other in self._pool.alike(bearer)]
+            units = {i.id: unit_of_instrument(i).key for i in (*bearers, *alike)}
+            return list(units.items())
         try:
-            instrument = self._pool.get(name)
-        except NotFound:
-            try:
-                return parse_address(name).text, ""
-            except Invalid:
-                pass
+            return [(parse_address(name).text, "")]
+        except Invalid:
+            self._pool.get(name)
             raise
-        return instrument.id, unit_of_instrument(instrument).key
 
-    def _locked_id(self, name: str) -> str:
-        """The id under which it was locked out: itself, or that of the unit it names now."""
+    def _locked_ids(self, name: str) -> Names:
+        """The ids under which it was locked out: itself, or those of the units it names now."""
         if self._lockouts.find(name):
-            return name
-        instrument_id, unit = self._identify(name)
-        found = self._lockouts.find(instrument_id, unit)
-        if found is None:
+            return [name]
+        meant = self._meant(name)
+        found = [self._lockouts.find(key, unit) for key, unit in meant]
+        ids = list(dict.fromkeys(lock.instrument_id for lock in found if lock is not None))
+        if not ids:
             raise NotFound(
-                f"{instrument_id} is not locked out.",
+                f"{meant[0][0]} is not locked out.",
                 code=ErrorCode.UNKNOWN_INSTRUMENT,
                 data={"locked_out": [lock.instrument_id for lock in self._lockouts.all()]},
                 remedy="`edged lockout` lists what is.",
             )
-        return found.instrument_id
+        return ids
 
 
 def _told(error: BaseException) -> str:

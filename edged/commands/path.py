@@ -29,6 +29,7 @@ from edged.commands.record import Record
 from edged.commands.resolve import Resolver
 from edged.commands.run_command import is_plain_query
 from edged.commands.target import Target
+from edged.commands.telling import NoteTold
 from edged.commands.underway import Asking, Done, Underway
 from edged.commands.values import with_values
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound
@@ -48,10 +49,15 @@ otherwise.
 """
 
 FailureShape = Callable[[Action, Target | None, EdgedError, float], Any]
-"""The data of a failed action in its tool's own shape; the float is milliseconds."""
+"""The data of an action that was refused or failed, in its tool's own shape; the float is
+milliseconds. ``None`` where the error says it all."""
 
 
 PresentTool = Callable[[str, str], str]
+
+
+def _nobody_is_told(_action: Action, _target: Target) -> None:
+    return
 
 
 def _no_tool(_instrument_id: str, _plain_name: str) -> str:
@@ -67,12 +73,13 @@ class CommandPath:
         holds: what holds actions back.
         record: where attempts are written.
         executors: action type → how it is run; the only list of what the daemon can do.
-        failure_shape: the data of a failure, in the tool's own shape.
+        failure_shape: the data of a failure or refusal, in the tool's own shape.
         clock: for execution times.
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
         asking: runs what ``begin`` begins; without it nothing is begun.
         recalls: calls writes back that have been judged and not been sent.
+        note_told: told of what may put something out, before its intent is written down.
 
     Attributes:
         performed: another number after each beginning and end of an action that may change a thing.
@@ -91,6 +98,7 @@ class CommandPath:
         present_tool: PresentTool = _no_tool,
         asking: Asking | None = None,
         recalls: Recalls | None = None,
+        note_told: NoteTold = _nobody_is_told,
     ) -> None:
         self.record = record
         self._permissions = permissions
@@ -102,6 +110,7 @@ class CommandPath:
         self._present_tool = present_tool
         self._asking = asking
         self._recalls = recalls or Recalls()
+        self._note_told = note_told
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
@@ -183,11 +192,13 @@ class CommandPath:
             target = self.judge(action)
             if target.is_write and not target.is_safe:
                 target.may_go = self._recalls.watch(action, target)
+                # In the same breath: what is marked when all is stopped is called back by that.
+                self._note_told(action, target)
                 await self.record.intend(action, target)
-                # While the disk was waited for, a sweep may have taken what this would change.
-                self._hold(action, target)
                 if target.may_go is not None:
                     target.may_go()
+                # While the disk was waited for, a sweep may have taken what this would change.
+                self._hold(action, target)
             done = await self._run(action, target, began)
         except asyncio.CancelledError:
             cancelled = Failed("The caller went away.", code=ErrorCode.CANCELLED)
@@ -289,6 +300,7 @@ class CommandPath:
             execution_time_ms=self._since_ms(began),
             written_at=done.written_at,
             pictures=done.pictures,
+            links=done.links,
         )
 
     def _failure(
@@ -298,7 +310,7 @@ class CommandPath:
         is_failure = isinstance(error, Failed | Fault)
         return Outcome(
             status=OutcomeStatus.FAILED if is_failure else OutcomeStatus.REFUSED,
-            data=self._failure_shape(action, target, error, spent_ms) if is_failure else None,
+            data=self._failure_shape(action, target, error, spent_ms),
             scpi=error.sent if isinstance(error, Failed) else (),
             execution_time_ms=spent_ms,
             error=error,

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.commands.catalog import Catalog, ProfileChecks
+from edged.commands.catalog import ProfileChecks
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.raw import RawMatch, RawPart, classify, identify, split_compound
 from edged.profiles.unit_rules import ASK_THE_OWNER
 
-__all__ = ["MAX_LINE", "check_raw_scpi", "only_reads_or_makes_safe"]
+__all__ = ["MAX_LINE", "check_raw_scpi", "is_one_command", "only_reads_or_makes_safe"]
 
 MAX_LINE: Final = 4096
 """Characters of one raw line; real instruments take a few hundred."""
@@ -26,16 +26,15 @@ COMMON_READS: Final = frozenset({"*IDN?", "*STB?", "*ESR?", "*ESE?", "*SRE?", "*
 
 
 def check_raw_scpi(
-    instrument: Instrument, line: str, catalog: Catalog, configured: RawScpi, run_id: str = ""
+    instrument: Instrument, line: str, checks: ProfileChecks | None, configured: RawScpi
 ) -> tuple[RawPart, ...]:
     """Let a raw line pass, and say which profile commands it is.
 
     Args:
         instrument: where it is to go.
         line: what somebody wants to send.
-        catalog: the compiled checks.
+        checks: of the profile that it is to be judged by; ``None`` where there is none.
         configured: RAW_SCPI.
-        run_id: the sequence that asks, if one does.
 
     Raises:
         Invalid: BAD_SCPI, a line that is empty, too long, or holds a line end or control character.
@@ -47,13 +46,12 @@ def check_raw_scpi(
     modes = instrument.rules.raw_scpi_rules(configured.value)
     if RawScpi.OFF in modes:
         raise _restricted(line, "raw SCPI is switched off here")
-    if instrument.profile is None:
+    if checks is None:
         if RawScpi.KNOWN in modes:
             raise _restricted(line, "only known raw SCPI may be sent, and it has no profile")
         if RawScpi.QUERIES in modes and not classify(line).is_only_queries:
             raise _restricted(line, "only queries may be sent raw")
         return ()
-    checks = catalog.of(instrument, run_id)
     parts = identify(checks.profile, line)
     for part in parts:
         _check_part(instrument, part, checks, modes)
@@ -72,6 +70,22 @@ def only_reads_or_makes_safe(line: str, parts: tuple[RawPart, ...]) -> bool:
         texts = split_compound(line)
         return bool(texts) and all(_is_common_read(text) for text in texts)
     return all(_is_common_read(p.text) or _is_known_harmless(p) for p in parts)
+
+
+def is_one_command(line: str, parts: tuple[RawPart, ...], error_query: str) -> bool:
+    """Whether it is known by how many lines a raw line is answered: it is one known command.
+
+    Args:
+        parts: as for ``only_reads_or_makes_safe``.
+        error_query: what the instrument's errors are asked by; empty where they are not.
+    """
+    texts = [part.text for part in parts] or split_compound(line)
+    if len(texts) != 1:
+        return False
+    text = texts[0].upper()
+    if text in COMMON_READS or text.lstrip(":") == error_query.upper().lstrip(":"):
+        return True
+    return any(match.command.is_query == part.is_query for part in parts for match in part.matches)
 
 
 def _is_common_read(text: str) -> bool:
@@ -111,8 +125,38 @@ def _check_part(
         raise _restricted(part.text, "only queries may be sent raw")
     if not part.matches and RawScpi.KNOWN in modes and not _is_harmless(part):
         raise _restricted(part.text, "only what the profile knows may be sent raw")
+    if not part.is_query:
+        _check_ramped(instrument, part, checks)
     for match in part.matches:
         _check_match(instrument, part, match, checks, modes)
+
+
+def _check_ramped(instrument: Instrument, part: RawPart, checks: ProfileChecks) -> None:
+    """The profile's requires_sweep binds its command, the owner's all that send the line."""
+    bound = [match.command for match in part.matches if match.command.requires_sweep]
+    by_owner = [c for c in bound if c.name in instrument.rules.requires_sweep]
+    if not bound or (not by_owner and any(_may_send(match, checks) for match in part.matches)):
+        return
+    command = (by_owner or bound)[0]
+    raise Refused(
+        f"{part.text!r} is {command.name}, which may only be ramped.",
+        code=ErrorCode.REQUIRES_SWEEP,
+        data={"command": command.name},
+        remedy=f"Use start_sweep with command_name {command.name!r}.",
+    )
+
+
+def _may_send(match: RawMatch, checks: ProfileChecks) -> bool:
+    """Whether a message certainly is what a command sends that need not be ramped."""
+    if match.command.requires_sweep or not match.is_certain:
+        return False
+    _, check = checks.command(match.command.name)
+    try:
+        for values in match.readings:
+            check.validate(values)
+    except Invalid:
+        return False
+    return True
 
 
 def _check_match(
@@ -129,13 +173,6 @@ def _check_match(
             code=ErrorCode.DENIED_BY_OWNER,
             remedy=ASK_THE_OWNER,
         )
-    if command.requires_sweep and not part.is_query:
-        raise Refused(
-            f"{part.text!r} is {command.name}, which may only be ramped.",
-            code=ErrorCode.REQUIRES_SWEEP,
-            data={"command": command.name},
-            remedy=f"Use start_sweep with command_name {command.name!r}.",
-        )
     if RawScpi.KNOWN not in modes and command.name not in instrument.rules.limits:
         return
     if not match.is_certain:
@@ -143,6 +180,17 @@ def _check_match(
     _, check = checks.command(command.name)
     for values in match.readings:
         check.validate(values)
+    for values in match.unitless:
+        try:
+            check.validate(values)
+        except Invalid as error:
+            raise Invalid(
+                f"{part.text!r} is within its limits only with its unit, which some instruments "
+                f"ignore: {error.message}",
+                code=error.code,
+                data=error.data,
+                remedy="Write the number in the base unit, without a suffix.",
+            ) from error
 
 
 def _is_harmless(part: RawPart) -> bool:

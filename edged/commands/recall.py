@@ -1,8 +1,9 @@
 """Calling writes back: a write that was judged is asked again before each line of it goes out.
 
 Between its judgement and its bytes it may wait for the disk, for its turn, for a line that comes
-back. Meanwhile everything may have been stopped, or its instrument locked out: whoever has been
-told that must not see an earlier write take effect. What has gone out is not taken back.
+back. Meanwhile everything may have been stopped, its instrument locked out, or the owner's bench
+file written anew: whoever has been told that must not see an earlier write take effect. What has
+gone out is not taken back.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypeVar
 from edged.actions.action import Action
 from edged.commands.holds import ENDS_WORK, Hold
 from edged.commands.target import MayGo, Target
-from edged.errors import ErrorCode, Failed, Refused
+from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
 
 __all__ = ["Recalls", "recallable"]
@@ -21,7 +22,7 @@ __all__ = ["Recalls", "recallable"]
 T = TypeVar("T")
 
 
-def _nothing_is_locked_out(_action: Action, _target: Target) -> None:
+def _nothing_holds(_action: Action, _target: Target) -> None:
     return
 
 
@@ -30,10 +31,15 @@ class Recalls:
 
     Args:
         locked_out: the hold of lockouts; any thread may ask it.
+        owner_allows: judges again by the owner's present word; asked only where that was changed,
+            by any thread.
     """
 
-    def __init__(self, locked_out: Hold = _nothing_is_locked_out) -> None:
+    def __init__(
+        self, locked_out: Hold = _nothing_holds, owner_allows: Hold = _nothing_holds
+    ) -> None:
         self._locked_out = locked_out
+        self._owner_allows = owner_allows
         self._stops = 0
         self._is_closed = False
 
@@ -53,6 +59,8 @@ class Recalls:
         if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
             return None
         stops = self._stops
+        instrument = target.instrument
+        rules = instrument.rules if instrument is not None else None
 
         def may_go() -> None:
             if self._is_closed:
@@ -67,6 +75,8 @@ class Recalls:
                     remedy="If it is still wanted, call it again.",
                 )
             self._locked_out(action, target)
+            if instrument is not None and instrument.rules is not rules:
+                self._owner_allows(action, target)
 
         return may_go
 
@@ -99,7 +109,7 @@ def _asking(
 def _ask(may_go: MayGo, *, has_begun: bool) -> None:
     try:
         may_go()
-    except Refused as refused:
+    except (Refused, Invalid) as refused:
         if not has_begun:
             raise
         # Part of it is in the instrument: that is no refusal, and what went is told.

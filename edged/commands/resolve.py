@@ -16,6 +16,7 @@ from edged.actions.action import (
     DrawSweep,
     FetchWaveform,
     Purpose,
+    ReadPicture,
     ReadProfile,
     ReadRun,
     ReadState,
@@ -33,7 +34,7 @@ from edged.actions.action import (
     StopSweep,
 )
 from edged.commands.catalog import Catalog
-from edged.commands.raw_policy import check_raw_scpi, only_reads_or_makes_safe
+from edged.commands.raw_policy import check_raw_scpi, is_one_command, only_reads_or_makes_safe
 from edged.commands.target import Target
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Invalid, NotFound
@@ -106,7 +107,9 @@ class Resolver:
                 return self._lines(action)
             case CallWrapper():
                 return self._wrapper(action)
-            case ReadSweep() | DrawSweep() | StopSweep() | StopStream() | FetchWaveform():
+            case ReadSweep() | DrawSweep() | StopSweep() | StopStream():
+                return NOTHING
+            case FetchWaveform() | ReadPicture():
                 return NOTHING
             case _:
                 assert_never(action)
@@ -218,10 +221,10 @@ class Resolver:
 
     def _raw(self, action: SendScpi) -> Target:
         """Raw SCPI is dangerous, but for a query inside a sequence that the profile knows."""
-        instrument = self._pool.get(action.instrument_id)
-        parts = check_raw_scpi(
-            instrument, action.scpi, self._catalog, self._raw_scpi, action.caller.on_behalf_of
-        )
+        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
+        has_profile = instrument.profile is not None
+        checks = self._catalog.of(instrument, run_id) if has_profile else None
+        parts = check_raw_scpi(instrument, action.scpi, checks, self._raw_scpi)
         is_known_read = (
             bool(action.caller.outer_tool)
             and bool(parts)
@@ -232,6 +235,7 @@ class Resolver:
             is_dangerous=not is_known_read,
             is_write=not is_known_read,
             is_let_through=only_reads_or_makes_safe(action.scpi, parts),
+            is_one_command=is_one_command(action.scpi, parts, instrument.connection.errors.query),
             lines=(action.scpi.strip(),),
         )
 

@@ -1,4 +1,4 @@
-"""How the reads are run that only resources ask for: profiles, streams, recordings.
+"""How the reads are run that only resources ask for: profiles, streams, runs, large pictures.
 
 What else a resource tells is what a tool tells, and is run by that tool's executor.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from edged.actions.action import Action, ReadProfile, ReadRun, ReadStream
+from edged.actions.action import Action, ReadPicture, ReadProfile, ReadRun, ReadStream
 from edged.commands.path import Done, Executor
 from edged.commands.target import Target
 from edged.errors import ErrorCode, NotFound
@@ -19,6 +19,7 @@ from edged.profiles.model import Profile
 from edged.work.run_reader import show_run
 from edged.work.runs import RunBook
 from edged.work.streams import StreamBook
+from edged.work.waveforms import WaveformBook
 
 __all__ = ["ResourceExecutors"]
 
@@ -37,6 +38,7 @@ class ResourceExecutors:
     profiles: Callable[[], Mapping[str, Profile]]
     streams: StreamBook
     runs: RunBook
+    waveforms: WaveformBook
 
     def table(self) -> dict[type[Action], Executor]:
         """Their part of ``EXECUTORS``."""
@@ -44,6 +46,7 @@ class ResourceExecutors:
             ReadProfile: self._profile,
             ReadStream: self._stream,
             ReadRun: self._run,
+            ReadPicture: self._picture,
         }
 
     async def _profile(self, action: ReadProfile, _target: Target, _began: float) -> Done:
@@ -64,3 +67,15 @@ class ResourceExecutors:
 
     async def _run(self, action: ReadRun, _target: Target, _began: float) -> Done:
         return Done(data=await self.runs.read(show_run, action.run_id, ROWS_OF_A_RUN))
+
+    async def _picture(self, action: ReadPicture, _target: Target, _began: float) -> Done:
+        picture = self.waveforms.picture(action.picture_id)
+        if (picture.tool, picture.command_name) != (action.tool, action.command_name):
+            # The URI says by what permission it is read, so a wrong one must lead nowhere.
+            raise NotFound(
+                f"There is no picture {action.picture_id[:100]!r} of that tool and command.",
+                code=ErrorCode.UNKNOWN_RESOURCE,
+                data={"picture_id": action.picture_id[:100]},
+                remedy="Take its URI from the result that told of it.",
+            )
+        return Done(data=await self.waveforms.read_picture(picture))

@@ -26,7 +26,7 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.answer_pieces import picked
 from edged.profiles.answer_text import clean_text
-from edged.profiles.answers import matches, parse_answer
+from edged.profiles.answers import Answer, matches, parse_answer
 from edged.profiles.model import (
     Command,
     CompletionKind,
@@ -54,7 +54,6 @@ PRIORITY: Final[Mapping[Purpose, Priority]] = {
     Purpose.MEASURE: Priority.MEASURE,
     Purpose.STREAM_POINT: Priority.MEASURE,
     Purpose.ABORT: Priority.SAFE,
-    Purpose.PROOF: Priority.SAFE,
     Purpose.SETTINGS: Priority.PROBE,
 }
 """Why a command runs → its place in the mailbox; an ``is_safe`` command is SAFE whatever it is."""
@@ -92,7 +91,13 @@ async def run_command(
     def make() -> Conversation[Reply]:
         conversation = recallable(
             command_conversation(
-                lines=lines, command=filled, connection=profile.connection, verify=verify
+                lines=lines,
+                command=filled,
+                connection=profile.connection,
+                read=lambda answer: parse_answer(command.returns, answer, values),
+                is_urgent=priority is Priority.SAFE,
+                verify=verify,
+                confirm=lambda found: _verified(command, values, found),
             ),
             lines,
             may_go,
@@ -109,10 +114,8 @@ async def run_command(
         is_repeatable=command.is_safe,
     )
     if command.is_query:
-        return read_reply(command, values, reply, instrument), reply.sent
-    return {
-        "data": {"set": dict(values), "readback": _verified(command, values, reply)}
-    }, reply.sent
+        return read_reply(reply), reply.sent
+    return {"data": {"set": dict(values), "readback": reply.readback}}, reply.sent
 
 
 def is_plain_query(target: Target) -> bool:
@@ -142,7 +145,12 @@ def ask(
     profile = _profile(instrument)
     filled = _with_poll(command, values)
     return instrument.submit(
-        lambda: command_conversation(lines=lines, command=filled, connection=profile.connection),
+        lambda: command_conversation(
+            lines=lines,
+            command=filled,
+            connection=profile.connection,
+            read=lambda answer: parse_answer(command.returns, answer, values),
+        ),
         waiter,
         priority=PRIORITY[Purpose.CALL],
         timeout_s=_longest_s(command, profile) + GRACE_S,
@@ -164,9 +172,13 @@ async def send_raw(
     lines: tuple[str, ...],
     purpose: Purpose,
     *,
+    is_known: bool = False,
     may_go: MayGo | None = None,
 ) -> Reply:
     """Send raw lines; ask for an answer if the last one is a query.
+
+    Args:
+        is_known: see ``raw_conversation``.
 
     Raises:
         Failed: as ``run_command``.
@@ -175,7 +187,9 @@ async def send_raw(
     asks = is_query(lines[-1])
     reply = await instrument.converse(
         lambda: recallable(
-            raw_conversation(lines=lines, asks=asks, connection=connection), lines, may_go
+            raw_conversation(lines=lines, asks=asks, connection=connection, is_known=is_known),
+            lines,
+            may_go,
         ),
         priority=PRIORITY[purpose],
         timeout_s=connection.timeout_ms / 1000 + GRACE_S,
@@ -193,24 +207,9 @@ async def send_raw(
     return reply
 
 
-def read_reply(
-    command: Command, values: Mapping[str, Scalar], reply: Reply, instrument: Instrument
-) -> dict[str, Any]:
-    """What a query's answer means: {data, unit?, flag?, primary?}.
-
-    Raises:
-        Failed: BAD_ANSWER.
-    """
-    try:
-        answer = parse_answer(command.returns, reply.answer or "", values)
-    except Failed as unreadable:
-        raise Failed(
-            unreadable.message,
-            code=unreadable.code,
-            data={**unreadable.data, "trace": instrument.recent()},
-            remedy=unreadable.remedy,
-            sent=reply.sent,
-        ) from unreadable
+def read_reply(reply: Reply) -> dict[str, Any]:
+    """What a query's answer means: {data, unit?, flag?, primary?}."""
+    answer: Answer = reply.value
     part: dict[str, Any] = {"data": answer.value}
     if answer.unit:
         part["unit"] = answer.unit
@@ -221,7 +220,7 @@ def read_reply(
     return part
 
 
-def _verified(command: Command, values: Mapping[str, Scalar], reply: Reply) -> Scalar | None:
+def _verified(command: Command, values: Mapping[str, Scalar], answer: str) -> Scalar | None:
     """What the instrument holds now, asked back after the write.
 
     Raises:
@@ -231,7 +230,7 @@ def _verified(command: Command, values: Mapping[str, Scalar], reply: Reply) -> S
     if verify is None:
         return None
     wanted = values[verify.parameter]
-    found = picked(reply.verify_answer or "", verify.pattern)
+    found = picked(answer, verify.pattern)
     parameter = command.parameters[verify.parameter]
     if matches(None, wanted, found, verify.tolerance, parameter=parameter):
         return read_back(found, wanted, parameter)
@@ -241,7 +240,6 @@ def _verified(command: Command, values: Mapping[str, Scalar], reply: Reply) -> S
         code=ErrorCode.VERIFY_FAILED,
         data={"parameter": verify.parameter, "wanted": wanted, "found": clean_text(found)},
         remedy="It may have ignored or rounded the value; look at its display and its limits.",
-        sent=reply.sent,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,13 +42,22 @@ GRACE_S: Final = 30.0
 """A set-point is asked behind what waits on the line already."""
 
 
+def _nobody_minds(_instrument_id: str) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepExecutors:
-    """The executors, bound to their rooms."""
+    """The executors, bound to their rooms.
+
+    Attributes:
+        note_stopped: told of each instrument whose abort is on its way.
+    """
 
     sweeps: SweepBook
     bench_stop: BenchStop
     artist: Artist
+    note_stopped: Callable[[str], None] = _nobody_minds
 
     def table(self) -> dict[type[Action], Executor]:
         """Their part of ``EXECUTORS``."""
@@ -58,7 +67,7 @@ class SweepExecutors:
             DrawSweep: self._draw,
             StopSweep: self._stop,
             StopAll: self._stop_all,
-            SendLines: _send_lines,
+            SendLines: self._send_lines,
         }
 
     async def _start(self, action: StartSweep, target: Target, _began: float) -> Done:
@@ -95,27 +104,33 @@ class SweepExecutors:
     async def _stop(self, action: StopSweep, _target: Target, _began: float) -> Done:
         return Done(data=await self.sweeps.stop(action.sweep_id, hold=action.hold))
 
+    async def _send_lines(self, action: SendLines, target: Target, _began: float) -> Done:
+        if action.purpose is Purpose.ABORT:
+            self.note_stopped(target.instrument_id)
+        return await _send_lines(action, target)
+
     async def _stop_all(self, action: StopAll, _target: Target, _began: float) -> Done:
         return Done(data=await self.bench_stop.stop_all(action))
 
 
-async def _send_lines(action: SendLines, target: Target, _began: float) -> Done:
+async def _send_lines(action: SendLines, target: Target) -> Done:
     """An abort goes before everything; anything else asks, in its turn."""
     instrument = target.aimed_instrument()
     connection = instrument.connection
-    is_abort = action.purpose is Purpose.ABORT
-    priority = PRIORITY[action.purpose]
-    is_urgent = priority is Priority.SAFE
+    if action.purpose is Purpose.ABORT:
+        obeyed = await instrument.converse(
+            lambda: abort_conversation(target.lines, connection, action.asks, action.note_taken),
+            priority=Priority.SAFE,
+            timeout_s=ABORT_S,
+            name=action.purpose.value,
+            is_repeatable=True,
+        )
+        return Done(data={"answer": None, "answers": dict(obeyed.answers)}, scpi=obeyed.sent)
     reply = await instrument.converse(
-        lambda: (
-            abort_conversation(target.lines, connection)
-            if is_abort
-            else raw_conversation(lines=target.lines, asks=True, connection=connection)
-        ),
-        priority=priority,
-        timeout_s=ABORT_S if is_urgent else connection.timeout_ms / 1000 + GRACE_S,
-        name=action.purpose.value if is_abort else target.lines[-1],
-        is_repeatable=is_urgent,
+        lambda: raw_conversation(lines=target.lines, asks=True, connection=connection),
+        priority=PRIORITY[action.purpose],
+        timeout_s=connection.timeout_ms / 1000 + GRACE_S,
+        name=target.lines[-1],
     )
     return Done(data={"answer": reply.answer}, scpi=reply.sent)
 

@@ -26,6 +26,7 @@ class Target:
         is_write: bytes may go out that change something, so the intent is recorded first.
         is_safe: it makes things safe; nothing holds it back.
         is_let_through: raw, and yet it only reads or makes safe: a lockout does not hold it back.
+        is_one_command: raw, and one command of the profile at most: it is known what answers it.
         check: of the command's or sequence's own parameters.
         values: the parameters after ``check``, defaults filled in.
         lines: the SCPI that will be sent, where it is known beforehand.
@@ -41,6 +42,7 @@ class Target:
     is_write: bool = False
     is_safe: bool = False
     is_let_through: bool = False
+    is_one_command: bool = False
     check: ParameterCheck | None = None
     values: Mapping[str, Scalar] = field(default_factory=dict)
     lines: tuple[str, ...] = ()

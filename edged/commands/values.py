@@ -49,7 +49,7 @@ def _with_swept_value(action: StartSweep, target: Target) -> Target:
     sweep = target.command.sweep if target.command else None
     if target.check is None or sweep is None:
         return target
-    if sweep.parameter in action.parameters:
+    if action.parameters.get(sweep.parameter) is not None:
         raise Invalid(
             f"{sweep.parameter} is what is swept: it is given as target_value, not in parameters.",
             data={"parameter": sweep.parameter},

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from edged.actions.action import RunCommand
 from edged.commands.target import MayGo
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Conversation, Reply, Send
+from edged.instruments.conversation import Ask, Conversation, Reply, Send
 from edged.instruments.instrument import Instrument
 
 __all__ = ["at_one_meeting", "noting_write"]
@@ -41,7 +41,7 @@ def noting_write(
         while True:
             step = conversation.send(answer)
             answer = yield step
-            if isinstance(step, Send) and left:
+            if isinstance(step, Send | Ask) and left:
                 left -= 1
                 if not left:
                     note()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from edged.clock import SystemClock
+from edged.clock import RELEASED_MS, SystemClock
 from edged.doctor.facts import Facts
 from edged.doctor.report import Line, fail, passed, skip, warn
 from edged.errors import Invalid
-from edged.profiles.bench import load_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.lint import lint_profile
 from edged.profiles.loader import load_library
+from edged.profiles.unit_keys import unseen_keys
+from edged.store.bench_copy import BenchCopy
 from edged.work.run_meta import clock_state
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
 LONGEST_NAME: Final = 64
 SHOWN: Final = 3
 NEARLY_FULL: Final = 0.9
-RELEASED: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def check_profiles(facts: Facts) -> Line:
@@ -80,20 +80,51 @@ def _remedy_for_broken(facts: Facts) -> str:
 def check_bench_file(facts: Facts) -> Line:
     """What the owner wrote, and whether the engine goes by it."""
     path = facts.config.bench_file
-    refused = facts.status.get("profiles", {}).get("bench_error", "")
+    engines = facts.status.get("profiles", {})
+    refused = engines.get("bench_error", "")
     if refused:
         return fail(
-            f"The engine goes by an older state of it, because: {refused}",
+            f"The engine goes by an older state of it{_since(engines['bench_error_since_ms'])}, "
+            f"because: {refused}",
             "Correct it; the engine reads it again by itself.",
         )
+    copy = BenchCopy(path, facts.config.state_dir)
     try:
-        bench = load_bench(path, _library(facts))
+        reading = copy.read(_library(facts))
     except Invalid as error:
         return fail(f"{error}", "Correct it; an engine does not start with it.")
-    if not bench.units:
+    if reading.fault:
+        return fail(
+            f"An engine goes by an older state of it{_since(copy.faulty_since())}, which is kept "
+            f"in {copy.copy}, because: {reading.fault}",
+            "Correct it; an engine reads it again by itself.",
+        )
+    if engines.get("bench_copy_error"):
+        return warn(
+            f"The engine could not keep a copy of {path}: {engines['bench_copy_error']}",
+            "Without it the limits are gone if the file is gone at the next start.",
+        )
+    if not reading.bench.units:
         there = f"{path} says nothing" if path.exists() else f"There is no {path}"
         return passed(f"{there}; the profiles' own limits hold.")
-    return passed(f"Units that {path} says something about: {len(bench.units)}.")
+    unseen = unseen_keys(reading.bench.units, facts.seen) if facts.seen is not None else ()
+    if unseen:
+        more = len(unseen) - SHOWN
+        told = " ".join(key.sentence for key in unseen[:SHOWN])
+        return warn(
+            told + (f" And {more} more." if more > 0 else ""),
+            "Correct the key if the unit is on; list_instruments has each serial number. If it is "
+            "off or was taken away, its entry holds from when it answers.",
+        )
+    return passed(f"Units that {path} says something about: {len(reading.bench.units)}.")
+
+
+def _since(since_ms: int | None) -> str:
+    """``since`` as the clause of a sentence; empty where nobody knows."""
+    if since_ms is None:
+        return ""
+    moment = datetime.fromtimestamp(since_ms / 1000, tz=UTC).astimezone()
+    return f" since {moment.isoformat(sep=' ', timespec='seconds')}"
 
 
 def check_tool_list(facts: Facts) -> Line:
@@ -132,6 +163,16 @@ def check_discovery(facts: Facts) -> Line:
         return warn(
             f"Several profiles fit equally well: {told}. The first is used.",
             "Name the right one in INSTRUMENTS, or make its match more specific.",
+        )
+    twins = known.get("twins", [])
+    if twins:
+        told = "; ".join(
+            f"{t['instrument_id']} tells {t['serial']} as {', '.join(t['addresses'][:SHOWN])} do"
+            for t in twins[:SHOWN]
+        )
+        return warn(
+            f"{len(twins)} instruments tell the same serial number as another: {told}.",
+            "Give each its own name in INSTRUMENTS; or one name to the addresses of a single one.",
         )
     warnings = known.get("warnings", [])
     if warnings:
@@ -177,7 +218,7 @@ def check_set_aside(facts: Facts) -> Line:
     told = "; ".join(f"{place['address']}: {place['reason']}" for place in silent[:SHOWN])
     return warn(
         f"{len(silent)} addresses are not in use: {told}",
-        "Switch it on, or off and on again, then `edged scan`.",
+        " / ".join(dict.fromkeys(place["remedy"] for place in silent[:SHOWN])),
     )
 
 
@@ -234,8 +275,9 @@ def check_budget(facts: Facts) -> Line:
 
 def check_clock(_facts: Facts) -> Line:
     """Whether the times in records mean anything."""
-    now = datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
-    if now < RELEASED:
+    now_ms = SystemClock().wall_ms()
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if now_ms < RELEASED_MS:
         return fail(f"The clock says {now:%Y-%m-%d}.", "Set it; tokens and records depend on it.")
     told = f"{now:%Y-%m-%d %H:%M:%S} UTC."
     match clock_state()["is_synchronized"]:

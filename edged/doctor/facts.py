@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from edged.config import Config
 from edged.errors import EdgedError
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loader import load_library
+from edged.profiles.unit_keys import SeenUnit, seen_units
 from edged.surfaces.rpc.client import EngineFile, RpcClient
 
 __all__ = ["Facts", "gather"]
@@ -29,6 +31,7 @@ class Facts:
         unreachable: why the engine could not be asked.
         status: get_status of the engine, empty when it could not be asked.
         tools: its tools/list over RPC.
+        seen: every unit that the engine has met; ``None`` when it could not be asked.
         library: the profiles of PROFILE_DIRS, read once for all checks.
         devices: where the kernel lists USB devices; a test has its own.
     """
@@ -41,6 +44,7 @@ class Facts:
     version: str = ""
     status: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] = ()
+    seen: Sequence[SeenUnit] | None = None
     library: ProfileLibrary | None = None
     devices: Path = Path("/sys/bus/usb/devices")
 
@@ -70,8 +74,12 @@ def gather(
     client = RpcClient(engine, token=config.inbound_auth_token, timeout_s=ANSWER_S)
     try:
         version = client.call("version")["version"]
+        # Has the store write what waits: a disk that hangs shows only when it is written to.
+        with contextlib.suppress(EdgedError):
+            client.call("audit.list", {"limit": 1})
         status = client.call_tool("get_status").result or {}
         tools = client.call("tools/list")["tools"]
+        seen = seen_units(client.call("discovery")["seen"])
     except EdgedError as unreachable:
         return Facts(**known, unreachable=unreachable)
-    return Facts(**known, version=version, status=status, tools=tools)
+    return Facts(**known, version=version, status=status, tools=tools, seen=seen)

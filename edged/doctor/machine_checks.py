@@ -73,11 +73,14 @@ def check_visa(facts: Facts) -> Line:
     if missing:
         return fail(f"{', '.join(missing)} is not installed.", "Install edged anew.")
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    if not library.startswith("@"):
-        if not Path(library).exists():
-            return fail(f"VISA_LIBRARY {library} does not exist.", "Correct it, or leave it out.")
-        return passed(f"{library}; {told}.")
-    if library == "@py" and ctypes.util.find_library("usb-1.0") is None:
+    # As PyVISA reads it: a file, a backend behind an @, or both (`bench.yaml@sim`).
+    file, _, backend = library.rpartition("@") if "@" in library else (library, "", "")
+    if file and not Path(file).exists():
+        return fail(
+            f"VISA_LIBRARY {library} does not exist: there is no {file}.",
+            "Correct it, or leave it out.",
+        )
+    if backend == "py" and ctypes.util.find_library("usb-1.0") is None:
         return warn(
             f"{told}; libusb is missing, so USB instruments cannot be used.",
             "Install libusb 1.0 (Debian: libusb-1.0-0).",

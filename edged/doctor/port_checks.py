@@ -11,7 +11,7 @@ import psutil
 from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import Line, fail, passed, skip, warn
-from edged.errors import EdgedError, ErrorCode
+from edged.errors import EdgedError, ErrorCode, connection_trouble
 from edged.host import port_holder
 
 __all__ = ["check_engine", "check_mcp", "check_reach", "check_rpc"]
@@ -58,9 +58,11 @@ def check_engine(facts: Facts) -> Line:
 def check_mcp(facts: Facts) -> Line:
     """Whether the MCP endpoint answers a real initialize."""
     config = facts.config
-    if not config.mcp_enabled:
-        return skip("MCP_ENABLED is false: nothing is bound.")
     told = facts.status.get("mcp", {})
+    # A flag or the environment of the engine may say otherwise than the file that is read here.
+    if not told.get("enabled", config.mcp_enabled):
+        by = " in the running engine" if config.mcp_enabled else ""
+        return skip(f"MCP_ENABLED is false{by}: nothing is bound.")
     port = _mcp_port(facts)
     if not port:
         return _unbound(config.mcp_port, str(told.get("error", "")), facts)
@@ -94,13 +96,23 @@ def _remedy(unreachable: EdgedError, *, otherwise: str) -> str:
 def _unbound(port: int, error: str, facts: Facts) -> Line:
     holder = port_holder(port) if port else ""
     is_ours = facts.engine is not None and f"PID {facts.engine.pid})" in holder
+    again = f"the engine tries again every {facts.config.rescan_interval_sec} s"
     if holder and not is_ours:
         return fail(
             f"Port {port} is held by another program: {holder}.",
-            "Stop that program, or set MCP_PORT to another port, and restart the engine.",
+            f"Stop that program: {again}. Or set MCP_PORT to another port and restart the engine."
+            if facts.is_answering
+            else "Stop that program, or set MCP_PORT to another port, and start the engine.",
         )
     if facts.is_answering:
-        return fail(f"The engine does not listen: {error}", "Correct that and restart the engine.")
+        why = error or "It does not say why."
+        return fail(f"The engine does not listen for MCP: {why}", f"Correct that: {again}.")
+    if facts.engine is not None and psutil.pid_exists(facts.engine.pid):
+        return warn(
+            f"The engine with PID {facts.engine.pid} listens for MCP nowhere, and could not be "
+            "asked why.",
+            facts.unreachable.remedy if facts.unreachable is not None else LOOK,
+        )
     return skip("No engine runs; the port is free." if port else "No engine runs.")
 
 
@@ -121,8 +133,10 @@ def _initialize(port: int, path: str) -> tuple[str, str]:
         if session := response.getheader("Mcp-Session-Id"):
             connection.request("DELETE", path, headers={"Mcp-Session-Id": session})
             connection.getresponse().read(MAX_ANSWER_BYTES)
-    except (OSError, http.client.HTTPException) as error:
-        return str(error) or type(error).__name__, ""
+    except OSError as error:
+        return connection_trouble(error), ""
+    except http.client.HTTPException:
+        return "the answer is no HTTP", ""
     except (ValueError, KeyError, TypeError):
         return "the answer is no MCP", ""
     return "", revision

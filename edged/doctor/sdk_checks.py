@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from edged.doctor.facts import Facts
 from edged.doctor.report import Line, passed, skip, warn
@@ -33,5 +34,12 @@ def check_wrappers(facts: Facts) -> Line:
         )
     if not wrappers:
         return passed("There is no SDK wrapper.")
-    told = ", ".join(f"{one['wrapper']} with {one['tools']} tools" for one in wrappers)
-    return passed(f"{told}.")
+    return passed(f"{', '.join(map(_with_tools, wrappers))}.")
+
+
+def _with_tools(wrapper: Mapping[str, Any]) -> str:
+    """A module without MCP_TOOL_SPECS may be there to help others."""
+    has_none = wrapper["state"] == "ready" and not wrapper["tools"]
+    return f"{wrapper['wrapper']} " + (
+        "(no tools declared)" if has_none else f"with {wrapper['tools']} tools"
+    )

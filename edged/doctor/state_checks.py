@@ -15,6 +15,7 @@ from edged.host import may_write
 from edged.store.database_file import DatabaseFile, close
 from edged.store.health import is_locked
 from edged.store.migrations import MIGRATIONS
+from edged.store.safety_copy import HEAD
 
 __all__ = ["check_config", "check_database", "check_state_dir"]
 
@@ -70,6 +71,17 @@ def check_database(facts: Facts) -> Line:
             f"{store['rows_lost']} rows of reads and refusals were only counted.",
             "Look at the disk's speed; the record has a row that says how many.",
         )
+    if store.get("loss"):
+        return warn(
+            f"{path} takes rows. {store['loss']}",
+            "Find out who deletes or cuts files in the state directory; `edged audit verify` tells "
+            "what is missing.",
+        )
+    if store.get("retention_waits"):
+        return warn(
+            f"{path} takes rows. None is removed for its age: {store['retention_waits']}.",
+            "Set this machine's clock, or have a time service do it.",
+        )
     return passed(f"{path} takes rows; {store.get('rows_waiting', 0)} wait.")
 
 
@@ -82,6 +94,7 @@ def _closed_database(path: Path) -> Line:
         try:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             (rows,) = connection.execute("SELECT count(*) FROM audit").fetchone()
+            (head,) = connection.execute(HEAD).fetchone()
         finally:
             close(connection)
     except sqlite3.Error as error:
@@ -93,6 +106,13 @@ def _closed_database(path: Path) -> Line:
         )
     if verdict != "ok":
         return fail(f"{path} is damaged: {verdict}.", "Look at the disk's health.")
+    mark = file.head_mark.read()
+    if mark is not None and mark[0] > head:
+        return fail(
+            f"{path} has lost rows {head + 1} to {mark[0]}.",
+            "Find out who deletes or cuts files there. The engine goes on with what there is, and "
+            "takes lockouts and unfinished work from their second copy, safety.json.",
+        )
     if not file.is_writable():
         return fail(
             f"{path} cannot be written by this user.",

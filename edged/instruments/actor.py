@@ -87,6 +87,7 @@ class Actor:
             trace=self._trace,
             cleaning=cleaning_for(address.transport),
             keeps_old_answers=address.transport.keeps_old_answers,
+            has_messages=address.transport.has_messages,
             is_same_unit=is_same_unit,
             report=self._hand_up,
         )

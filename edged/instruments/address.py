@@ -38,6 +38,11 @@ class Transport(enum.StrEnum):
         return self in {Transport.USBTMC, Transport.SERIAL}
 
     @property
+    def has_messages(self) -> bool:
+        """True where the wire marks where an answer ends."""
+        return self not in {Transport.SOCKET, Transport.SERIAL}
+
+    @property
     def keeps_old_answers(self) -> bool:
         """True where an answer that was not read outlives the connection.
 
@@ -48,6 +53,8 @@ class Transport(enum.StrEnum):
             Transport.SERIAL,
             Transport.GPIB,
             Transport.PROLOGIX,
+            # A gateway makes a new link, and the instrument behind it keeps its output.
+            Transport.VXI11,
         }
 
 

@@ -7,9 +7,10 @@ limits, terminators, gaps and broken wires are the line's business.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
 from edged.profiles.answers import clean_text, plain_value
@@ -30,13 +31,15 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.profiles.patterns import compiled
+from edged.profiles.patterns import found_in
 
 __all__ = [
+    "AbortReply",
     "Answer",
     "Ask",
     "AskBlock",
     "Conversation",
+    "ExpectMore",
     "Listen",
     "Pause",
     "Reply",
@@ -51,6 +54,8 @@ __all__ = [
     "raw_conversation",
 ]
 
+ENTRY: Final = re.compile(r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]""")
+"""``<number>,"<text>"``; what acknowledges a write may be a number alone."""
 MAX_QUEUED_ERRORS: Final = 20
 """A queue longer than this is not read to its end (PROFILE-FORMAT.md, ``errors``)."""
 QUERY_ERRORS: Final = range(-499, -399)
@@ -58,7 +63,11 @@ QUERY_ERRORS: Final = range(-499, -399)
 ESR_OTHER_ERRORS: Final = 0x38
 """IEEE 488.2 11.5.1: command, execution and device errors; the fourth, 0x04, is a query error."""
 
+DEFAULT_MAX_BLOCK_MB: Final = 64
+"""MAX_BLOCK_MB, where nobody says another."""
+
 T = TypeVar("T")
+Read = Callable[[str], Any]
 
 
 @dataclass(slots=True)
@@ -76,24 +85,28 @@ class Send:
 class Ask:
     """Write one line and read one; answered by its text without line ends.
 
-    Where the answer ``may_be_empty``, an empty line can be it; else it is passed over.
+    Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. ``proves``
+    tells whether an answer can be to no other question, by its form alone.
     """
 
     text: str
     timeout_s: float | None = None
     may_be_empty: bool = False
+    proves: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AskBlock:
     """Write one line and read an IEEE 488.2 block; answered by its bytes, ``#`` header included.
 
-    ``trailing_bytes`` follow the block (besides a line end, which is always dropped).
+    ``trailing_bytes`` follow the block (besides a line end, which is always dropped). A block of
+    more than ``most_mb`` is not read.
     """
 
     text: str
     trailing_bytes: int = 0
     timeout_s: float | None = None
+    most_mb: int = DEFAULT_MAX_BLOCK_MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +123,13 @@ class Pause:
     seconds: float
 
 
-Step = Send | Ask | AskBlock | Listen | Pause
-Answer = str | bytes | None
+@dataclass(frozen=True, slots=True)
+class ExpectMore:
+    """What was sent last may be answered by more than was read; answered by ``None``."""
+
+
+Step = Send | Ask | AskBlock | ExpectMore | Listen | Pause
+Answer = str | bytes | bytearray | None
 Conversation = Generator[Step, Answer, T]
 
 
@@ -121,6 +139,8 @@ class Reply:
 
     Attributes:
         answer: text of the line that asked, or ``None`` when none did.
+        value: what that means, where the conversation was told how to read it.
+        readback: what the answer to the verify query means.
         block: the block of a capture, with its header.
         preamble: what the preamble query of a capture answered.
         sent: the SCPI lines that went out, those of checks included.
@@ -128,26 +148,49 @@ class Reply:
     """
 
     answer: str | None = None
-    block: bytes | None = None
-    verify_answer: str | None = None
+    block: bytes | bytearray | None = None
+    value: Any = None
+    readback: Any = None
     preamble: str | None = None
     sent: tuple[str, ...] = ()
     stale_errors: tuple[str, ...] = ()
 
 
+def _as_it_is(answer: str) -> Any:
+    return answer
+
+
+@dataclass(slots=True, kw_only=True)
+class AbortReply:
+    """What came of an abort: the answers to its questions, and all lines that went out."""
+
+    answers: Mapping[str, str]
+    sent: tuple[str, ...]
+
+
 def command_conversation(
-    *, lines: Sequence[str], command: Command, connection: Connection, verify: str | None = None
+    *,
+    lines: Sequence[str],
+    command: Command,
+    connection: Connection,
+    read: Read = _as_it_is,
+    is_urgent: bool = False,
+    verify: str | None = None,
+    confirm: Read = _as_it_is,
 ) -> Conversation[Reply]:
     """One profile command: its lines, completion, error check, verify question.
 
     Args:
         lines: rendered; the last one asks when the command is a query.
         connection: the instrument's own; what the command overrides is taken from the command.
+        read: what the answer means; raises BAD_ANSWER, which puts the line out of step.
+        is_urgent: it makes safe, or is the end of a run: its lines wait for nothing.
         verify: the rendered verify query, or ``None``.
+        confirm: what its answer means; raises VERIFY_FAILED.
 
     Raises:
         Failed: INSTRUMENT_ERROR with the instrument's text; BAD_ANSWER when a check answers
-            something that cannot be one.
+            something that cannot be one; what ``read`` and ``confirm`` raise.
     """
     own = _overridden(connection, command)
     timeout_s = own.timeout_ms / 1000
@@ -157,7 +200,7 @@ def command_conversation(
         return (yield from _captured(lines, command.returns, own))
     asking = lines[-1] if command.is_query else None
     written = lines[:-1] if command.is_query else lines
-    sent = yield from _write(written, own)
+    sent = yield from _write(written, own, is_urgent=is_urgent or command.is_safe)
     if written and command.complete is not None:
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
@@ -167,11 +210,21 @@ def command_conversation(
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
         stale = yield from _check(own.errors, sent, has_asked=asking is not None)
-    verify_answer = None
+    value = None if answer is None else _read(read, answer, sent)
+    readback = None
     if verify is not None:
-        verify_answer = yield from _ask(verify, timeout_s)
+        found = yield from _ask(verify, timeout_s)
         sent += (verify,)
-    return Reply(answer=answer, verify_answer=verify_answer, sent=sent, stale_errors=stale)
+        readback = _read(confirm, found, sent)
+    return Reply(answer=answer, value=value, readback=readback, sent=sent, stale_errors=stale)
+
+
+def _read(read: Read, answer: str, sent: tuple[str, ...]) -> Any:
+    try:
+        return read(answer)
+    except Failed as unreadable:
+        unreadable.sent = unreadable.sent or sent
+        raise
 
 
 def capture_conversation(
@@ -183,6 +236,7 @@ def capture_conversation(
     trailing_bytes: int = 0,
     separator: str = ",",
     command: Command | None = None,
+    most_mb: int = DEFAULT_MAX_BLOCK_MB,
 ) -> Conversation[Reply]:
     """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
 
@@ -192,6 +246,7 @@ def capture_conversation(
     Args:
         preamble: the questions; their answers are joined by ``separator``.
         command: the one whose precondition must hold first; ``None`` once it has been asked.
+        most_mb: MAX_BLOCK_MB.
     """
     if command is not None and command.precondition is not None:
         yield from _require(command.name, command.precondition, connection)
@@ -205,7 +260,7 @@ def capture_conversation(
         meanings.append((yield from _ask(question, timeout_s)))
         sent += (question,)
     meaning = separator.join(meanings) if preamble else None
-    block = yield AskBlock(data, trailing_bytes, timeout_s)
+    block = yield AskBlock(data, trailing_bytes, timeout_s, most_mb)
     sent += (data,)
     if setup:
         stale += yield from _check(connection.errors, sent, has_asked=True)
@@ -213,15 +268,21 @@ def capture_conversation(
 
 
 def raw_conversation(
-    *, lines: Sequence[str], asks: bool, connection: Connection
+    *, lines: Sequence[str], asks: bool, connection: Connection, is_known: bool = True
 ) -> Conversation[Reply]:
-    """Lines as they are; ``asks``: the last one is answered. A write is followed by the check."""
+    """Lines as they are; ``asks``: the last one is answered. A write is followed by the check.
+
+    Args:
+        is_known: what they are answered by is known: one line at most, of the last one, or none.
+    """
     sent = yield from _write(lines[:-1] if asks else lines, connection)
     answer = None
     has_written = bool(sent)
     if asks:
         answer = yield from _ask(lines[-1], connection.timeout_ms / 1000, may_be_empty=True)
         sent += (lines[-1],)
+    if not is_known:
+        yield ExpectMore()
     stale: tuple[str, ...] = ()
     if has_written:
         stale = yield from _check(connection.errors, sent, has_asked=asks)
@@ -230,19 +291,54 @@ def raw_conversation(
 
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
     """Lines and nothing else, for aborts and releases: no check may stand in their way."""
-    return Reply(sent=(yield from _write(lines, connection)))
+    return Reply(sent=(yield from _write(lines, connection, is_urgent=True)))
 
 
-def abort_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
-    """An abort: its lines first, and only then the question whether the instrument took them.
+def _nobody_notes() -> None:
+    return
+
+
+def abort_conversation(
+    lines: Sequence[str],
+    connection: Connection,
+    asks: Sequence[str] = (),
+    note_taken: Callable[[], None] = _nobody_notes,
+) -> Conversation[AbortReply]:
+    """An abort: its lines first, then whether the instrument took them, then what proves it.
+
+    All of it is one job: between a line and its proof nobody can switch on again.
+
+    Args:
+        asks: the questions whose answers show that the lines were obeyed. They are asked even where
+            the instrument complains: it may have obeyed all the same.
+        note_taken: called once the lines were taken without a complaint.
 
     Raises:
-        Failed: INSTRUMENT_ERROR; or what the line raises when no answer comes. The lines have gone
-            out all the same, and stand in ``sent``.
+        Failed: INSTRUMENT_ERROR, with ``answers`` in its data; or what the line raises when no
+            answer comes. The lines have gone out all the same, and stand in ``sent``.
     """
-    sent = yield from _write(lines, connection)
-    stale = yield from _check(connection.errors, sent, has_asked=False)
-    return Reply(sent=sent, stale_errors=stale)
+    sent = yield from _write(lines, connection, is_urgent=True)
+    complaint: Failed | None = None
+    try:
+        yield from _check(connection.errors, sent, has_asked=False)
+        note_taken()
+    except Failed as failed:
+        if failed.code is not ErrorCode.INSTRUMENT_ERROR:
+            raise
+        complaint = failed
+    answers: dict[str, str] = {}
+    for question in asks:
+        answers[question] = yield from _ask(question, connection.timeout_ms / 1000)
+        sent += (question,)
+    if complaint is not None:
+        raise Failed(
+            complaint.message,
+            code=complaint.code,
+            data={**complaint.data, "answers": answers},
+            remedy=complaint.remedy,
+            sent=sent,
+        )
+    return AbortReply(answers=answers, sent=sent)
 
 
 def greet(connection: Connection) -> Conversation[tuple[InstrumentError, ...]]:
@@ -265,7 +361,9 @@ def drain_errors(check: ErrorCheck) -> Conversation[tuple[InstrumentError, ...]]
         return ()
     found: list[InstrumentError] = []
     for _ in range(MAX_QUEUED_ERRORS if check.kind is ErrorKind.QUEUE else 1):
-        error = parse_error(check.kind, (yield from _ask(check.query, None, may_be_empty=True)))
+        proves = _is_entry if check.kind is ErrorKind.QUEUE else None
+        answer = yield Ask(check.query, None, may_be_empty=True, proves=proves)
+        error = parse_error(check.kind, answer if isinstance(answer, str) else "")
         if not error.is_error:
             break
         if check.detail:
@@ -299,7 +397,8 @@ def _captured(
 def _require(name: str, needed: Precondition, connection: Connection) -> Conversation[None]:
     """Ask what a command needs, and send nothing of it where the answer is another one."""
     answer = yield from _ask(needed.query, connection.timeout_ms / 1000)
-    if compiled(needed.expect).search(answer.strip()[:1000]) is None:
+    if found_in(answer.strip(), needed.expect) is None:
+        yield ExpectMore()
         raise Failed(
             f'{name} was not sent: "{needed.query}" answered "{clean_text(answer)}".',
             code=ErrorCode.INSTRUMENT_ERROR,
@@ -309,12 +408,52 @@ def _require(name: str, needed: Precondition, connection: Connection) -> Convers
         )
 
 
-def _write(lines: Sequence[str], connection: Connection) -> Conversation[tuple[str, ...]]:
+def _write(
+    lines: Sequence[str], connection: Connection, *, is_urgent: bool = False
+) -> Conversation[tuple[str, ...]]:
+    """Lines that ask nothing.
+
+    Args:
+        is_urgent: all of them go out before what acknowledges them is waited for.
+    """
+    pattern = connection.acknowledge
     for line in lines:
-        yield Send(line)
+        if pattern and not is_urgent:
+            answer = yield Ask(line, connection.timeout_ms / 1000, may_be_empty=True)
+            yield from _acknowledge(pattern, line, answer)
+        else:
+            yield Send(line)
         if connection.after_write_ms:
             yield Pause(connection.after_write_ms / 1000)
+    if pattern and is_urgent:
+        for line in lines:
+            yield from _acknowledge(pattern, line, (yield Listen()))
+        # They went out as lines that nobody answers: what was read may not be all.
+        yield ExpectMore()
     return tuple(lines)
+
+
+def _acknowledge(pattern: str, line: str, answer: Answer) -> Conversation[None]:
+    """Raise where a line was answered by something else than what acknowledges it."""
+    text = answer.strip() if isinstance(answer, str) else None
+    if text is not None and found_in(text, pattern) is not None:
+        return
+    # The true one may still come.
+    yield ExpectMore()
+    if text is None:
+        raise Failed(
+            f'"{line[:200]}" was not acknowledged.',
+            code=ErrorCode.TIMEOUT,
+            data={"line": line, "expected": pattern},
+            remedy="It may have taken effect all the same.",
+        )
+    raise Failed(
+        f'"{line[:200]}" was answered by "{clean_text(text)}", which is not what acknowledges it '
+        f"({pattern}).",
+        code=ErrorCode.INSTRUMENT_ERROR,
+        data={"line": line, "answer": clean_text(text), "expected": pattern},
+        remedy="That is the instrument's own complaint; or its profile's acknowledge is wrong.",
+    )
 
 
 def _ask(
@@ -337,8 +476,8 @@ def _is_text(returns: Returns | None) -> bool:
             return False
 
 
-def _bytes(answer: Answer) -> bytes:
-    return answer if isinstance(answer, bytes) else b""
+def _bytes(answer: Answer) -> bytes | bytearray:
+    return answer if isinstance(answer, (bytes, bytearray)) else b""
 
 
 def _complete(
@@ -382,11 +521,27 @@ def _complete(
     )
 
 
+def _is_entry(answer: str) -> bool:
+    """Whether an answer is an entry of an error queue and nothing else (SCPI-99, 21.8)."""
+    return ENTRY.match(answer) is not None
+
+
 def _check(
     check: ErrorCheck, sent: tuple[str, ...], *, has_asked: bool
 ) -> Conversation[tuple[str, ...]]:
     """Raise what the instrument complains about; give what it complains about others."""
     errors = yield from drain_errors(check)
+    odd = next((error.text for error in errors if error.code is None), None)
+    if odd is not None:
+        raise Failed(
+            f'"{check.query}" was answered by "{odd}" after "{"; ".join(sent)[:200]}": that is no '
+            "error of the instrument's.",
+            code=ErrorCode.BAD_ANSWER,
+            data={"answer": odd, "query": check.query},
+            remedy="If it answers its writes, say acknowledge in its profile; what was sent has "
+            "taken effect, if nothing else speaks against it.",
+            sent=sent,
+        )
     has_more = check.kind is ErrorKind.QUEUE and len(errors) >= MAX_QUEUED_ERRORS
     blamed = [e.text for e in errors if has_asked or not _is_query_error(e, check.kind)]
     if blamed:
@@ -411,13 +566,9 @@ def _is_query_error(error: InstrumentError, kind: ErrorKind) -> bool:
 
 def _overridden(connection: Connection, command: Command) -> Connection:
     """The connection as this command wants it."""
-    if command.timeout_ms is None and command.after_write_ms is None and command.errors is None:
-        return connection
-    own = connection
-    if command.timeout_ms is not None:
-        own = replace(own, timeout_ms=command.timeout_ms)
-    if command.after_write_ms is not None:
-        own = replace(own, after_write_ms=command.after_write_ms)
-    if command.errors is not None:
-        own = replace(own, errors=command.errors)
-    return own
+    own = {
+        name: value
+        for name in ("timeout_ms", "after_write_ms", "errors", "acknowledge")
+        if (value := getattr(command, name)) is not None
+    }
+    return replace(connection, **own) if own else connection

@@ -20,9 +20,11 @@ from edged.clock import Clock
 from edged.config_instruments import InstrumentEntry
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.actor import Actor
+from edged.instruments.hosts import Hosts, LookUp, look_up
 from edged.instruments.hotplug import Picked, start_monitor
 from edged.instruments.hotplug_windows import ListThings
-from edged.instruments.instrument import Instrument
+from edged.instruments.identity import Seat
+from edged.instruments.instrument import Found, Instrument
 from edged.instruments.link import Link
 from edged.instruments.looks import SCANS_ASIDE, Looks
 from edged.instruments.places import Place, place_key
@@ -31,6 +33,7 @@ from edged.instruments.recovery import LineState, retry_delay_s
 from edged.instruments.scan import Knowledge, examine
 from edged.instruments.second_look import SecondLook
 from edged.instruments.sources import Candidate, Listing, Source
+from edged.profiles.unit_keys import plain
 
 __all__ = ["Discovery", "PickMonitor"]
 
@@ -43,6 +46,14 @@ PickMonitor = Callable[[ListThings, Clock], Picked]
 
 log = structlog.get_logger(__name__)
 
+SWITCH_IT: Final = "Switch it on, or off and on again, then `edged scan`."
+NAME_IT: Final = (
+    "It answers, but not by a name: correct its terminations or baud rate in INSTRUMENTS, or name "
+    "its profile there, then start edged again."
+)
+OPEN_IT: Final = "Correct what is said, then `edged scan`."
+REPORT_IT: Final = "Report this as a bug, with the engine's log."
+
 
 class Discovery:
     """Looks at buses, asks addresses, and tells the pool who answered and who has left.
@@ -50,6 +61,7 @@ class Discovery:
     Args:
         entries: addresses that the owner configured.
         sources: buses that tell what is on them.
+        look_up: what resolves the names of hosts, in a thread.
         pick_monitor: gives this machine's hot-plug monitor; none: only scans find what is new.
     """
 
@@ -65,6 +77,7 @@ class Discovery:
         gone_after_s: float,
         sources: Sequence[Source] = (),
         pick_monitor: PickMonitor | None = None,
+        look_up: LookUp = look_up,
     ) -> None:
         """Take note of the addresses; nothing is asked before ``start``."""
         self._pool = pool
@@ -86,13 +99,15 @@ class Discovery:
         # By canonical address, in the order in which they became known.
         self._places: dict[str, Place] = {}
         self._second_look = SecondLook(pool, entry_of=self._entry_of)
+        self._hosts = Hosts(look_up)
         self._looked_at = float("-inf")
+        self._reserve_names()
         self._loop_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin; returns at once. ``first_look`` waits for what there is to find."""
         for entry in self._entries:
-            self.watch(entry)
+            self._add(entry)
         if self._pick_monitor is not None:
             looks = self._looks
             picked = self._pick_monitor(looks.list_things, self._clock)
@@ -111,6 +126,10 @@ class Discovery:
 
     def watch(self, entry: InstrumentEntry) -> None:
         """Add a configured address. One that is there already, however spelled, stays as it is."""
+        self._add(entry)
+        self._reserve_names()
+
+    def _add(self, entry: InstrumentEntry) -> None:
         key = place_key(entry.address)
         if key not in self._places:
             self._places[key] = Place(entry=entry, is_configured=True, open_as=entry.address)
@@ -156,7 +175,17 @@ class Discovery:
             The ids of the units that are known otherwise now.
         """
         self._knowledge = knowledge
+        self._reserve_names()
         return await self._second_look.take(knowledge, before)
+
+    def _reserve_names(self) -> None:
+        """Nobody but the unit that is meant answers to a name that the owner gave."""
+        entries = [*self._entries, *(p.entry for p in self._places.values() if p.is_configured)]
+        by_file = self._knowledge.bench.units.values()
+        self._pool.reserve(
+            {plain(e.name): f"what answers at {e.address}" for e in entries if e.name}
+            | {plain(r.alias): f"the unit {r.key} in the bench file" for r in by_file if r.alias}
+        )
 
     def _entry_of(self, instrument: Instrument) -> tuple[InstrumentEntry, tuple[int, int] | None]:
         place = self._places.get(place_key(instrument.address))
@@ -170,7 +199,16 @@ class Discovery:
 
     def report(self) -> dict[str, Any]:
         """What discovery does and has met; for the RPC method ``discovery``."""
-        return {**self.summary(), "set_aside": self.set_aside()}
+        seen = [
+            {
+                "instrument_id": i.id,
+                "serial": i.identity.serial,
+                "serial_told": i.identity.serial_told,
+                "names": list(i.names),
+            }
+            for i in self._pool.known()
+        ]
+        return {**self.summary(), "set_aside": self.set_aside(), "seen": seen}
 
     def summary(self) -> dict[str, Any]:
         """How it looks at what, and what of it the owner should know; for get_status and doctor."""
@@ -187,6 +225,11 @@ class Discovery:
                 {"instrument_id": i.id, "profiles": list(i.tied), "remark": i.remark}
                 for i in self._pool.all()
                 if i.tied
+            ],
+            "twins": [
+                {"instrument_id": i.id, "serial": i.identity.serial, "addresses": list(i.twins)}
+                for i in self._pool.all()
+                if i.twins
             ],
             "warnings": [
                 {"instrument_id": i.id, "warning": i.warning} for i in self._pool.all() if i.warning
@@ -242,7 +285,7 @@ class Discovery:
         place.usb_id, place.plug = candidate.usb_id or place.usb_id, candidate.plug
         place.open_as = candidate.open_as or candidate.entry.address
         if place.actor is None and candidate.problem:
-            self._explain(place, candidate.problem, is_aside=True)
+            self._explain(place, candidate.problem, is_aside=True, remedy=OPEN_IT)
         elif place.actor is None:
             self._open(place)
 
@@ -272,7 +315,7 @@ class Discovery:
         try:
             link = self._open_link(place.open_as)
         except EdgedError as error:
-            self._explain(place, str(error), is_aside=True)
+            self._explain(place, str(error), is_aside=True, remedy=error.remedy or OPEN_IT)
             return
         place.actor = self._pool.open_line(place.entry.address, link)
 
@@ -292,19 +335,42 @@ class Discovery:
 
     async def _ask(self, place: Place, actor: Actor) -> None:
         try:
-            found = await examine(actor, place.entry, self._knowledge, place.usb_id)
+            found, seat = await self._examined(place, actor)
             if place.actor is actor:
-                self._pool.arrive(actor, replace(found, is_plugged=self._is_plugged(place)))
+                instrument = self._pool.arrive(actor, found, seat)
+                self._second_look.at_joined(instrument, self._knowledge)
         except Failed as error:
             self._note_failure(place, error)
         except Exception as error:
             log.exception("discovery_ask_failed", address=place.entry.address)
-            self._put_aside(place, f"Asking it failed inside edged: {error}")
+            self._put_aside(place, f"Asking it failed inside edged: {error}", REPORT_IT)
         else:
             place.reason, place.is_aside, place.refusals = "", False, 0
             place.due_at = self._clock.monotonic()
         finally:
             place.asking = None
+
+    async def _examined(self, place: Place, actor: Actor) -> tuple[Found, Seat]:
+        """Who is there, by what is known when that is known, and where that is.
+
+        What the owner writes meanwhile holds for every unit that is registered, and this one is
+        not yet: it is asked again.
+        """
+        while True:
+            knowledge = self._knowledge
+            found = await examine(actor, place.entry, knowledge, place.usb_id)
+            # Not before it has answered: its host's name is of no use else.
+            hosts = await self._hosts.of(actor.address)
+            if knowledge is self._knowledge:
+                break
+        seat = Seat(
+            key=actor.address.key,
+            transport=actor.address.transport,
+            hosts=hosts,
+            is_configured=place.is_configured,
+            name=place.entry.name or "",
+        )
+        return replace(found, is_plugged=self._is_plugged(place)), seat
 
     def _is_plugged(self, place: Place) -> bool:
         """Whether it is gone for good when its bus says so."""
@@ -312,23 +378,24 @@ class Discovery:
 
     def _note_failure(self, place: Place, error: Failed) -> None:
         if error.code is not ErrorCode.DISCONNECTED:
-            self._put_aside(place, str(error))
+            is_odd = error.code is ErrorCode.BAD_ANSWER
+            self._put_aside(place, str(error), error.remedy or (NAME_IT if is_odd else SWITCH_IT))
             return
         place.refusals += 1
         place.due_at = self._clock.monotonic() + retry_delay_s(place.refusals)
-        self._explain(place, str(error), is_aside=False)
+        self._explain(place, str(error), is_aside=False, remedy=error.remedy or SWITCH_IT)
 
-    def _put_aside(self, place: Place, reason: str) -> None:
+    def _put_aside(self, place: Place, reason: str, remedy: str) -> None:
         place.due_at = self._clock.monotonic() + SCANS_ASIDE * self._rescan_interval_s
         if place.actor is not None:
             place.actor.vacate()
-        self._explain(place, reason, is_aside=True)
+        self._explain(place, reason, is_aside=True, remedy=remedy)
 
-    def _explain(self, place: Place, reason: str, *, is_aside: bool) -> None:
+    def _explain(self, place: Place, reason: str, *, is_aside: bool, remedy: str) -> None:
         if not place.reason or place.is_aside is not is_aside:
             place.since_ms = self._clock.wall_ms()
             log.warning("address_unknown", address=place.entry.address, reason=reason)
-        place.reason, place.is_aside = reason, is_aside
+        place.reason, place.is_aside, place.remedy = reason, is_aside, remedy
 
     async def _wait_for(self, tasks: Sequence[asyncio.Task[None]], deadline: float) -> None:
         left_s = deadline - self._clock.monotonic()

@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor, Talk
 from edged.instruments.address import Transport
 from edged.instruments.conversation import Conversation
-from edged.instruments.identity import is_same_unit
+from edged.instruments.identity import Seat, is_same_unit
+from edged.instruments.in_step import Habits
 from edged.instruments.mailbox import Priority, Waiter
 from edged.instruments.recovery import LineState
 from edged.instruments.registration import (
@@ -33,6 +34,8 @@ from edged.profiles.model import Connection, Profile
 __all__ = ["Found", "Instrument"]
 
 T = TypeVar("T")
+
+TWINS_TOLD: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,11 @@ class Instrument:
         self.address = actor.address.text
         # By address: where the same unit has answered besides.
         self.others: dict[str, OtherLine] = {}
+        # By canonical address: wherever it was met in this life of the daemon, what tells it from
+        # others that say the same of themselves.
+        self.seats: dict[str, Seat] = {}
+        # Addresses of other units that tell the same maker, model and serial number.
+        self.twins: tuple[str, ...] = ()
         self.transport: Transport = actor.address.transport
         # Monotonic seconds since when it is reconnecting; meaningless in other states.
         self.silent_since = 0.0
@@ -87,6 +95,8 @@ class Instrument:
         self.is_plugged = found.is_plugged
         # The last profile that it had: what makes it safe stays known when that is taken away.
         self.safe_by: Profile | None = None
+        # How it has been seen to answer, whatever line it was asked by.
+        self.habits = Habits()
         self._learn(found)
 
     def _learn(self, found: Found) -> None:
@@ -143,9 +153,37 @@ class Instrument:
         return tuple(sorted(self.others))
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What the configuration calls the addresses at which it was met."""
+        return tuple(dict.fromkeys(seat.name for seat in self.seats.values() if seat.name))
+
+    @property
+    def twin_warning(self) -> str:
+        """That others tell the same serial number; empty where none does."""
+        if not self.twins:
+            return ""
+        listed = ", ".join(self.twins[:TWINS_TOLD])
+        more = len(self.twins) - TWINS_TOLD
+        others = listed + (f" and {more} more" if more > 0 else "")
+        return (
+            f"It and {others} tell the same serial number {self.identity.serial}; they are taken "
+            "for several units. If they are one, give its addresses one name in INSTRUMENTS."
+        )
+
+    def hangs_on(self, transport: Transport) -> bool:
+        """See ``Met``."""
+        lines = [other.actor.address.transport for other in self.others.values()]
+        return transport in lines or (self.is_connected and self.transport is transport)
+
+    @property
     def is_connected(self) -> bool:
         """True while it answers, as far as anybody has noticed."""
         return self.state in CONNECTED
+
+    @property
+    def is_reachable(self) -> bool:
+        """True while a line leads to it, whether or not anybody answers there."""
+        return self.actor is not None
 
     @property
     def is_offered(self) -> bool:
@@ -293,5 +331,7 @@ class Instrument:
             "line_state": self.line_state.value,
             "state": self.state.value,
             "remark": self.remark,
-            "warning": self.warning,
+            "warning": " ".join(
+                filter(None, (self.warning, self.habits.warning, self.twin_warning))
+            ),
         }

@@ -12,7 +12,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Ask, Conversation, Listen, Send
 from edged.profiles.answers import clean_text
 
-__all__ = ["has_name_form", "identify", "identify_again", "identify_known"]
+__all__ = ["IDENTITY_QUESTION", "has_name_form", "identify", "identify_again", "identify_known"]
 
 IDENTITY_QUESTION: Final = "*IDN?"
 NAME_COMMAS: Final = 2

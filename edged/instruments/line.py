@@ -4,9 +4,10 @@ All of it runs on the actor's thread, but for ``tenant``, which the loop assigns
 attributes that anybody may read. It knows nothing of threads or loops: a test drives it by hand.
 
 The promises kept here: a line that is not clean is made clean before the next command; nothing that
-was sent is ever sent again by itself; after a reconnect the same unit must answer before it is
-driven. A safe job alone does not wait for that last one while nothing but silence spoke against the
-unit: a stop must not wait for an instrument that is busy.
+was sent is ever sent again by itself; after a reconnect, and after a time-out whatever the line is,
+the same unit must answer before it is driven. A safe job alone does not wait for that last one
+while nothing but silence spoke against the unit: a stop must not wait for an instrument that is
+busy.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from typing import Any, Final, NoReturn
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Failed
+from edged.errors import EdgedError, Failed
 from edged.instruments.conversation import (
     Conversation,
     greet,
 )
 from edged.instruments.failures import another_unit, failure, fault
+from edged.instruments.in_step import Habits, Owed
 from edged.instruments.introduction import (
+    IDENTITY_QUESTION,
     identify_again,
     identify_known,
 )
@@ -44,9 +47,10 @@ from edged.instruments.recovery import (
     next_line_state,
     retry_delay_s,
 )
-from edged.instruments.speech import Speech
-from edged.instruments.trace import Direction, Trace
+from edged.instruments.speech import Known, Speech
+from edged.instruments.trace import Trace
 from edged.profiles.model import Connection
+from edged.profiles.patterns import found_in
 
 __all__ = ["NOBODY", "Line", "LineDown", "LineReport", "LineUp", "Tenant", "UnitChanged"]
 
@@ -66,6 +70,7 @@ class Tenant:
         idn: what it answered to ``*IDN?`` when it registered.
         greeted_at: number of the connection (``Line.openings``) on which that happened.
         proof: what takes the place of ``*IDN?`` for a unit that does not know it.
+        habits: how it has been seen to answer; on every line the same.
     """
 
     number: int = 0
@@ -73,6 +78,7 @@ class Tenant:
     greeted_at: int = -1
     connection: Connection = field(default_factory=Connection)
     proof: Callable[[], Conversation[str]] | None = None
+    habits: Habits = field(default_factory=Habits)
 
 
 NOBODY: Final = Tenant()
@@ -116,6 +122,7 @@ class Line:
         trace: Trace,
         cleaning: Cleaning,
         keeps_old_answers: bool = False,
+        has_messages: bool = False,
         is_same_unit: Callable[[str, str], bool],
         report: Callable[[LineReport], None],
     ) -> None:
@@ -124,7 +131,7 @@ class Line:
         self.tenant = NOBODY
         # Why the line is not ready, for people; empty while it is.
         self.reason = "not connected yet"
-        # Counts connections; a tenant greeted on the present one need not prove itself again.
+        # Counts connections and clears: who was greeted since need not prove itself again.
         self.openings = 0
         # Set by the loop before the thread is asked to end: pre-empted waits are then no offence.
         self.is_stopping = False
@@ -141,7 +148,9 @@ class Line:
         self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
-        self._speech = Speech(link=link, clock=clock, trace=trace)
+        self._speech = Speech(
+            link=link, clock=clock, trace=trace, known=self._known, has_messages=has_messages
+        )
         # The tenant has not proved who it is since the line was last opened.
         self._owes_identity = True
         # Nothing but silence has been held against the tenant since it last proved who it is.
@@ -176,7 +185,7 @@ class Line:
             self._spoil(error)
             job.fail(self._told(error, job))
         except EdgedError as error:
-            self._settle(error)
+            self._settle()
             if isinstance(error, Failed):
                 error.sent = error.sent or job.sent
                 error.data.setdefault("trace", self._trace.tail())
@@ -185,7 +194,7 @@ class Line:
             self._spoil(LinkGarbled(str(error)))
             job.fail(fault(error, job, name=self._name, at_ms=self._clock.wall_ms()))
         else:
-            self._enter(LineEvent.SPOILED if self._speech.is_suspect else LineEvent.DONE)
+            self._enter(LineEvent.DONE)
             job.deliver(result)
 
     def heal(self, ticket: int) -> None:
@@ -205,7 +214,8 @@ class Line:
         connection = tenant.connection
         patience_s = (connection.open_timeout_ms + 2 * connection.timeout_ms) / 1000
         try:
-            self._make_ready(tenant, self._clock.monotonic() + patience_s, is_safe=False)
+            deadline = self._clock.monotonic() + patience_s
+            self._make_ready(tenant, deadline, is_safe=False, is_idle=True)
         except LinkError as error:
             self._spoil(error)
         except EdgedError as error:
@@ -250,8 +260,13 @@ class Line:
             return self._told(LinkLost(self.reason), job)
         return None
 
-    def _make_ready(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> bool:
+    def _make_ready(
+        self, tenant: Tenant, deadline: float, *, is_safe: bool, is_idle: bool = False
+    ) -> bool:
         """Come back with a connected, empty line on which the tenant is known to listen.
+
+        Args:
+            is_idle: nobody waits: a line that is out of step may stay so until somebody asks.
 
         Returns:
             Whether it was that already, as a look has just shown.
@@ -261,7 +276,21 @@ class Line:
             Failed: DISCONNECTED, another unit answers.
         """
         self._link.tune(tenant.connection)
-        if self.state is LineState.READY and self._look() and not self._owes_identity:
+        in_step = self._speech.in_step
+        if in_step.habits is not tenant.habits:
+            self._speech.know(tenant.habits)
+        if (
+            self.state is LineState.READY
+            and self._look()
+            and not self._owes_identity
+            and (
+                not in_step.owed
+                or is_safe
+                or is_idle
+                or not in_step.owed & Owed.NAME
+                or self._comes_in_step(tenant, deadline)
+            )
+        ):
             return True
         if self.state is LineState.RECOVERING:
             self._clean(deadline)
@@ -280,15 +309,31 @@ class Line:
         except LinkLost as error:
             self._lose(error)
             return False
-        if unasked and not self._speech.is_blank(unasked, self.tenant.connection):
-            self._trace.add(Direction.DISCARDED, unasked)
-            self._enter(LineEvent.SPOILED)
+        if unasked:
+            self._speech.left_over(unasked, self.tenant.connection)
+        return True
+
+    def _comes_in_step(self, tenant: Tenant, deadline: float) -> bool:
+        """Bring the line back as it is; where that fails, it is to be cleaned or opened anew."""
+        # An instrument that is at work says its name late, and a clear would end its work.
+        patience_s = (deadline - self._clock.monotonic()) / 2
+        try:
+            self._speech.come_in_step(tenant.connection, deadline, patience_s=patience_s)
+        except LinkPreempted:
+            raise
+        except LinkError as error:
+            self._spoil(error)
             return False
         return True
 
     def _clean(self, deadline: float) -> None:
         if self._cleaning is Cleaning.CLEAR_OR_REOPEN and self._link.clear(self._left(deadline)):
+            # A clear that was acknowledged proves neither that what was asked is forgotten, nor
+            # that the same unit hangs behind the adapter or gateway still.
             self._trace.note("cleared")
+            self._owes_identity = True
+            self.openings += 1
+            self._speech.in_step.begin(is_fresh=False)
             self._enter(LineEvent.CLEAN)
             return
         self._link.close()
@@ -308,6 +353,7 @@ class Line:
         except LinkError as error:
             self._give_up(error)
         self._trace.note("opened")
+        self._speech.in_step.begin(is_fresh=not self._keeps_old_answers)
         self._enter(LineEvent.CLEAN)
 
     def _prove(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> None:
@@ -319,11 +365,28 @@ class Line:
         """
         if is_safe:
             deadline = min(deadline, self._clock.monotonic() + SAFE_IDENTITY_S)
+        in_step = self._speech.in_step
+        is_fresh = not in_step.owed and not in_step.unproved
+        # A stop waits for no silence; what is still owed is left to its own questions.
+        waits = not is_fresh and not is_safe
         try:
-            idn = self._speech.hold(self._identify(tenant), tenant.connection, deadline, None)
+            if waits:
+                self._speech.rest(tenant.connection, deadline)
+            in_step.begin(is_fresh=True)
+            idn = self._speech.hold(
+                self._identify(tenant, is_fresh=is_fresh, is_safe=is_safe),
+                tenant.connection,
+                deadline,
+                None,
+            )
             if self._speech.is_suspect:
                 raise LinkGarbled("*IDN? was answered by garbage")
             is_known = self._is_same_unit(tenant.idn, idn)
+            if is_known and waits:
+                self._speech.rest(tenant.connection, deadline)
+            in_step.proved(self._clock.monotonic(), IDENTITY_QUESTION)
+            if not is_fresh and is_safe:
+                in_step.doubt()
             if is_known and not is_safe:
                 self._speech.hold(greet(tenant.connection), tenant.connection, deadline, None)
         except LinkPreempted:
@@ -337,17 +400,35 @@ class Line:
         if not is_safe:
             self._accept(tenant)
 
-    def _identify(self, tenant: Tenant) -> Conversation[str]:
+    def _known(self) -> Known | None:
+        """What the tenant answers, as far as it is known by heart."""
+        tenant = self.tenant
+        if not tenant.idn:
+            return None
+        if tenant.proof is not None:
+            probe = tenant.connection.probe
+            if probe is None:
+                return None
+            expected = probe.expect
+            return Known(
+                question=probe.query,
+                is_answer=lambda line: found_in(line, expected) is not None,
+            )
+        return Known(
+            question=IDENTITY_QUESTION, is_answer=lambda idn: self._is_same_unit(tenant.idn, idn)
+        )
+
+    def _identify(self, tenant: Tenant, *, is_fresh: bool, is_safe: bool) -> Conversation[str]:
         if tenant.proof is not None:
             return tenant.proof()
 
         def is_known(idn: str) -> bool:
             return self._is_same_unit(tenant.idn, idn)
 
-        if not self._keeps_old_answers:
+        if is_fresh:
             return identify_known(tenant.idn, is_known)
         owed, self._owed_names = self._owed_names, self._owed_names + 1
-        return identify_again(is_known, owed=owed)
+        return identify_again(is_known, owed=0 if is_safe else owed)
 
     def _accept(self, tenant: Tenant) -> None:
         """The tenant has proved who it is on this very connection, and has been greeted."""
@@ -382,11 +463,10 @@ class Line:
         elif self.state is LineState.CONNECTING:
             self._lose(LinkLost(str(error)))
 
-    def _settle(self, error: EdgedError) -> None:
-        """After a conversation ended itself by an error: is the line still in step?"""
+    def _settle(self) -> None:
+        """After a conversation ended itself by an error."""
         if self.state is LineState.BUSY:
-            is_in_step = error.code is not ErrorCode.BAD_ANSWER and not self._speech.is_suspect
-            self._enter(LineEvent.DONE if is_in_step else LineEvent.SPOILED)
+            self._enter(LineEvent.DONE)
 
     def _lose(self, error: LinkLost) -> None:
         """The connection itself has ended: whoever comes next must prove who it is."""

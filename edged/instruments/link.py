@@ -131,6 +131,21 @@ class Link(Protocol):
         """Device clear, where the protocol has one that works; False where it has not."""
         ...
 
+    def marks_answers(self) -> bool:
+        """Whether each answer bears the mark of its question: then a late one is no other's.
+
+        The link drops what bears another mark; nothing that is left over can shift such a line.
+        """
+        ...
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """The IEEE 488.2 status byte, read beside the messages (by no ``*STB?``).
+
+        None where this wire has no way to ask, or the peer does not know it. MAV (0x10) in it says
+        that an answer waits to be read.
+        """
+        ...
+
     def preempt(self, ticket: int) -> None:
         """Make waits for ``ticket`` end with ``LinkPreempted``, now or when begun. Any thread."""
         ...

@@ -15,7 +15,7 @@ More = Callable[[float], None]
 
 
 class MessageAnswer:
-    """What has arrived of one answer.
+    """What has arrived of one answer; once it was taken whole, of the one after it.
 
     Args:
         more: fetches the next piece.
@@ -30,27 +30,31 @@ class MessageAnswer:
         self._clock = clock
         self._bytes = bytearray()
         self.has_end = False
+        # Up to its end: whoever takes on wants the message after it, where one comes.
+        self._is_taken = False
 
     def add(self, data: bytes | bytearray | memoryview, *, has_end: bool = False) -> None:
         """A piece has arrived."""
         self._bytes += data
         self.has_end = has_end
+        self._is_taken = False
 
     def forget(self) -> None:
         """Another message is written; what came belongs to no question any more."""
         self._bytes.clear()
-        self.has_end = False
+        self.has_end = self._is_taken = False
 
     def take_rest(self) -> bytes:
         """What is here and was not asked for."""
         rest = bytes(self._bytes)
         self._bytes.clear()
+        self._is_taken = self.has_end
         return rest
 
     def take_message(
         self, terminator: bytes, timeout_s: float, *, ends_at_terminator: bool = False
     ) -> bytes:
-        """The rest of the message, without its terminator.
+        """The rest of the message, or the next one after an end; without its terminator.
 
         Args:
             terminator: what an instrument puts at its end.
@@ -61,6 +65,8 @@ class MessageAnswer:
             LinkError: as ``more`` does; ``LinkGarbled`` when it does not end.
         """
         deadline = self._clock.monotonic() + timeout_s
+        if self._is_taken:
+            self.forget()
         while not self.has_end and not (ends_at_terminator and terminator in self._bytes):
             self._more(deadline)
             if len(self._bytes) > MAX_MESSAGE_BYTES:

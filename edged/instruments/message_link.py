@@ -13,6 +13,7 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.instruments.link import (
     LinkError,
+    LinkGarbled,
     LinkLost,
     LinkTimeout,
     OpenResource,
@@ -20,6 +21,7 @@ from edged.instruments.link import (
 )
 from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.opening import Opener
+from edged.instruments.status_query import StatusQuery
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
@@ -30,6 +32,11 @@ SLICE_S: Final = 0.25
 READ_BYTES: Final = 64 * 1024
 MORE_TO_COME: Final = 0x3FFF0006
 """VI_SUCCESS_MAX_CNT: the message goes on."""
+
+NO_STATUS: Final = ("VI_ERROR_NSUP", "VI_ERROR_INV_SETUP", "NotImplementedError")
+"""What VISA says where a resource has no status byte: a serial port, a raw socket."""
+SPOILED: Final = ("VI_ERROR_ASRL_PARITY", "VI_ERROR_ASRL_FRAMING", "VI_ERROR_ASRL_OVERRUN")
+"""What it says of bytes that came, and not as they were sent."""
 
 
 class MessageLink:
@@ -43,6 +50,7 @@ class MessageLink:
         self._resource: Any = None
         self._answer = MessageAnswer(self._more, clock)
         self._connection = Connection()
+        self._status = StatusQuery()
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: serial settings by VISA's attributes."""
@@ -55,6 +63,7 @@ class MessageLink:
         self.close()
         self._resource = self._opener.open(timeout_s)
         self._set_up()
+        self._status.opened()
 
     def begin(self, ticket: int) -> None:
         """See ``Link``."""
@@ -102,6 +111,15 @@ class MessageLink:
         self._answer.forget()
         return True
 
+    def marks_answers(self) -> bool:
+        """See ``Link``: VISA tells of none."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: viReadSTB."""
+        deadline = self._clock.monotonic() + timeout_s
+        return self._status.ask(lambda: self._read_status(deadline))
+
     def preempt(self, ticket: int) -> None:
         """See ``Link``."""
         self._wake.preempt(ticket)
@@ -126,11 +144,32 @@ class MessageLink:
             left_s = deadline - self._clock.monotonic()
             if left_s <= 0:
                 raise LinkTimeout("nothing came before the time limit")
-            with contextlib.suppress(LinkTimeout), translated("reading"):
-                resource.timeout = max(1, int(min(left_s, SLICE_S) * 1000))
-                data, status = resource.visalib.read(resource.session, READ_BYTES)
-                self._answer.add(data, has_end=int(status) != MORE_TO_COME)
-                return
+            try:
+                with contextlib.suppress(LinkTimeout), translated("reading"):
+                    resource.timeout = max(1, int(min(left_s, SLICE_S) * 1000))
+                    data, status = resource.visalib.read(resource.session, READ_BYTES)
+                    self._answer.add(data, has_end=int(status) != MORE_TO_COME)
+                    return
+            except LinkLost as error:
+                if any(word in str(error) for word in SPOILED):
+                    raise LinkGarbled(str(error)) from error
+                raise
+
+    def _read_status(self, deadline: float) -> int | None:
+        resource = self._opened()
+        while True:
+            self._wake.check()
+            left_s = deadline - self._clock.monotonic()
+            if left_s <= 0:
+                raise LinkTimeout("the instrument does not tell its status byte")
+            try:
+                with contextlib.suppress(LinkTimeout), translated("reading the status byte"):
+                    resource.timeout = max(1, int(min(left_s, SLICE_S) * 1000))
+                    return int(resource.read_stb()) & 0xFF
+            except LinkLost as error:
+                if any(word in str(error) for word in NO_STATUS):
+                    return None
+                raise
 
     def _set_up(self) -> None:
         resource, wanted = self._resource, self._connection

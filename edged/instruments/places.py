@@ -30,6 +30,7 @@ class Place:
         due_at: monotonic seconds; when it is asked next, if nobody is known there.
         refusals: how often in a row nobody was there.
         reason: why nobody is known here; empty while somebody is.
+        remedy: what to do about that.
         is_aside: something is there that hangs, is no instrument or cannot be opened.
         asking: the task that asks now.
     """
@@ -44,6 +45,7 @@ class Place:
     due_at: float = 0.0
     refusals: int = 0
     reason: str = ""
+    remedy: str = ""
     is_aside: bool = False
     since_ms: int = 0
     asking: asyncio.Task[None] | None = None
@@ -54,6 +56,7 @@ class Place:
             "address": self.entry.address,
             "name": self.entry.name or "",
             "reason": self.reason,
+            "remedy": self.remedy,
             "is_set_aside": self.is_aside,
             "since_ms": self.since_ms,
         }

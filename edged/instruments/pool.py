@@ -11,7 +11,7 @@ used address gets another id. So an id, or a tool made from it, never comes to m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,13 +21,21 @@ from edged.clock import Clock
 from edged.errors import NotFound
 from edged.instruments.actor import Actor
 from edged.instruments.address import parse_address
-from edged.instruments.identity import is_one_unit, is_same_unit
+from edged.instruments.identity import (
+    Seat,
+    are_ports_of_one,
+    is_one_unit,
+    is_same_unit,
+    known_as,
+    tells_itself,
+)
 from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line import LineDown, LineReport, LineUp, Tenant, UnitChanged
 from edged.instruments.link import Link
-from edged.instruments.names import address_key, search
+from edged.instruments.names import address_key, bearers_of, search
 from edged.instruments.registration import RegistrationEvent, RegistrationState
 from edged.instruments.second_line import OtherLine
+from edged.profiles.model import Connection
 
 __all__ = ["Arrived", "Changed", "Event", "InstrumentPool", "Left"]
 
@@ -75,6 +83,8 @@ class InstrumentPool:
         self._listed: tuple[Instrument, ...] | None = ()
         # Names that ``get`` has found, until something changes: looking costs every instrument.
         self._named: dict[str, Instrument] = {}
+        # Plain name → whom the owner means by it, whether it was ever met or not.
+        self._given: dict[str, str] = {}
         # Every line that was opened, with or without an instrument at its end.
         self._actors: list[Actor] = []
         # Lines that are being closed while the daemon goes on.
@@ -82,7 +92,7 @@ class InstrumentPool:
         self._listeners: list[Callable[[Event], None]] = []
 
     def get(self, name: str) -> Instrument:
-        """The instrument with this id; failing that this alias, serial number or address.
+        """The instrument with this id or address; failing that this alias; then serial number.
 
         Raises:
             NotFound: UNKNOWN_INSTRUMENT, naming what there is; or a name that several units have
@@ -94,11 +104,37 @@ class InstrumentPool:
             return exact
         named = self._named.get(name)
         if named is None:
-            named = search(name, self._instruments.values())
+            named = search(name, self._instruments.values(), self._given)
             if len(self._named) >= NAMES_KEPT:
                 self._named.clear()
             self._named[name] = named
         return named
+
+    def bearers(self, name: str) -> tuple[Instrument, ...]:
+        """All that this id, alias or serial number means, also where ``get`` refuses to choose."""
+        try:
+            return (self.get(name),)
+        except NotFound:
+            return bearers_of(name, self._instruments.values(), self._given)
+
+    def alike(self, instrument: Instrument) -> tuple[Instrument, ...]:
+        """Every unit met that tells the same serial number as this one, itself too."""
+        if not instrument.identity.serial:
+            return (instrument,)
+        return tuple(
+            other
+            for other in self._instruments.values()
+            if other is instrument or is_one_unit(other.identity, instrument.identity)
+        )
+
+    def reserve(self, given: Mapping[str, str]) -> None:
+        """Names that the owner gave, also to units never met: nobody else answers to them.
+
+        Args:
+            given: plain name → whom it means, a clause for messages.
+        """
+        self._given = dict(given)
+        self._forget()
 
     def _forget(self) -> None:
         """An instrument has come, gone, or told something new of itself."""
@@ -160,19 +196,20 @@ class InstrumentPool:
         actor.start()
         return actor
 
-    def arrive(self, actor: Actor, found: Found) -> Instrument:
+    def arrive(self, actor: Actor, found: Found, seat: Seat) -> Instrument:
         """A unit has answered at the end of a line that had no tenant.
 
-        A unit known already is the same instrument: back, moved to this address, or reachable here
-        besides. Any other is a new one.
+        A unit known already (``identity.known_as``) is the same instrument: back, moved to this
+        address, or reachable here besides. Any other is a new one.
         """
-        known = self._known(actor, found)
+        known = known_as(found.identity, seat, self._instruments.values())
         if known is None:
-            return self._register(actor, found)
-        if known.is_connected and known.actor is not actor:
-            self._note_alternative(known, actor, found)
-            return known
-        self._move_in(known, actor, found)
+            known = self._register(actor, found, seat)
+        elif known.is_connected and known.actor is not actor:
+            self._note_alternative(known, actor, found, seat)
+        else:
+            self._move_in(known, actor, found, seat)
+        self._part_twins(known)
         return known
 
     def relearn(self, judged: Sequence[tuple[Instrument, Found]]) -> None:
@@ -265,35 +302,46 @@ class InstrumentPool:
                 instrument.actor = None
                 self._meet(instrument, _gone(instrument))
 
-    def _known(self, actor: Actor, found: Found) -> Instrument | None:
-        """The instrument that this unit is, if it has been met before.
+    def _part_twins(self, newest: Instrument) -> None:
+        """Units that tell the same of themselves: each is told of the others.
 
-        Units without a serial number are told apart by their address alone. So are those that tell
-        the same number: one unit hangs on USB, or on a serial port, only once, and what the owner
-        calls by two names is two units.
+        As soon as there are several, nobody can say whose an address on another bus is: each keeps
+        those only that are certain, and what is let go of is asked anew and stands for itself.
         """
-        alike = [
-            instrument
-            for instrument in self._instruments.values()
-            if is_one_unit(instrument.identity, found.identity)
-        ]
+        if not tells_itself(newest.identity):
+            return
+        alike = self.alike(newest)
         for instrument in alike:
-            if address_key(instrument.address) == actor.address.key:
-                return instrument
-        alike = [instrument for instrument in alike if not _is_named_apart(instrument, found)]
-        if not found.identity.serial or len(alike) != 1:
-            return None
-        (only,) = alike
-        is_twin = only.is_connected and only.transport is actor.address.transport
-        return None if is_twin and only.transport.is_plugged else only
+            parted = self._part(instrument) if len(alike) > 1 else False
+            twins = tuple(other.address for other in alike if other is not instrument)
+            if parted or twins != instrument.twins:
+                instrument.twins = twins
+                self._forget()
+                self._publish(Changed(instrument=instrument))
 
-    def _register(self, actor: Actor, found: Found) -> Instrument:
+    @staticmethod
+    def _part(instrument: Instrument) -> bool:
+        """Let go of addresses that may be a twin's; whether there were any."""
+        own = instrument.seats[address_key(instrument.address)]
+        doubtful = {
+            key for key, seat in instrument.seats.items() if not are_ports_of_one(own, seat)
+        }
+        for key in doubtful:
+            del instrument.seats[key]
+        for address in tuple(instrument.others):
+            if address_key(address) in doubtful:
+                log.warning("instrument_alternative_parted", id=instrument.id, address=address)
+                del instrument.others[address]
+        return bool(doubtful)
+
+    def _register(self, actor: Actor, found: Found, seat: Seat) -> Instrument:
         instrument = Instrument(
             instrument_id=self._free_id(actor, found),
             number=len(self._by_number) + 1,
             actor=actor,
             found=found,
         )
+        instrument.seats[seat.key] = seat
         self._instruments[instrument.id] = instrument
         self._forget()
         self._by_number[instrument.number] = instrument
@@ -307,11 +355,12 @@ class InstrumentPool:
         self._meet(instrument, _answered(instrument))
         return instrument
 
-    def _move_in(self, instrument: Instrument, actor: Actor, found: Found) -> None:
+    def _move_in(self, instrument: Instrument, actor: Actor, found: Found, seat: Seat) -> None:
+        instrument.seats[seat.key] = seat
         old = instrument.actor
         if old is not None and old is not actor:
             old.vacate()
-            other = OtherLine(actor=old, connection=instrument.connection)
+            other = _other_line(old, instrument, instrument.connection)
             instrument.others[old.address.text] = other
         instrument.others.pop(actor.address.text, None)
         instrument.actor = actor
@@ -326,19 +375,17 @@ class InstrumentPool:
             self._forget()
         self._meet(instrument, _answered(instrument))
 
-    def _note_alternative(self, instrument: Instrument, actor: Actor, found: Found) -> None:
+    def _note_alternative(
+        self, instrument: Instrument, actor: Actor, found: Found, seat: Seat
+    ) -> None:
+        instrument.seats[seat.key] = seat
         actor.vacate()
         address = actor.address.text
         is_new = address not in instrument.others
-        instrument.others[address] = OtherLine(actor=actor, connection=found.connection)
+        instrument.others[address] = _other_line(actor, instrument, found.connection)
         if is_new:
             log.info("instrument_alternative", id=instrument.id, address=address)
             self._publish(Changed(instrument=instrument))
-        if found.alias and not instrument.alias:
-            # The owner named the unit at this address, and what he forbids goes by that name.
-            own = instrument.connection
-            profile = replace(found.profile, connection=own) if found.profile else None
-            self.relearn([(instrument, replace(found, connection=own, profile=profile))])
 
     @staticmethod
     def _settle(instrument: Instrument, actor: Actor, found: Found) -> None:
@@ -349,6 +396,7 @@ class InstrumentPool:
                 connection=instrument.connection,
                 greeted_at=found.greeted_at,
                 proof=found.proof,
+                habits=instrument.habits,
             )
         )
 
@@ -385,12 +433,6 @@ class InstrumentPool:
                 log.exception("pool_listener_failed", event_kind=type(event).__name__)
 
 
-def _is_named_apart(instrument: Instrument, found: Found) -> bool:
-    """Whether the owner has another name for what answers here."""
-    names = {instrument.alias.casefold(), found.alias.casefold()}
-    return "" not in names and len(names) > 1
-
-
 def _answered(instrument: Instrument) -> RegistrationEvent:
     if instrument.profile is None:
         return RegistrationEvent.ANSWERED_WITHOUT_PROFILE
@@ -401,3 +443,9 @@ def _gone(instrument: Instrument) -> RegistrationEvent:
     if instrument.is_plugged:
         return RegistrationEvent.GONE_PLUGGED
     return RegistrationEvent.GONE_PLACED
+
+
+def _other_line(actor: Actor, instrument: Instrument, connection: Connection) -> OtherLine:
+    return OtherLine(
+        actor=actor, connection=connection, idn=instrument.idn, habits=instrument.habits
+    )

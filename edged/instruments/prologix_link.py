@@ -6,6 +6,10 @@ adapter itself (``++ver``): when that is answered, nothing of this read can come
 turn can pass to another instrument without a moment's doubt whose bytes come next. An instrument
 that is slow to answer gives up its turn every ``READ_SLICE_MS``.
 
+A connection begins with a mark that was not used before: what comes ahead of it is a greeting of a
+look-alike, or what the adapter kept from an earlier connection. So does one on which something has
+come that nobody asked for: the adapter may have started anew and forgotten its settings.
+
 The form of the address is ours: PyVISA spells an adapter and its instruments as two resources.
 """
 
@@ -30,6 +34,7 @@ from edged.instruments.link import (
 )
 from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.socket_stream import MAX_MESSAGE_BYTES, SocketStream
+from edged.instruments.status_query import StatusQuery
 from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
@@ -42,8 +47,15 @@ MOST_BYTES: Final = 4 * MAX_MESSAGE_BYTES
 """Of one turn: an instrument that talks for ever would fill the memory."""
 ADAPTER_ANSWERS_S: Final = 1.0
 """The adapter itself answers in milliseconds, after its read has ended."""
-TALKS_ON_S: Final = 0.25
-"""An instrument that talks for longer than this can be interrupted."""
+TALKS_ON_S: Final = 0.2
+"""An exchange that lasts longer than this can be interrupted."""
+LISTEN_S: Final = 0.05
+"""How long one wait lasts before it is looked whether somebody wants to interrupt."""
+MARKS: Final = 256
+"""``++eot_char`` takes any byte, says it when asked, and with ``++eot_enable 0`` does nothing."""
+MOST_GREETING_LINES: Final = 100
+SHORTEST_VERSION: Final = 4
+"""A word at least: fewer bytes could be the end of any answer."""
 SETUP: Final = (
     "++savecfg 0",
     "++mode 1",
@@ -98,9 +110,11 @@ class PrologixAdapter:
     turn: threading.Lock = field(default_factory=threading.Lock)
     # Belongs to the link whose turn it is; None while not connected.
     channel: TcpChannel | None = None
-    # Of nobody: exchanges are short, and one that is cut short would leave bytes behind.
+    # Of nobody: an exchange that is cut short costs everybody the connection, see ``_heard``.
     deaf: Wake = field(default_factory=Wake)
     version: bytes = b""
+    # Of the last beginning; the one before is another.
+    mark: int = 0
     # Grows with every connection, so that each link notices that its own is over.
     openings: int = 0
 
@@ -122,6 +136,7 @@ class PrologixLink:
         # The adapter's connection on which this instrument was opened; 0 while closed.
         self._opening = 0
         self._answer = MessageAnswer(self._listen, clock)
+        self._status = StatusQuery()
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: nothing of it can be tuned."""
@@ -134,6 +149,7 @@ class PrologixLink:
             if self._adapter.channel is None:
                 self._connect(deadline)
             self._opening = self._adapter.openings
+        self._status.opened()
 
     def begin(self, ticket: int) -> None:
         """See ``Link``."""
@@ -180,6 +196,15 @@ class PrologixLink:
         self._answer.forget()
         return True
 
+    def marks_answers(self) -> bool:
+        """See ``Link``: this bus has no marks."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: a serial poll of this instrument by the adapter."""
+        deadline = self._clock.monotonic() + timeout_s
+        return self._status.ask(lambda: self._polled(deadline))
+
     def preempt(self, ticket: int) -> None:
         """See ``Link``."""
         self._wake.preempt(ticket)
@@ -202,6 +227,12 @@ class PrologixLink:
             self._order(stream, b"++read eoi")
             self._answer.add(self._settle(stream, deadline))
 
+    def _polled(self, deadline: float) -> int | None:
+        with self._exchange(deadline) as stream:
+            self._order(stream, b"++spoll")
+            told = self._settle(stream, deadline).strip()
+        return int(told) & 0xFF if told.isdigit() and len(told) <= 3 else None
+
     def _order(self, stream: SocketStream, line: bytes) -> None:
         """Address the instrument, and one line after it."""
         data = b"++addr " + self._gpib.encode() + b"\n" + line + b"\n"
@@ -209,7 +240,7 @@ class PrologixLink:
 
     def _settle(self, stream: SocketStream, deadline: float) -> bytes:
         """What came before the adapter's answer to ``++ver``, which ends every exchange."""
-        begun = self._clock.monotonic()
+        begun = heard = self._clock.monotonic()
         stream.send(b"++ver\n", begun + ADAPTER_ANSWERS_S)
         version = self._adapter.version
         while not stream.buffer.endswith(version):
@@ -218,14 +249,25 @@ class PrologixLink:
                 raise LinkGarbled(f"{len(stream.buffer)} bytes came without an end")
             if now > max(deadline, begun + ADAPTER_ANSWERS_S):
                 raise LinkTimeout("it still talks after the time limit")
+            if now > heard + ADAPTER_ANSWERS_S:
+                raise LinkTimeout("it does not answer")
             if now > begun + TALKS_ON_S:
                 # Cutting an exchange short costs everybody behind the adapter the connection, so
                 # only one that a stop would wait too long for.
                 self._wake.check()
-            stream.receive(now + ADAPTER_ANSWERS_S)
+            if self._has_heard(stream):
+                heard = now
         data = bytes(stream.buffer[: -len(version)])
         stream.buffer.clear()
         return data
+
+    def _has_heard(self, stream: SocketStream) -> bool:
+        """Whether something came within a slice."""
+        try:
+            stream.receive(self._clock.monotonic() + LISTEN_S)
+        except LinkTimeout:
+            return False
+        return True
 
     @contextlib.contextmanager
     def _exchange(self, deadline: float) -> Iterator[SocketStream]:
@@ -236,6 +278,8 @@ class PrologixLink:
             if channel is None or self._opening != self._adapter.openings:
                 raise LinkLost("the connection to the adapter was lost")
             try:
+                if channel.stream.drain():
+                    self._agree(channel.stream, deadline)
                 yield channel.stream
             except LinkError as error:
                 self._adapter.openings += 1
@@ -246,13 +290,15 @@ class PrologixLink:
 
     @contextlib.contextmanager
     def _turn(self, deadline: float) -> Iterator[None]:
-        left_s = max(0.001, deadline - self._clock.monotonic())
-        if not self._adapter.turn.acquire(timeout=left_s):
-            raise LinkTimeout("the adapter was taken by other instruments")
+        turn = self._adapter.turn
+        while not turn.acquire(timeout=LISTEN_S):
+            self._wake.check()
+            if self._clock.monotonic() >= deadline:
+                raise LinkTimeout("the adapter was taken by other instruments")
         try:
             yield
         finally:
-            self._adapter.turn.release()
+            turn.release()
 
     def _connect(self, deadline: float) -> None:
         adapter = self._adapter
@@ -265,11 +311,38 @@ class PrologixLink:
             waits_by=adapter.deaf,
         )
         try:
-            limit = min(deadline, self._clock.monotonic() + ADAPTER_ANSWERS_S)
-            orders = "".join(f"{line}\n" for line in (*SETUP, "++ver"))
-            channel.stream.send(orders.encode(), limit)
-            adapter.version = channel.stream.take_until(b"\n", limit) + b"\n"
+            self._agree(channel.stream, deadline)
             adapter.openings += 1
         except LinkError:
             adapter.drop()
             raise
+
+    def _agree(self, stream: SocketStream, deadline: float) -> None:
+        """Set the adapter up, and learn its version; what comes before is nobody's."""
+        adapter = self._adapter
+        adapter.mark = (adapter.mark + 1) % MARKS
+        mark = b"%d" % adapter.mark
+        orders = "".join(f"{line}\n" for line in SETUP)
+        limit = min(deadline, self._clock.monotonic() + ADAPTER_ANSWERS_S)
+        stream.send(orders.encode() + b"++eot_char " + mark + b"\n++eot_char\n++ver\n", limit)
+        line = b""
+        for _ in range(MOST_GREETING_LINES):
+            before, line = line, self._line(stream, limit)
+            if before.strip() == mark or not line:
+                break
+        else:
+            raise LinkGarbled("it greets without an end")
+        # One that does not know the order for a mark has said its version last.
+        version = line or before
+        if len(version.strip()) < SHORTEST_VERSION:
+            raise LinkTimeout("it does not say its version")
+        adapter.version = version
+
+    def _line(self, stream: SocketStream, limit: float) -> bytes:
+        """The adapter's next line with its end; nothing where none comes until ``limit``."""
+        while b"\n" not in stream.buffer:
+            self._wake.check()
+            if self._clock.monotonic() >= limit:
+                return b""
+            self._has_heard(stream)
+        return stream.take_until(b"\n", limit) + b"\n"

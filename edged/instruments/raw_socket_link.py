@@ -78,6 +78,15 @@ class RawSocketLink:
         del timeout_s
         return False
 
+    def marks_answers(self) -> bool:
+        """See ``Link``: a stream of bytes has no marks."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: a raw socket has no way to ask."""
+        del timeout_s
+        return None
+
     def preempt(self, ticket: int) -> None:
         """See ``Link``."""
         self._wake.preempt(ticket)

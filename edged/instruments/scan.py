@@ -7,7 +7,7 @@ Nothing that an instrument is set to is changed, but for what its profile's ``on
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -141,9 +141,10 @@ def judge_again(
         ),
         entry,
         knowledge.bench,
+        instrument.names,
     )
-    is_same = found.profile == instrument.profile and found.rules == instrument.rules
-    return None if is_same and found.tied == instrument.tied else found
+    now = (instrument.profile, instrument.rules, instrument.alias, instrument.tied)
+    return None if (found.profile, found.rules, found.alias, found.tied) == now else found
 
 
 def _guesses(
@@ -305,13 +306,17 @@ async def _is_confirmed(actor: Actor, connection: Connection) -> bool:
     return re.search(probe.expect, (reply.answer or "")[:1000]) is not None
 
 
-def _judged(found: Found, entry: InstrumentEntry, bench: BenchFile) -> Found:
-    """With what the owner's bench file says about this unit.
+def _judged(
+    found: Found, entry: InstrumentEntry, bench: BenchFile, names: Sequence[str] = ()
+) -> Found:
+    """With what the owner's bench file says about this unit, by its number and all its names.
 
     A profile that cannot be narrowed as the owner wants is not offered at all: his limits are not
     optional.
     """
-    rules = bench.rules_for(found.identity.serial, entry.name or "")
+    identity = found.identity
+    called = tuple(dict.fromkeys(filter(None, (entry.name, *names))))
+    rules = bench.rules_for(identity.serial, *called, told=identity.serial_told)
     profile, remark = found.profile, found.remark
     if profile is not None:
         try:
@@ -323,6 +328,6 @@ def _judged(found: Found, entry: InstrumentEntry, bench: BenchFile) -> Found:
         profile=profile,
         rules=rules,
         remark=remark,
-        alias=rules.alias or entry.name or "",
+        alias=rules.alias or next(iter(called), ""),
         location=rules.location or "",
     )

@@ -18,6 +18,7 @@ from edged.instruments.conversation import (
     Conversation,
 )
 from edged.instruments.failures import another_unit
+from edged.instruments.in_step import Habits
 from edged.instruments.introduction import (
     has_name_form,
     identify,
@@ -42,15 +43,20 @@ class OtherLine:
 
     Attributes:
         connection: as its transport and INSTRUMENTS want it at that address.
+        idn: what the unit answers to ``*IDN?``.
+        habits: how it has been seen to answer.
     """
 
     actor: Actor
     connection: Connection
+    idn: str
+    habits: Habits
 
     def prepare(self) -> None:
         """Have the line speak as that address wants it."""
         if self.actor.tenant.number == 0:
-            self.actor.settle(Tenant(connection=self.connection))
+            tenant = Tenant(connection=self.connection, idn=self.idn, habits=self.habits)
+            self.actor.settle(tenant)
 
     def leave(self) -> None:
         """Let go of the connection: the line is another's, or nobody's."""

@@ -26,6 +26,7 @@ __all__ = ["SecondLook"]
 
 EntryOf = Callable[[Instrument], tuple[InstrumentEntry, tuple[int, int] | None]]
 PATIENCE_S: Final = 3.0
+MORE_THAN_ONE: Final = 2
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +61,26 @@ class SecondLook:
         for instrument, connection in greeted:
             await _greet(instrument, connection)
         return [instrument.id for instrument, _ in judged]
+
+    def at_joined(self, instrument: Instrument, knowledge: Knowledge) -> None:
+        """What the owner says under each name of a unit's addresses holds for it at all of them.
+
+        Its profile and how it is spoken to stay as they were found.
+        """
+        if len(instrument.seats) < MORE_THAN_ONE:
+            return
+        entry, usb_id = self._entry_of(instrument)
+        found = judge_again(instrument, entry, knowledge, usb_id)
+        if found is None:
+            return
+        own = instrument.connection
+        profile = replace(found.profile, connection=own) if found.profile else None
+        if instrument.profile is None:
+            profile = None
+        found = replace(found, connection=own, profile=profile)
+        had = (instrument.profile, instrument.rules, instrument.alias)
+        if had != (found.profile, found.rules, found.alias):
+            self._pool.relearn([(instrument, found)])
 
     async def _confirmed(self, instrument: Instrument, found: Found) -> Found:
         """With its new profile, if the profile's own question is answered as it must be."""

@@ -2,7 +2,8 @@
 
 A reopened serial port is no new connection: what the instrument still had to say comes after it.
 Lines are therefore taken for answers only after the unit has said who it is (``line.py`` skips what
-is not that). Waits go in slices short enough for a stop, on Windows as on Linux.
+is not that). Waits go in slices short enough for a stop, on Windows as on Linux. A byte with a
+parity or framing error is no part of an answer, where the kernel tells of it (``serial_marks.py``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.instruments.link import (
     LinkError,
+    LinkGarbled,
     LinkLost,
     LinkTimeout,
     OpenResource,
@@ -22,6 +24,7 @@ from edged.instruments.link import (
 )
 from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.opening import Opener
+from edged.instruments.serial_marks import Unmarker, mark_errors
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
@@ -37,6 +40,13 @@ FLOW_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {"xon_xoff": "xonxoff", "rts_cts": "rtscts", "dtr_dsr": "dsrdtr"}
 )
 WRITE_BYTES: Final = 256
+WRITE_SLICE_S: Final = 0.5
+"""How long a piece may take to go out; it is as long as the baud rate lets it be. Set once: with
+each change of a time limit pyserial sets the whole port anew."""
+SPOILED_BYTE: Final = (
+    "a byte came with a parity or framing error: compare baud rate, parity, data and stop bits "
+    "with the instrument's, and look at the cable"
+)
 
 
 class SerialLink:
@@ -52,6 +62,9 @@ class SerialLink:
         self._port: Any = None
         self._answer = MessageAnswer(self._receive, clock)
         self._connection = Connection()
+        self._piece_bytes = 1
+        # None where nobody tells which bytes were spoiled.
+        self._unmarker: Unmarker | None = None
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``."""
@@ -70,7 +83,7 @@ class SerialLink:
             with translated(f"opening {self._address}"):
                 self._port = self._resource.visalib.sessions[self._resource.session].interface
                 self._port.timeout = SLICE_S
-                self._port.write_timeout = SLICE_S
+                self._port.write_timeout = WRITE_SLICE_S
                 self._set_up()
         except LinkError:
             self.close()
@@ -84,15 +97,12 @@ class SerialLink:
         """See ``Link``. In pieces, between which a pre-emption is heard."""
         deadline = self._clock.monotonic() + timeout_s
         port = self._opened()
-        for start in range(0, len(data), WRITE_BYTES):
+        for start in range(0, len(data), self._piece_bytes):
             self._wake.check()
-            left_s = deadline - self._clock.monotonic()
-            if left_s <= 0:
+            if self._clock.monotonic() >= deadline:
                 raise LinkTimeout("the instrument takes nothing")
-            piece = data[start : start + WRITE_BYTES]
             with _serial("writing"):
-                port.write_timeout = max(SLICE_S, min(left_s, self._time_of(len(piece))))
-                port.write(piece)
+                port.write(data[start : start + self._piece_bytes])
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
@@ -108,7 +118,7 @@ class SerialLink:
         with _serial("reading"):
             waiting = port.in_waiting
             if waiting:
-                self._answer.add(port.read(waiting))
+                self._take(port.read(waiting))
         return self._answer.take_rest()
 
     def is_quiet(self) -> bool:
@@ -123,6 +133,15 @@ class SerialLink:
         """See ``Link``: a serial line has none."""
         del timeout_s
         return False
+
+    def marks_answers(self) -> bool:
+        """See ``Link``: a stream of bytes has no marks."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: a serial line has no way to ask."""
+        del timeout_s
+        return None
 
     def preempt(self, ticket: int) -> None:
         """See ``Link``."""
@@ -158,6 +177,10 @@ class SerialLink:
             chosen = FLOW_NAMES.get(wanted.flow, wanted.flow)
             for name in FLOWS:
                 setattr(port, name, name == chosen)
+        # Ten bits a byte, four times over.
+        most = int((WRITE_SLICE_S - SLICE_S) * max(50, port.baudrate) / 40)
+        self._piece_bytes = max(1, min(WRITE_BYTES, most))
+        self._unmarker = Unmarker() if mark_errors(port) else None
 
     def _receive(self, deadline: float) -> None:
         """Wait for bytes and add them to the answer."""
@@ -169,12 +192,17 @@ class SerialLink:
             with _serial("reading"):
                 data = port.read(1)
                 if data:
-                    self._answer.add(data + port.read(port.in_waiting))
+                    if self._take(data + port.read(port.in_waiting)):
+                        raise LinkGarbled(SPOILED_BYTE)
                     return
 
-    def _time_of(self, count: int) -> float:
-        """Seconds that so many bytes may take at this baud rate, four times over."""
-        return float(40 * count / max(50, self._port.baudrate) + SLICE_S)
+    def _take(self, data: bytes) -> bool:
+        """Add what was read; True where one of its bytes was spoiled on the way."""
+        is_spoiled = False
+        if self._unmarker is not None:
+            data, is_spoiled = self._unmarker.feed(data)
+        self._answer.add(data)
+        return is_spoiled
 
     def _opened(self) -> Any:
         if self._port is None:

@@ -1,36 +1,45 @@
 """Speaking on an open link: the steps of a conversation as bytes, with gaps, limits and a trace.
 
-Nothing here opens, cleans or judges a line; it raises what the link raises, and notes in
-``is_suspect`` that an answer was not what a clean line gives.
+Nothing here opens or cleans a line; it raises what the link raises. Before each question it brings
+a line that is out of step back (``in_step.py`` says when that is).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
 
+import structlog
+
 from edged.clock import Clock
-from edged.errors import ErrorCode, Invalid
+from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.instruments.conversation import (
+    DEFAULT_MAX_BLOCK_MB,
     Answer,
     Ask,
     AskBlock,
     Conversation,
+    ExpectMore,
     Listen,
     Pause,
     Send,
     Step,
 )
+from edged.instruments.in_step import Habits, InStep, Owed
 from edged.instruments.link import Link, LinkGarbled, LinkTimeout
 from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
-from edged.profiles.blocks import find_block_head
+from edged.profiles.answers import clean_text
+from edged.profiles.blocks import find_block_head, whole_length
 from edged.profiles.model import Connection
 
-__all__ = ["Speech"]
+__all__ = ["Known", "Speech"]
 
-MAX_BLOCK_BYTES: Final = 256 * 1024 * 1024
-"""Deeper than any scope's memory in one block; a length beyond it is garbage."""
+log = structlog.get_logger(__name__)
+
+MEBIBYTE: Final = 1024 * 1024
 BLOCK_SLICE_BYTES: Final = 256 * 1024
 """A long block may take long, as long as it moves: the time limit is for each slice."""
 STRAY_LINE_S: Final = 0.1
@@ -39,21 +48,67 @@ may be empty itself and the line is not known for sending empty ones."""
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
+MESSAGE_AVAILABLE: Final = 0x10
+"""MAV, IEEE 488.2 11.2.1.2: an answer waits to be read."""
+UNREAD_S: Final = 1.0
+"""How long an answer may take to come that is said to wait."""
+STATUS_S: Final = 1.0
+"""How long a status byte is waited for."""
+BRING_BACK_S: Final = 1.0
+"""What bringing a line back may take besides the name's own time limit and two quiet moments."""
+MOST_LEFT_OVER: Final = 30
+"""Lines, before the unit's own name; whoever says more than this does not stop talking."""
+MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
+OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
+"""What a conversation ends by when an answer may have been another question's."""
+ECHOES: Final = 8
+"""The last questions, of which none can be answered by another's echo."""
 
 T = TypeVar("T")
 
 
-class Speech:
-    """The voice of one line; used by the actor's thread only."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A question whose answer is known by heart: the unit's name, or its profile's probe."""
 
-    def __init__(self, *, link: Link, clock: Clock, trace: Trace) -> None:
+    question: str
+    is_answer: Callable[[str], bool]
+
+
+class Speech:
+    """The voice of one line; used by the actor's thread only.
+
+    Args:
+        known: what the unit at the other end can be asked; ``None`` while nobody is known there.
+        has_messages: the wire marks where an answer ends, so that a read of nothing is an error
+            of the instrument's.
+    """
+
+    def __init__(
+        self,
+        *,
+        link: Link,
+        clock: Clock,
+        trace: Trace,
+        known: Callable[[], Known | None],
+        has_messages: bool = False,
+    ) -> None:
         self._link = link
         self._clock = clock
         self._trace = trace
+        self._known = known
+        self._has_messages = has_messages
+        self.in_step = InStep()
         # When the last byte moved, for min_gap_ms.
         self._quiet_since = float("-inf")
-        # The last conversation met something odd; the line wants cleaning before the next one.
+        # The last conversation met something odd.
         self.is_suspect = False
+        # The last questions, as they come back from a line that sends what it is sent.
+        self._asked: deque[str] = deque(maxlen=ECHOES)
+        # A doubt was dropped because nobody was known who could settle it.
+        self.has_dropped_doubt = False
+        # Its status byte tells whether an answer waits, as far as is known.
+        self._tells_mav = True
         # The line was looked at just now, so that the first step need not look again.
         self._is_looked_at = False
         # The most empty lines that have come besides an answer: a habit of this instrument.
@@ -91,8 +146,165 @@ class Speech:
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except EdgedError as error:
+            if error.code in OUT_OF_STEP:
+                self.in_step.doubt()
+            raise
         finally:
             conversation.close()
+
+    def know(self, habits: Habits) -> None:
+        """Another unit lives at the other end, or none."""
+        if self.in_step.habits is habits:
+            return
+        self.in_step.habits = habits
+        if self.has_dropped_doubt:
+            self.has_dropped_doubt = False
+            self.in_step.doubt()
+
+    def left_over(
+        self, unasked: bytes, connection: Connection, *, is_seen_coming: bool = False
+    ) -> None:
+        """Something came that nobody asked for."""
+        self._trace.add(Direction.DISCARDED, unasked)
+        if self.is_blank(unasked, connection):
+            return
+        late_s = self._clock.monotonic() - self._quiet_since
+        text = clean_text(unasked.decode(connection.encoding, errors="replace"))
+        before = self.in_step.habits.warning
+        self.in_step.left_over(text, late_s, is_seen_coming=is_seen_coming)
+        if self.in_step.habits.warning != before:
+            log.warning("line_out_of_step", warning=self.in_step.habits.warning)
+
+    def come_in_step(
+        self,
+        connection: Connection,
+        deadline: float,
+        *,
+        proves_itself: bool = False,
+        patience_s: float = 0.0,
+    ) -> None:
+        """Bring the line back, if it is out of step: nothing is owed when this returns.
+
+        Args:
+            proves_itself: see ``InStep.before``; the question that follows then settles it.
+            patience_s: what that question may take: an instrument that is still at work on what
+                was written (``*RST``, a calibration) says its name no sooner.
+
+        Raises:
+            LinkError: it did not come back; answers to what was asked before may still come.
+        """
+        step = self.in_step
+        owed = step.before(proves_itself=proves_itself)
+        if not owed:
+            return
+        if self._link.marks_answers():
+            # Each answer says whose it is: what is left over is dropped by the link.
+            step.unproved.clear()
+            step.looked(self._clock.monotonic())
+            return
+        allowed_s = max(patience_s, connection.timeout_ms / 1000)
+        allowed_s += 2 * step.habits.quiet_s + BRING_BACK_S
+        limit = min(deadline, self._clock.monotonic() + allowed_s)
+        known = self._known()
+        if known is None and owed & Owed.NAME:
+            # Nothing is known by heart: silence is all that can be had.
+            self.has_dropped_doubt = True
+            owed = step.owed = Owed.QUIET
+            step.unproved.clear()
+        is_told = self._rest(connection, owed, limit)
+        if self._has_messages and owed & Owed.QUIET and not is_told:
+            # What an instrument keeps makes no sound, and it cannot be asked for it.
+            step.owed |= Owed.NAME
+        if known is not None and step.owed & Owed.NAME:
+            self._hear_name(known, connection, limit)
+            is_quick = not step.owed & Owed.QUIET
+            step.proved(self._quiet_since, known.question)
+            self._rest(connection, Owed.NOTHING if is_quick else Owed.QUIET, limit)
+        step.looked(self._clock.monotonic())
+
+    def rest(self, connection: Connection, deadline: float) -> None:
+        """Read and drop until nothing has come for a while.
+
+        Raises:
+            LinkError: as the link does; it does not stop talking.
+        """
+        self._rest(connection, Owed.QUIET, deadline)
+
+    def _rest(self, connection: Connection, owed: Owed, limit: float) -> bool:
+        """Whether a status byte has told that nothing waits."""
+        quiet_s = self.in_step.habits.quiet_s if owed & Owed.QUIET else 0.0
+        dropped, began = 0, self._clock.monotonic()
+        while True:
+            unasked, is_told = self._next_unasked(connection, quiet_s, limit)
+            if unasked is None:
+                break
+            dropped += 1 + len(unasked)
+            now = self._clock.monotonic()
+            is_seen_coming = now > began and not self._has_messages
+            self.left_over(unasked, connection, is_seen_coming=is_seen_coming)
+            self._quiet_since = began = now
+            quiet_s = self.in_step.habits.quiet_s
+            if dropped > MOST_LEFT_OVER_BYTES or self._quiet_since >= limit:
+                raise LinkGarbled("it does not stop talking")
+        if owed & Owed.QUIET:
+            self.in_step.rested(self._clock.monotonic())
+        return is_told
+
+    def _next_unasked(
+        self, connection: Connection, quiet_s: float, limit: float
+    ) -> tuple[bytes | None, bool]:
+        """What comes before it has been quiet for so long, or ``None``; whether MAV told that."""
+        unasked = self._link.pending()
+        if unasked:
+            return unasked, False
+        now = self._clock.monotonic()
+        wait_s = self._quiet_since + quiet_s - now
+        if now + wait_s > limit:
+            raise LinkTimeout("there is no time left for the line to be quiet")
+        if not self._has_messages:
+            if wait_s <= 0:
+                return None, False
+            try:
+                first = self._link.read_exactly(1, wait_s)
+            except LinkTimeout:
+                return None, False
+            return first + self._link.pending(), False
+        if wait_s > 0:
+            self._link.pause(wait_s)
+        return self._next_message(connection, limit)
+
+    def _next_message(self, connection: Connection, limit: float) -> tuple[bytes | None, bool]:
+        """The message that MAV tells of, if it does; whether it told that there is none."""
+        if not self._tells_mav:
+            return None, False
+        left_s = max(0.01, limit - self._clock.monotonic())
+        status = self._link.status_byte(min(STATUS_S, left_s))
+        if status is None:
+            return None, False
+        if not status & MESSAGE_AVAILABLE:
+            return None, True
+        terminator = (connection.read_termination or "\n").encode("ascii")
+        try:
+            message = self._link.read_message(terminator, min(UNREAD_S, left_s))
+        except LinkTimeout:
+            # Bit 4 is something else in this instrument's status (they are older than IEEE 488.2).
+            self._tells_mav = False
+            raise
+        return message + terminator, False
+
+    def _hear_name(self, known: Known, connection: Connection, limit: float) -> None:
+        """Have the unit answer what is known by heart; what comes before that is dropped."""
+        self._put(known.question, connection, limit)
+        self._asked.append(known.question)
+        for _ in range(MOST_LEFT_OVER):
+            line = self._read_line(connection, limit)
+            if known.is_answer(line):
+                self._trace.note("in step again")
+                return
+            if line.strip():
+                self.left_over(line.encode(connection.encoding, errors="replace"), connection)
+        raise LinkGarbled(f"{known.question} was answered by something else")
 
     def is_blank(self, unasked: bytes, connection: Connection) -> bool:
         """Whether what came unasked is line ends alone; whole lines of them are a habit."""
@@ -107,13 +319,21 @@ class Speech:
         match step:
             case Send():
                 self._write(step, connection, deadline, job)
+                self.in_step.wrote(step.text)
                 return None
             case Ask():
                 limit = self._write(step, connection, deadline, job)
-                return self._read_text(step, connection, limit)
+                text = self._read_text(step, connection, limit)
+                self._note_answer(step, text)
+                return text
             case AskBlock():
                 self._write(step, connection, deadline, job)
-                return self._read_block(step, connection, deadline)
+                block = self._read_block(step, connection, deadline)
+                self.in_step.asked(step.text, self._quiet_since)
+                return block
+            case ExpectMore():
+                self.in_step.expect_more()
+                return None
             case Listen():
                 limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
                 try:
@@ -135,26 +355,62 @@ class Speech:
         job: Job | None,
     ) -> float:
         """Send the step's text; gives the moment by which its answer must be there."""
-        data = _encoded(step.text, connection)
-        unasked = b"" if self._is_looked_at else self._link.pending()
-        if unasked:
-            self._trace.add(Direction.DISCARDED, unasked)
-            if not self.is_blank(unasked, connection):
-                self.is_suspect = True
+        if not self._is_looked_at:
+            unasked = self._link.pending()
+            if unasked:
+                self.left_over(unasked, connection)
+        if type(step) is not Send:
+            in_step = self.in_step
+            if in_step.owed or in_step.unproved:
+                proves_itself = type(step) is Ask and step.proves is not None
+                self.come_in_step(
+                    connection,
+                    deadline,
+                    proves_itself=proves_itself,
+                    patience_s=self._allowed_s(step, connection),
+                )
+        return self._put(step.text, connection, deadline, job, self._allowed_s(step, connection))
+
+    def _put(
+        self,
+        text: str,
+        connection: Connection,
+        deadline: float,
+        job: Job | None = None,
+        allowed_s: float | None = None,
+    ) -> float:
+        data = _encoded(text, connection)
+        now = self._clock.monotonic()
         if connection.min_gap_ms:
-            gap_s = self._quiet_since + connection.min_gap_ms / 1000 - self._clock.monotonic()
+            gap_s = self._quiet_since + connection.min_gap_ms / 1000 - now
             if gap_s > 0:
                 self._link.pause(gap_s)
-        now = self._clock.monotonic()
-        limit = min(deadline, now + self._allowed_s(step, connection))
+                now = self._clock.monotonic()
+        in_step = self.in_step
+        if not self._has_messages and now - self._quiet_since >= in_step.habits.quiet_s:
+            # Where messages are kept until they are read, silence tells nothing.
+            in_step.proved_at = now
+        limit = deadline if allowed_s is None else min(deadline, now + allowed_s)
         if limit <= now:
             raise LinkTimeout("its time was over")
         if job is not None:
-            job.sent += (step.text,)
+            job.sent += (text,)
         self._trace.add(Direction.SENT, data)
         self._link.write(data, limit - now)
         self._quiet_since = self._clock.monotonic()
         return limit
+
+    def _note_answer(self, step: Ask, text: str) -> None:
+        in_step = self.in_step
+        in_step.asked(step.text, self._quiet_since)
+        self._asked.append(step.text)
+        if self.is_suspect:
+            in_step.doubt()
+        elif in_step.unproved and step.proves is not None:
+            if step.proves(text):
+                in_step.proved(self._quiet_since, step.text)
+            else:
+                in_step.owed |= Owed.NAME
 
     def _read_text(self, step: Ask, connection: Connection, limit: float) -> str:
         """The first line that is not empty.
@@ -164,8 +420,8 @@ class Speech:
         empty lines come, a late answer may still follow, and the line is suspect.
         """
         text = self._read_line(connection, limit)
-        if text == step.text:
-            raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
+        if "?" in text or text == step.text:
+            self._refuse_echo(text, step.text)
         passed = 0
         while not text.strip() and passed < MOST_STRAY_LINES:
             passed += 1
@@ -182,9 +438,18 @@ class Speech:
             self.is_suspect = True
         return text
 
+    def _refuse_echo(self, text: str, question: str) -> None:
+        """Raise where a line is what was sent, in whatever case, now or just before."""
+        echo = text.strip().upper()
+        if any(echo == asked.strip().upper() for asked in (question, *self._asked)):
+            raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
+
     def _read_line(self, connection: Connection, limit: float) -> str:
         terminator = (connection.read_termination or "\n").encode("ascii")
+        data: bytes | bytearray
         data = self._link.read_message(terminator, limit - self._clock.monotonic())
+        if data[:1] == b"#":
+            data = self._whole_block(data, terminator, limit)
         self._quiet_since = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
         text = data.decode(connection.encoding, errors="replace")
@@ -192,42 +457,72 @@ class Speech:
             self.is_suspect = True
         return text.strip("\r\n\x00")
 
-    def _read_block(self, step: AskBlock, connection: Connection, deadline: float) -> bytes:
+    def _whole_block(self, data: bytes, terminator: bytes, limit: float) -> bytes | bytearray:
+        """A block that was asked for as text: what looks like an end may stand inside of it."""
+        total = whole_length(data)
+        if total is None or len(data) >= total:
+            return data
+        _check_size(total, DEFAULT_MAX_BLOCK_MB)
+
+        def left_s() -> float:
+            return limit - self._clock.monotonic()
+
+        block = self._read_slices(
+            data + terminator, max(total, len(data) + len(terminator)), left_s
+        )
+        self._quiet_since = self._clock.monotonic()
+        block += self._link.read_message(terminator, left_s())
+        return block
+
+    def _read_block(
+        self, step: AskBlock, connection: Connection, deadline: float
+    ) -> bytes | bytearray:
         """One block, header included; what trails it is read and dropped."""
         allowed_s = self._allowed_s(step, connection)
 
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
 
-        data = b""
+        begun = b""
         head = None
         while head is None:
-            data += self._link.read_exactly(1, left_s())
-            head = find_block_head(data)
+            begun += self._link.read_exactly(1, left_s())
+            head = find_block_head(begun)
+        data: bytes | bytearray
         if head.total is None:
             terminator = (connection.read_termination or "\n").encode("ascii")
-            data += self._link.read_message(terminator, left_s())
+            data = begun + self._link.read_message(terminator, left_s())
         else:
-            if head.total > MAX_BLOCK_BYTES:
-                raise LinkGarbled(f"a block announces {head.total} bytes")
-            data += self._read_slices(head.total - len(data), left_s)
+            _check_size(head.total - head.start, step.most_mb)
+            data = self._read_slices(begun, head.total, left_s)
         if step.trailing_bytes:
             self._link.read_exactly(step.trailing_bytes, left_s())
         self._quiet_since = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
         return data
 
-    def _read_slices(self, count: int, left_s: Callable[[], float]) -> bytes:
-        parts = []
-        while count > 0:
-            part = self._link.read_exactly(min(count, BLOCK_SLICE_BYTES), left_s())
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
+    def _read_slices(self, begun: bytes, total: int, left_s: Callable[[], float]) -> bytearray:
+        """The whole of a block that has ``begun``, in one piece of memory that is never copied."""
+        block = bytearray(total)
+        block[: len(begun)] = begun
+        done = len(begun)
+        while done < total:
+            part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
+            block[done : done + len(part)] = part
+            done += len(part)
+        return block
 
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
+
+
+def _check_size(announced: int, most_mb: int) -> None:
+    if announced > most_mb * MEBIBYTE:
+        raise LinkGarbled(
+            f"the block is too large: {announced} bytes were announced, and MAX_BLOCK_MB is "
+            f"{most_mb}"
+        )
 
 
 def _encoded(text: str, connection: Connection) -> bytes:

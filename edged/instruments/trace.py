@@ -44,7 +44,7 @@ class Exchange:
 
     at_ms: int
     direction: Direction
-    data: bytes
+    data: bytes | bytearray
     size: int
 
     def as_json(self) -> dict[str, object]:
@@ -63,9 +63,9 @@ class Trace:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         # Plain tuples, because the hot path appends two an exchange; oldest fall out.
-        self._ring: deque[tuple[int, Direction, bytes, int]] = deque(maxlen=RING_LENGTH)
+        self._ring: deque[tuple[int, Direction, bytes | bytearray, int]] = deque(maxlen=RING_LENGTH)
 
-    def add(self, direction: Direction, data: bytes) -> None:
+    def add(self, direction: Direction, data: bytes | bytearray) -> None:
         """Note what moved."""
         self._ring.append((self._clock.wall_ms(), direction, data[:KEPT_BYTES], len(data)))
 

@@ -26,6 +26,7 @@ from edged.instruments.link import (
 )
 from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.opening import Opener
+from edged.instruments.status_query import StatusQuery
 from edged.instruments.wake import Wake
 from edged.profiles.model import Connection
 
@@ -41,8 +42,19 @@ READ_BYTES: Final = 64 * 1024
 
 CLASS_REQUEST_IN: Final = 0xA1
 """bmRequestType: device to host, class, interface."""
+ENDPOINT_REQUEST_IN: Final = 0xA2
+"""The same to an endpoint."""
+INITIATE_ABORT_IN: Final = 3
+CHECK_ABORT_IN: Final = 4
 INITIATE_CLEAR: Final = 5
 CHECK_CLEAR: Final = 6
+READ_STATUS_BYTE: Final = 128
+USB488: Final = 1
+"""bInterfaceProtocol of an instrument that has a status byte at all."""
+STATUS_TAGS: Final = (2, 127)
+INTERRUPT_BUSY: Final = 0x20
+INTERRUPT_WITHIN_S: Final = 0.5
+"""A device that has an interrupt endpoint tells its status by it, and at once."""
 SUCCESS: Final = 1
 PENDING: Final = 2
 CLEAR_WITHIN_S: Final = 1.0
@@ -67,6 +79,8 @@ class UsbtmcLink:
         self._is_asked = False
         self._chunk_bytes = READ_BYTES
         self._was_reset = False
+        self._status = StatusQuery()
+        self._status_tag = STATUS_TAGS[0]
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: how much is asked for in one transfer."""
@@ -82,6 +96,7 @@ class UsbtmcLink:
         except LinkError:
             self.close()
             raise
+        self._status.opened()
 
     def begin(self, ticket: int) -> None:
         """See ``Link``."""
@@ -90,6 +105,8 @@ class UsbtmcLink:
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``. A device that is busy refuses to take it until it is not."""
         deadline = self._clock.monotonic() + timeout_s
+        if self._is_asked:
+            self._abort_asked(deadline)
         self._forget_answer()
         head = struct.pack("<BBBxLBxxx", MESSAGE_OUT, *self._next_tag(), len(data), END_OF_MESSAGE)
         self._put(head + data + bytes(-len(data) % 4), deadline)
@@ -129,6 +146,15 @@ class UsbtmcLink:
         else:
             self._reset_once()
         return is_clear
+
+    def marks_answers(self) -> bool:
+        """See ``Link``: a tag marks a transfer, and not what it brings."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: READ_STATUS_BYTE of the USB488 subclass."""
+        deadline = self._clock.monotonic() + timeout_s
+        return self._status.ask(lambda: self._read_status(deadline))
 
     def preempt(self, ticket: int) -> None:
         """See ``Link``."""
@@ -192,6 +218,29 @@ class UsbtmcLink:
                 if data:
                     return data
 
+    def _abort_asked(self, deadline: float) -> None:
+        """Take back what was asked for in vain: its answer would come to the next question."""
+        device = self._opened()
+        usb, endpoint = device.usb_dev, device.usb_recv_ep
+        with contextlib.suppress(LinkTimeout, LinkGarbled), _usb("aborting a read"):
+            answer = usb.ctrl_transfer(
+                ENDPOINT_REQUEST_IN,
+                INITIATE_ABORT_IN,
+                self._tag,
+                endpoint.bEndpointAddress,
+                2,
+                SLICE_MS,
+            )
+            while answer[0] in {SUCCESS, PENDING} and self._clock.monotonic() < deadline:
+                with contextlib.suppress(LinkTimeout), _usb("reading"):
+                    endpoint.read(READ_BYTES, SLICE_MS)
+                answer = usb.ctrl_transfer(
+                    ENDPOINT_REQUEST_IN, CHECK_ABORT_IN, 0, endpoint.bEndpointAddress, 8, SLICE_MS
+                )
+                if answer[0] == SUCCESS:
+                    break
+                self._wake.pause(CLEAR_POLL_S, self._clock)
+
     def _cleared(self, deadline: float) -> bool:
         device = self._opened()
         number = device.usb_intf.bInterfaceNumber
@@ -212,6 +261,50 @@ class UsbtmcLink:
                     device.usb_recv_ep.read(READ_BYTES, SLICE_MS)
             self._wake.pause(CLEAR_POLL_S, self._clock)
         return False
+
+    def _read_status(self, deadline: float) -> int | None:
+        device = self._opened()
+        interface = device.usb_intf
+        if interface.bInterfaceProtocol != USB488:
+            return None
+        while True:
+            self._wake.check()
+            if self._clock.monotonic() >= deadline:
+                raise LinkTimeout("the instrument does not tell its status byte")
+            lowest, highest = STATUS_TAGS
+            self._status_tag = self._status_tag + 1 if self._status_tag < highest else lowest
+            try:
+                answer = self._status_answer(device, interface.bInterfaceNumber)
+            except LinkGarbled:  # a stall: the request is not known
+                return None
+            if answer and answer[0] == INTERRUPT_BUSY:
+                self._notified(device.usb_intr_in, deadline)
+            elif answer:
+                is_told = len(answer) == 3 and (answer[0], answer[1]) == (SUCCESS, self._status_tag)
+                if not is_told or device.usb_intr_in is None:
+                    return answer[2] if is_told else None
+                return self._notified(device.usb_intr_in, deadline)
+
+    def _status_answer(self, device: Any, interface: int) -> bytes:
+        """The answer to READ_STATUS_BYTE; empty where none came within a slice."""
+        with contextlib.suppress(LinkTimeout), _usb("asking for the status byte"):
+            return bytes(
+                device.usb_dev.ctrl_transfer(
+                    CLASS_REQUEST_IN, READ_STATUS_BYTE, self._status_tag, interface, 3, SLICE_MS
+                )
+            )
+        return b""
+
+    def _notified(self, endpoint: Any, deadline: float) -> int | None:
+        """The status byte by the interrupt endpoint; service requests before it are dropped."""
+        until = min(deadline, self._clock.monotonic() + INTERRUPT_WITHIN_S)
+        while self._clock.monotonic() < until:
+            self._wake.check()
+            with contextlib.suppress(LinkTimeout), _usb("reading the status byte"):
+                data = bytes(endpoint.read(int(endpoint.wMaxPacketSize), SLICE_MS))
+                if len(data) >= 2 and data[0] == 0x80 | self._status_tag:
+                    return data[1]
+        return None
 
     def _reset_once(self) -> None:
         """Reset the device's port, once for each time it got stuck: more never helped anybody."""

@@ -6,7 +6,7 @@ talked to and let go of before anything else looks at that address.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +18,7 @@ from edged.instruments.conversation import (
     abort_conversation,
     raw_conversation,
 )
+from edged.instruments.identity import is_same_unit
 from edged.instruments.introduction import (
     identify,
 )
@@ -49,6 +50,7 @@ class Guest:
         idn = await self.actor.converse(
             identify, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="*IDN?"
         )
+        self.actor.settle(Tenant(connection=self.connection, idn=idn))
         return clean_text(idn)
 
     async def ask(self, query: str) -> str:
@@ -66,19 +68,20 @@ class Guest:
         )
         return reply.answer or ""
 
-    async def abort(self, lines: tuple[str, ...]) -> None:
-        """Send lines, and hear whether they were taken.
+    async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:
+        """Send lines, hear whether they were taken, and ask what shows that they were obeyed.
 
         Raises:
             Failed: as ``identify``; or the instrument's own error.
         """
-        await self.actor.converse(
-            lambda: abort_conversation(lines, self.connection),
+        reply = await self.actor.converse(
+            lambda: abort_conversation(lines, self.connection, asks),
             unit=0,
             priority=Priority.SAFE,
             timeout_s=STEP_S,
             name="abort",
         )
+        return reply.answers
 
 
 @asynccontextmanager
@@ -94,7 +97,7 @@ async def visiting(
         address=parse_address(address),
         link=open_link(address),
         clock=clock,
-        is_same_unit=lambda _known, _found: True,
+        is_same_unit=is_same_unit,
         report=lambda _actor, _report: None,
     )
     actor.settle(Tenant(connection=connection))

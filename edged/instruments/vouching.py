@@ -8,19 +8,18 @@ that is switched off or exchanged is noticed only by what its commands come to.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 from edged.instruments.conversation import Ask, Conversation, Listen
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection, Profile
+from edged.profiles.patterns import found_in
 
 __all__ = ["OWNERS_WORD", "vouched", "vouched_identity"]
 
 OWNERS_WORD: Final = "known by its owner's word"
 """Stands for the answer to ``*IDN?`` where there is none."""
-MOST_LOOKED_AT: Final = 1000
 MOST_PASSED_OVER: Final = 4
 
 
@@ -35,7 +34,7 @@ def vouched(connection: Connection) -> Callable[[], Conversation[str]]:
         for _ in range(MOST_PASSED_OVER):
             if not isinstance(answer, str) or not answer:
                 break
-            if re.search(probe.expect, answer[:MOST_LOOKED_AT]):
+            if found_in(answer, probe.expect, any_case=False):
                 return OWNERS_WORD
             # On a line that keeps old answers they come first.
             answer = yield Listen()

@@ -23,8 +23,10 @@ from edged.instruments.link import (
 )
 from edged.instruments.message_answer import MessageAnswer
 from edged.instruments.socket_stream import SocketStream
+from edged.instruments.status_query import StatusQuery
 from edged.instruments.tcp_channel import TcpChannel
 from edged.instruments.wake import Wake
+from edged.instruments.wire_errors import rpc_refusal, vxi11_error
 from edged.profiles.model import Connection
 
 __all__ = ["Vxi11Link"]
@@ -39,14 +41,15 @@ TCP: Final = 6
 CREATE_LINK: Final = 10
 DEVICE_WRITE: Final = 11
 DEVICE_READ: Final = 12
+DEVICE_READSTB: Final = 13
 DEVICE_CLEAR: Final = 15
 DESTROY_LINK: Final = 23
 
 FLAG_END: Final = 8
 REASON_END: Final = 4
 IO_TIMEOUT: Final = 15
-LINK_LOST: Final = frozenset({3, 4, 6})
-"""Device not accessible, invalid link identifier, channel not established."""
+LINK_LOST: Final = frozenset({3, 4, 6, 11})
+"""Device not accessible, invalid link identifier, channel not established, locked by another."""
 LAST_FRAGMENT: Final = 0x8000_0000
 READ_BYTES: Final = 1024 * 1024
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
@@ -55,6 +58,10 @@ MARGIN_S: Final = 0.1
 CLEAR_WITHIN_S: Final = 0.3
 FAREWELL_S: Final = 0.1
 CLIENT_ID: Final = 0x6564
+
+
+class Vxi11Denied(LinkGarbled):
+    """The whole reply is that this procedure is not done; the connection is in step."""
 
 
 class Vxi11Link:
@@ -75,6 +82,7 @@ class Vxi11Link:
         # A call has been sent whose reply has not come: this connection can only be closed.
         self._is_waiting = False
         self._answer = MessageAnswer(self._more, clock)
+        self._status = StatusQuery()
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: nothing of it can be tuned."""
@@ -89,10 +97,11 @@ class Vxi11Link:
             head = struct.pack(">iIII", CLIENT_ID, 0, 0, len(name))
             reply = self._call(CREATE_LINK, head + name + bytes(-len(name) % 4), deadline)
             if _integer(reply, 0):
-                raise LinkLost(f"no link was created: VXI-11 error {_integer(reply, 0)}")
+                raise LinkLost(f"no link was created: {vxi11_error(_integer(reply, 0))}")
             self._link_id = _integer(reply, 4)
             self._abort_port = _integer(reply, 8)
             self._takes_bytes = max(64, min(_integer(reply, 12), READ_BYTES))
+            self._status.opened()
         except LinkError:
             self._hang_up()
             raise
@@ -148,14 +157,22 @@ class Vxi11Link:
         if self._is_waiting or self._channel is None:
             return False
         deadline = self._clock.monotonic() + min(timeout_s, CLEAR_WITHIN_S)
-        arguments = struct.pack(">iiII", self._link_id, 0, 0, self._patience_ms(deadline))
         try:
-            reply = self._call(DEVICE_CLEAR, arguments, deadline)
+            reply = self._call(DEVICE_CLEAR, self._generic(deadline), deadline)
             _judge(_integer(reply, 0), "clearing")
         except (LinkTimeout, LinkLost, LinkGarbled):
             return False
         self._answer.forget()
         return True
+
+    def marks_answers(self) -> bool:
+        """See ``Link``: a transaction marks a read, and not what is read."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: ``device_readstb``."""
+        deadline = self._clock.monotonic() + timeout_s
+        return self._status.ask(lambda: self._read_status(deadline))
 
     def preempt(self, ticket: int) -> None:
         """See ``Link``."""
@@ -226,6 +243,20 @@ class Vxi11Link:
         has_end = bool(_integer(reply, 4) & REASON_END)
         self._answer.add(reply[12 : 12 + length], has_end=has_end)
 
+    def _read_status(self, deadline: float) -> int | None:
+        try:
+            reply = self._call(DEVICE_READSTB, self._generic(deadline), deadline)
+        except Vxi11Denied:
+            return None
+        if _integer(reply, 0):
+            # Whatever it has against telling its status, its answers may be well.
+            return None
+        return _integer(reply, 4) & 0xFF
+
+    def _generic(self, deadline: float) -> bytes:
+        """The arguments of a call that has none of its own."""
+        return struct.pack(">iiII", self._link_id, 0, 0, self._patience_ms(deadline))
+
     def _call(
         self,
         procedure: int,
@@ -248,10 +279,11 @@ class Vxi11Link:
                 break
         self._is_waiting = False
         if _integer(reply, 4) != 1 or _integer(reply, 8) != 0:
-            raise LinkGarbled("the instrument denied the call")
+            raise Vxi11Denied("the instrument denied the call")
         after_verifier = 20 + (_integer(reply, 16) + 3 & ~3)
-        if _integer(reply, after_verifier) != 0:
-            raise LinkGarbled("the instrument did not accept the call")
+        accepted = _integer(reply, after_verifier)
+        if accepted:
+            raise Vxi11Denied(f"the call was not taken: {rpc_refusal(accepted)}")
         return reply[after_verifier + 4 :]
 
     @staticmethod
@@ -296,6 +328,6 @@ def _judge(error: int, doing: str) -> None:
     if error == IO_TIMEOUT:
         raise LinkTimeout(f"{doing} took too long")
     if error in LINK_LOST:
-        raise LinkLost(f"{doing} failed: VXI-11 error {error}")
+        raise LinkLost(f"{doing} failed: {vxi11_error(error)}")
     if error:
-        raise LinkGarbled(f"{doing} failed: VXI-11 error {error}")
+        raise LinkGarbled(f"{doing} failed: {vxi11_error(error)}")

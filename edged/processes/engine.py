@@ -27,11 +27,14 @@ from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
 from edged.commands.counts import CountedRecord
 from edged.commands.executors import Executors, failure_shape
+from edged.commands.freshness import Acquisitions
 from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_out
 from edged.commands.lockout import LockoutDesk
+from edged.commands.owners_word import owner_allows
 from edged.commands.path import CommandPath
 from edged.commands.recall import Recalls
 from edged.commands.resolve import Resolver
+from edged.commands.telling import noting_tellings
 from edged.config import Config, ToolNames
 from edged.host import (
     ExitStatus,
@@ -44,6 +47,7 @@ from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
 from edged.processes.buses import make_sources, monitor_for
 from edged.processes.idle_restart import IdleRestart, Work
+from edged.processes.last_resort import end_at_last
 from edged.processes.late_imports import LateImports
 from edged.processes.long_work import LongWork
 from edged.processes.loop_watch import LoopWatch
@@ -59,6 +63,7 @@ from edged.processes.status import StatusReport
 from edged.processes.stop import stop_requested
 from edged.processes.stores import Stores
 from edged.profiles.verification import FOLDER
+from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.listener import RpcListener
 from edged.tools.call import ToolDesk
 from edged.tools.registry import ToolRegistry
@@ -69,7 +74,7 @@ __all__ = ["Engine", "main"]
 
 ENGINE_FILE: Final = "engine.json"
 PROFILE_CACHE: Final = "profiles.cache"
-STOP_WITHIN_S: Final = 5.0
+REMOVE_WITHIN_S: Final = 1.0
 NOTHING_VISITED: Final[Mapping[str, Left]] = MappingProxyType({})
 FIRST_LOOK_S: Final = 1.0
 """How long a client's first tools/list waits for instruments that answer slowly."""
@@ -85,6 +90,8 @@ async def main(
     """
     engine = Engine(config, sim=sim, is_supervised=is_supervised, visited=visited)
     with stop_requested() as asked:
+        # Before anything is started: a disk may not answer then, either.
+        last = asyncio.create_task(end_at_last(asked, lambda: _status(engine)), name="last resort")
         async with contextlib.AsyncExitStack() as parts:
             await engine.start(parts)
             notifier = Notifier(os.environ)
@@ -95,7 +102,8 @@ async def main(
             await asked.wait()
             if not engine.is_restarting:
                 notifier.stopping()
-    return ExitStatus.RESTART if engine.is_restarting else ExitStatus.OK
+        await last
+    return _status(engine)
 
 
 class Engine:
@@ -124,7 +132,7 @@ class Engine:
         self._edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
         self._profiles = ProfileWatch(
             directories=config.profile_dirs,
-            bench_file=config.bench_file,
+            bench=BenchCopy(config.bench_file, config.state_dir),
             reports=config.state_dir / FOLDER,
             cache=config.state_dir / PROFILE_CACHE,
             clock=clock,
@@ -139,7 +147,8 @@ class Engine:
         self._stores.watch(self._pool)
         self._catalog = Catalog()
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
-        self._recalls = Recalls(self._locked_out)
+        permissions = Permissions(_direct_grant(config))
+        self._recalls = Recalls(self._locked_out, owner_allows(config.raw_scpi, permissions))
         self._discovery = self._make_discovery()
         self._sdk = SdkParts(
             config,
@@ -148,12 +157,13 @@ class Engine:
             clock=clock,
         )
         new_id = _action_ids()
-        permissions = Permissions(_direct_grant(config))
+        self._acquisitions = Acquisitions()
         self._work = LongWork(
             config,
             pool=self._pool,
             stores=self._stores,
             profiles=lambda: self._profiles.knowledge.library.profiles,
+            note_stopped=self._acquisitions.note_stopped,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -205,6 +215,7 @@ class Engine:
             own=parts.methods(),
         )
         self._engine_file = config.state_dir / ENGINE_FILE
+        self._is_told = False
         self._relay = RelayRoute(
             config,
             edge_id=self._edge_id,
@@ -245,6 +256,7 @@ class Engine:
                 "store": self._stores.status,
                 "sdk": self._sdk.shelf.status,
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
+                "told_on": self._stores.told_on.told,
             },
         )
 
@@ -277,7 +289,7 @@ class Engine:
         await self._discovery.start()
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
-        await self._mcp.start(parts)
+        await self._mcp.start(parts, bound=self._tell_again)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(
             self._discovery.first_look(FIRST_LOOK_S), self._sdk.shelf.first_look(FIRST_LOOK_S)
@@ -285,7 +297,6 @@ class Engine:
         self._mcp.first_look.set()
         await asyncio.to_thread(give_back)
         self._write_engine_file()
-        parts.callback(self._remove_engine_file)
         self._log.info(
             "engine_started",
             version=__version__,
@@ -306,9 +317,10 @@ class Engine:
 
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
-        self._mcp.surface.close_door()
+        self._mcp.close_door()
+        self._rpc.close_door()
         self._recalls.close()
-        await asyncio.gather(self._work.end(), self._sdk.shelf.stop())
+        await asyncio.gather(self._work.end(), self._sdk.shelf.stop(), self._remove_engine_file())
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:
         """Profiles or the bench file were changed; what runs goes on with what it began with."""
@@ -359,7 +371,8 @@ class Engine:
             discovery=self._discovery,
             catalog=self._catalog,
             sequences=self._work.sequences,
-            captures=Captures(self._work.waveforms),
+            captures=Captures(self._work.waveforms, self._acquisitions, self._config.max_block_mb),
+            acquisitions=self._acquisitions,
             profiles=lambda: self._profiles.knowledge.library.heads,
             verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
@@ -393,6 +406,7 @@ class Engine:
             ),
             asking=executors,
             recalls=self._recalls,
+            note_told=noting_tellings(self._stores.told_on.note),
         )
 
     def _rpc_parts(self) -> RpcParts:
@@ -413,6 +427,7 @@ class Engine:
             ),
             runs=self._work.runs,
             streams=self._work.streams,
+            waveforms=self._work.waveforms,
             artist=self._work.artist,
             watch=self._watch,
             mcp=lambda: self._mcp.surface,
@@ -426,13 +441,21 @@ class Engine:
         library = self._profiles.knowledge.library
         for complaint in library.complaints:
             self._log.warning("profile_refused", complaint=complaint.sentence)
+        if refused := self._profiles.status()["bench_error"]:
+            self._log.warning("bench_file_refused", reason=refused)
         for entry in self._config.instruments:
             missing = library.missing(entry.profile) if entry.profile is not None else ""
             if missing:
                 self._log.warning("profile_missing", address=entry.address, complaint=missing)
 
+    def _tell_again(self) -> None:
+        """A port was bound that had been taken; before the first telling and after the last, no."""
+        if self._is_told:
+            self._write_engine_file()
+
     def _write_engine_file(self) -> None:
         """Where the CLI and the supervisor look for this engine."""
+        self._is_told = True
         ports = {
             "pid": os.getpid(),
             "version": __version__,
@@ -443,8 +466,18 @@ class Engine:
         }
         write_atomically(self._engine_file, json.dumps(ports, indent=1) + "\n")
 
-    def _remove_engine_file(self) -> None:
-        self._engine_file.unlink(missing_ok=True)
+    async def _remove_engine_file(self) -> None:
+        """Not on the loop: a disk that does not answer must not keep it from what matters more."""
+        removing = asyncio.ensure_future(
+            asyncio.to_thread(self._engine_file.unlink, missing_ok=True)
+        )
+        await asyncio.wait({removing}, timeout=REMOVE_WITHIN_S)
+        if removing.done() and (trouble := removing.exception()) is not None:
+            self._log.warning("engine_file_left", reason=str(trouble))
+
+
+def _status(engine: Engine) -> ExitStatus:
+    return ExitStatus.RESTART if engine.is_restarting else ExitStatus.OK
 
 
 def _direct_grant(config: Config) -> Grant:

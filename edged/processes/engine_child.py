@@ -29,6 +29,7 @@ __all__ = ["EngineChild", "read_engine_file"]
 
 ENGINE_FILE: Final = "engine.json"
 STOP_WITHIN_S: Final = 6.0
+KILLED_WITHIN_S: Final = 2.0
 LOOK_S: Final = 0.02
 LOOK_FOREIGN_S: Final = 0.25
 KEPT_OUTPUT: Final = 16
@@ -130,13 +131,18 @@ class EngineChild:
         return 0
 
     async def stop(self) -> None:
-        """Ask it to end; kill it if it does not."""
+        """Ask it to end; kill it if it does not.
+
+        One that hangs at a disk stays in the kernel, killed or not: that is not waited for.
+        """
         self._signal(_stop_signal())
         try:
             async with asyncio.timeout(STOP_WITHIN_S):
                 await self.ended()
         except TimeoutError:
-            await self.kill()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(KILLED_WITHIN_S):
+                    await self.kill()
 
     async def kill(self) -> None:
         """End it now."""

@@ -1,4 +1,4 @@
-"""One life of an engine: the lock on its state directory, first aid, and then everything else.
+"""One life of an engine: the locks on its directories, first aid, and then everything else.
 
 What makes the bench safe after a crash comes before the modules of the daemon are even loaded,
 which takes a small machine seconds.
@@ -20,7 +20,7 @@ from edged.lean_imports import without_authorities
 from edged.processes.first_aid import first_aid
 from edged.processes.memory import keep_no_media_types, share_one_heap
 from edged.processes.sim_child import SimChild
-from edged.processes.state_lock import StateLock
+from edged.processes.state_lock import StateLock, lock_data
 from edged.processes.urgency import calm
 
 if TYPE_CHECKING:
@@ -41,8 +41,11 @@ def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False
         The exit status.
     """
     lock = StateLock(config.state_dir)
+    data_lock: StateLock | None = None
     try:
         lock.take()
+        # Before anything there is touched: what lies there may be another engine's.
+        data_lock = lock_data(config.data_dir, config.state_dir)
         return _live(config, sim, is_supervised=supervised)
     except Invalid as error:
         sys.stderr.write(f"edged: {error}\n")
@@ -53,6 +56,8 @@ def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False
     finally:
         if sim is not None:
             sim.end()
+        if data_lock is not None:
+            data_lock.release()
         lock.release()
 
 

@@ -60,6 +60,7 @@ class LongWork:
         visited: what first aid has seen to already.
         recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
+        note_stopped: told of each instrument whose abort is on its way.
     """
 
     def __init__(
@@ -77,12 +78,14 @@ class LongWork:
         visited: Mapping[str, Left],
         recall: Callable[[], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
+        note_stopped: Callable[[str], None],
     ) -> None:
         self._config = config
         self._pool = pool
         self._profiles = profiles
         self._visa = visa
         self._clock = clock
+        self._note_stopped = note_stopped
         self.runs = RunBook(
             data_dir=config.data_dir,
             budget_mb=config.data_budget_mb,
@@ -119,6 +122,13 @@ class LongWork:
         )
         pool.subscribe(self.sweeps.hear)
         self._after_crash = self._make_after_crash(stores, visited)
+        self._wrapper_stop = WrapperStop(
+            aborts=wrapper_aborts,
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
+            told_on=stores.told_on,
+        )
         self._bench_stop = BenchStop(
             pool=pool,
             sweeps=self.sweeps,
@@ -127,9 +137,9 @@ class LongWork:
             new_id=new_id,
             clock=clock,
             made_safe=self._made_safe,
-            stop_others=WrapperStop(
-                aborts=wrapper_aborts, perform=perform, new_id=new_id, clock=clock
-            ),
+            told_on=stores.told_on,
+            try_for_s=config.abort_after_crash_sec,
+            stop_others=self._wrapper_stop,
             recall=recall,
         )
 
@@ -152,6 +162,7 @@ class LongWork:
             self.streams.stop_all(StreamEvent.SHUTDOWN),
         )
         await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
+        await asyncio.gather(self._bench_stop.close(), self._wrapper_stop.close())
 
     def executors(self) -> dict[type[Action], Executor]:
         """The executors of this work's own actions."""
@@ -160,10 +171,16 @@ class LongWork:
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist
             ).table(),
             **SweepExecutors(
-                sweeps=self.sweeps, bench_stop=self._bench_stop, artist=self.artist
+                sweeps=self.sweeps,
+                bench_stop=self._bench_stop,
+                artist=self.artist,
+                note_stopped=self._note_stopped,
             ).table(),
             **ResourceExecutors(
-                profiles=self._profiles, streams=self.streams, runs=self.runs
+                profiles=self._profiles,
+                streams=self.streams,
+                runs=self.runs,
+                waveforms=self.waveforms,
             ).table(),
         }
 
@@ -240,4 +257,8 @@ class LongWork:
         """An instrument has obeyed its abort: whatever work owed it one is done with it."""
         await self.sweeps.note_made_safe(instrument_id)
         with contextlib.suppress(NotFound):
-            await self._after_crash.made_safe(unit_of_instrument(self._pool.get(instrument_id)).key)
+            instrument = self._pool.get(instrument_id)
+            await self._after_crash.made_safe(
+                unit_of_instrument(instrument).key,
+                instrument_id=instrument.id if instrument.twins else "",
+            )

@@ -68,7 +68,9 @@ class McpParts:
         self._config = config
         self._registry = registry
         self._pool = pool
+        self._clock = clock
         self._error = ""
+        self._binding: asyncio.Task[None] | None = None
         self._log = structlog.get_logger("edged.engine")
         self.first_look = asyncio.Event()
         self._news = ResourceNews(
@@ -113,17 +115,45 @@ class McpParts:
         self._news.start()
         parts.push_async_callback(self._news.stop)
 
-    async def start(self, parts: contextlib.AsyncExitStack) -> None:
-        """Bind the listener, or warn once and go on without it."""
+    async def start(self, parts: contextlib.AsyncExitStack, *, bound: Callable[[], None]) -> None:
+        """Bind the listener, or warn once, go on without it, and try again by and by.
+
+        Args:
+            bound: is called when it was bound later.
+        """
         if not self._config.mcp_enabled:
             return
+        parts.push_async_callback(self._stop)
         try:
             await self.surface.start()
         except Failed as unbound:
             self._error = unbound.message
             self._log.warning("mcp_not_listening", reason=unbound.message, remedy=unbound.remedy)
-            return
-        parts.push_async_callback(self.surface.stop)
+            self._binding = asyncio.create_task(self._bind_later(bound), name="mcp bind")
+
+    def close_door(self) -> None:
+        """Take no more connections; new requests on open ones get 503; calls go on."""
+        if self._binding is not None:
+            self._binding.cancel()
+        self.surface.close_door()
+
+    async def _bind_later(self, bound: Callable[[], None]) -> None:
+        while self._error:
+            await self._clock.sleep(self._config.rescan_interval_sec)
+            try:
+                await self.surface.start()
+            except Failed as unbound:
+                self._error = unbound.message
+            else:
+                self._error = ""
+        self._log.info("mcp_listening", port=self.surface.port)
+        bound()
+
+    async def _stop(self) -> None:
+        self.close_door()
+        if self._binding is not None:
+            await asyncio.gather(self._binding, return_exceptions=True)
+        await self.surface.stop()
 
     def status(self) -> dict[str, Any]:
         """For get_status."""

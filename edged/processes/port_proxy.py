@@ -13,7 +13,7 @@ import errno
 import ipaddress
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ import structlog
 from edged.clock import Clock
 from edged.config_keys import Exposure
 from edged.config_values import IpNetwork
+from edged.http.pulse import Pulse
 from edged.processes.http_framing import Framer
 from edged.processes.peer_header import PEER_HEADER, peer_value
 from edged.processes.proxied import ClientSide
@@ -117,6 +118,7 @@ class PortProxy:
     Args:
         settings: see there.
         engine_port: where the engine listens on loopback now; ``None`` while it does not.
+        pulse: when it was heard.
         changed: is told the addresses that are bound, after each change.
         clock: for limits.
         addresses: lists this machine's addresses.
@@ -128,6 +130,7 @@ class PortProxy:
         settings: ProxySettings,
         *,
         engine_port: Callable[[], int | None],
+        pulse: Pulse,
         changed: Callable[[tuple[str, ...]], None],
         clock: Clock,
         addresses: Callable[[], Iterable[str]] = machine_addresses,
@@ -135,6 +138,8 @@ class PortProxy:
     ) -> None:
         self._settings = settings
         self._engine_port = engine_port
+        self.pulse = pulse
+        pulse.join(self)
         self._changed = changed
         self._clock = clock
         self._addresses = addresses
@@ -183,11 +188,15 @@ class PortProxy:
         if self.listening != before:
             self._changed(self.listening)
 
-    async def stop(self) -> None:
-        """Close every listener and connection."""
+    def close_door(self) -> None:
+        """Accept no more; open connections stay."""
         for server in self._servers.values():
             server.close()
         self._servers.clear()
+
+    async def stop(self) -> None:
+        """Close every listener and connection."""
+        self.close_door()
         for client in tuple(self._clients):
             client.abort()
         for task in tuple(self._connecting):
@@ -195,6 +204,20 @@ class PortProxy:
         await asyncio.gather(*self._connecting, return_exceptions=True)
         # Aborted transports close in the loop's next turn.
         await self._clock.sleep(0)
+
+    # for the pulse: see ``pulse.Road``
+
+    def waits_since(self, heard_s: float) -> bool:
+        """See ``Road``."""
+        return any(True for _ in self._asked_since(heard_s))
+
+    def refuse_since(self, heard_s: float) -> None:
+        """See ``Road``."""
+        for client in tuple(self._asked_since(heard_s)):
+            client.refuse_unanswered()
+
+    def _asked_since(self, heard_s: float) -> Iterator[ClientSide]:
+        return (c for c in self._clients if c.asked_s is not None and c.asked_s > heard_s)
 
     # for its connections: see ``proxied.Switchboard``
 

@@ -22,13 +22,12 @@ from typing import Any, Final
 import structlog
 
 from edged.clock import Clock
-from edged.errors import Invalid
 from edged.instruments.scan import Knowledge
-from edged.profiles.bench import load_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import load_cached_library
 from edged.profiles.succession import succeeded
 from edged.profiles.verification import Trial, digest_of, load_reports
+from edged.store.bench_copy import BenchCopy, BenchReading
 
 __all__ = ["ProfileWatch"]
 
@@ -40,7 +39,7 @@ END_WITHIN_S: Final = 2.0
 MOST_FILES: Final = 2_000
 MOST_TOLD: Final = 20
 _SUFFIXES: Final = (".yaml", ".yml")
-Sight = Mapping[str, tuple[int, int, int]]
+Sight = Mapping[str, tuple[int, int, int, int]]
 Take = Callable[[Knowledge], Awaitable[list[str]]]
 
 
@@ -49,7 +48,7 @@ class ProfileWatch:
 
     Args:
         directories: PROFILE_DIRS.
-        bench_file: BENCH_FILE.
+        bench: BENCH_FILE, with the copy of its last good state.
         reports: where verification reports lie.
         cache: the profile library as it was read last.
         clock: for the deadline of the thread that waits for the loop.
@@ -59,30 +58,34 @@ class ProfileWatch:
         changes: how often something else came into force.
 
     Raises:
-        Invalid: the bench file cannot be used; at the start that is no time to guess.
+        Invalid: the bench file cannot be used, nor a copy of it; at the start that is no time to
+            guess.
     """
 
     def __init__(
         self,
         *,
         directories: Sequence[Path],
-        bench_file: Path,
+        bench: BenchCopy,
         reports: Path,
         cache: Path,
         clock: Clock,
     ) -> None:
         self._directories = tuple(directories)
-        self._bench_file = bench_file
+        self._bench = bench
         self._reports_place = reports
         self._cache = cache
         self._clock = clock
         # Before reading: a file that changes meanwhile is seen as changed at the first look.
         self._seen = self._look()
         library = load_cached_library(self._directories, cache)
-        self.knowledge = Knowledge(library=library, bench=load_bench(bench_file, library))
+        self._reading = bench.read(library)
+        bench.keep(self._reading, clock.wall_ms())
+        # What a look at a file in a fault gave last.
+        self._glimpse: object = bench.glance() if self._reading.fault else None
+        self.knowledge = Knowledge(library=library, bench=self._reading.bench)
         self._reports: Mapping[str, tuple[dict[str, Any], ...]] = {}
         self._kept: tuple[str, ...] = ()
-        self._bench_error = ""
         self.changes = 0
         self._changed_ms: int | None = None
         self._stopping = threading.Event()
@@ -116,7 +119,9 @@ class ProfileWatch:
             "count": len(library.profiles),
             "complaints": [c.sentence for c in library.complaints[:MOST_TOLD]],
             "kept": list(self._kept),
-            "bench_error": self._bench_error,
+            "bench_error": self._reading.fault,
+            "bench_error_since_ms": self._bench.since_ms,
+            "bench_copy_error": self._bench.unkept,
             "reloads": self.changes,
             "changed_ms": self._changed_ms,
         }
@@ -131,18 +136,33 @@ class ProfileWatch:
         self._read_reports(self.knowledge.library)
         pending: Sight | None = None
         while not self._stopping.wait(LOOK_EVERY_S):
-            now = self._look()
-            if now == self._seen:
+            try:
+                pending = self._look_again(pending, loop, take)
+            except Exception:  # noqa: BLE001 - the top of a thread, which goes on looking
+                self._log.exception("profile_reload_failed")
                 pending = None
-            elif now != pending:
-                # Somebody may still be writing; what stands for a second is meant.
-                pending = now
-            else:
-                before, self._seen, pending = self._seen, now, None
-                try:
-                    self._change(before, now, loop, take)
-                except Exception:  # noqa: BLE001 - the top of a thread, which goes on looking
-                    self._log.exception("profile_reload_failed")
+
+    def _look_again(
+        self, pending: Sight | None, loop: asyncio.AbstractEventLoop, take: Take
+    ) -> Sight | None:
+        """One look; gives what was seen for the first time and is not taken in yet."""
+        now = self._look()
+        if now == self._seen:
+            self._look_at_bench(loop, take)
+            return None
+        if now != pending:
+            # Somebody may still be writing; what stands for a second is meant.
+            return now
+        before, self._seen = self._seen, now
+        self._change(before, now, loop, take)
+        return None
+
+    def _look_at_bench(self, loop: asyncio.AbstractEventLoop, take: Take) -> None:
+        """A bench file in a fault may heal without a trace: a disk that could not be read can."""
+        if self._bench.unkept:
+            self._bench.keep(self._reading, self._clock.wall_ms())
+        if self._reading.fault and self._bench.glance() != self._glimpse:
+            self._take_in(loop, take)
 
     def _change(
         self, before: Sight, now: Sight, loop: asyncio.AbstractEventLoop, take: Take
@@ -152,13 +172,17 @@ class ProfileWatch:
         if all(str(Path(path).parent) == reports for path in changed):
             self._read_reports(self.knowledge.library)
             return
-        knowledge, kept, bench_error = self._read()
+        self._take_in(loop, take)
+
+    def _take_in(self, loop: asyncio.AbstractEventLoop, take: Take) -> None:
+        knowledge, kept, reading = self._read()
         if self._stopping.is_set():
             return
         ids = self._result_of(asyncio.run_coroutine_threadsafe(_taken(take, knowledge), loop))
         if ids is None:
             return
-        self.knowledge, self._kept, self._bench_error = knowledge, kept, bench_error
+        self.knowledge, self._kept, self._reading = knowledge, kept, reading
+        self._bench.keep(reading, self._clock.wall_ms())
         self.changes += 1
         self._changed_ms = self._clock.wall_ms()
         self._read_reports(knowledge.library)
@@ -173,16 +197,14 @@ class ProfileWatch:
                 return None
         return future.result(0)
 
-    def _read(self) -> tuple[Knowledge, tuple[str, ...], str]:
-        """What is to hold, the keys whose old profile does, and why the old bench file does."""
+    def _read(self) -> tuple[Knowledge, tuple[str, ...], BenchReading]:
+        """What is to hold, the keys whose old profile does, and what the bench file gave."""
         self._warm_cache()
         after = load_cached_library(self._directories, self._cache)
         library, kept = succeeded(self.knowledge.library, after)
-        try:
-            bench = load_bench(self._bench_file, library)
-        except Invalid as error:
-            return Knowledge(library=library, bench=self.knowledge.bench), kept, str(error)
-        return Knowledge(library=library, bench=bench), kept, ""
+        self._glimpse = self._bench.glance()
+        reading = self._bench.read(library, self.knowledge.bench)
+        return Knowledge(library=library, bench=reading.bench), kept, reading
 
     def _warm_cache(self) -> None:
         """Have the files read by another process; if that fails they are read here."""
@@ -209,7 +231,7 @@ class ProfileWatch:
 
     def _look(self) -> Sight:
         """Every file that matters, with what changes when it is written."""
-        found: dict[str, tuple[int, int, int]] = {}
+        found: dict[str, tuple[int, int, int, int]] = {}
         places = [(directory, _SUFFIXES) for directory in self._directories]
         for directory, suffixes in (*places, (self._reports_place, (".json",))):
             try:
@@ -218,7 +240,7 @@ class ProfileWatch:
                 continue
             for path in sorted(paths)[:MOST_FILES]:
                 found[str(path)] = _sight_of(path)
-        found[str(self._bench_file)] = _sight_of(self._bench_file)
+        found[str(self._bench.path)] = _sight_of(self._bench.path)
         return found
 
     def _read_reports(self, library: ProfileLibrary) -> None:
@@ -235,20 +257,20 @@ class ProfileWatch:
             self._log.warning("profile_refused", complaint=complaint.sentence)
         if self._kept:
             self._log.warning("profiles_kept", keys=list(self._kept))
-        if self._bench_error:
-            self._log.warning("bench_file_refused", reason=self._bench_error)
+        if self._reading.fault:
+            self._log.warning("bench_file_refused", reason=self._reading.fault)
 
 
 async def _taken(take: Take, knowledge: Knowledge) -> list[str]:
     return await take(knowledge)
 
 
-def _sight_of(path: Path) -> tuple[int, int, int]:
+def _sight_of(path: Path) -> tuple[int, int, int, int]:
     try:
         status = path.stat()
     except (OSError, RuntimeError, ValueError):
-        return (0, 0, 0)
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
+        return (0, 0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
 
 
 def _told(trials: Sequence[Trial], digest: str) -> tuple[dict[str, Any], ...]:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from edged.http.pulse import Pulse
 from edged.processes.http_framing import BadFramingError, Framer
 from edged.protocol.http_rules import Rejected, rejection
 
@@ -48,6 +49,11 @@ class Switchboard(Protocol):
         """Monotonic seconds."""
         ...
 
+    @property
+    def pulse(self) -> Pulse:
+        """When the engine was heard."""
+        ...
+
 
 def refusal_bytes(refused: Rejected) -> bytes:
     """A whole answer that ends the connection."""
@@ -64,6 +70,28 @@ AWAY: Final = refusal_bytes(
         headers=(("Retry-After", "1"),),
     )
 )
+LOST: Final = refusal_bytes(
+    rejection(
+        503,
+        "The engine ended with this request unanswered, and is being started again. What was asked "
+        "may have been carried out: look at the state before you ask for it again.",
+    )
+)
+SILENT: Final = refusal_bytes(
+    rejection(
+        503,
+        "The engine does not answer at the moment. Nothing of this request was passed on to it; "
+        "try again in a second.",
+        headers=(("Retry-After", "1"),),
+    )
+)
+UNANSWERED: Final = refusal_bytes(
+    rejection(
+        503,
+        "The engine does not answer. This request was passed on before that was seen, and may "
+        "still be carried out: look at the state before you ask for it again.",
+    )
+)
 
 
 class ClientSide(asyncio.Protocol):
@@ -74,10 +102,12 @@ class ClientSide(asyncio.Protocol):
 
     Attributes:
         head_since_s: since when a request's head has been incomplete; or the connection idle.
+        asked_s: when the latest request was passed on; ``None`` when it is answered, or none was.
     """
 
     def __init__(self, board: Switchboard) -> None:
         self._board = board
+        self._pulse = board.pulse
         self._transport: asyncio.Transport | None = None
         self._engine: _EngineSide | None = None
         self._connecting: asyncio.Task[bool] | None = None
@@ -88,6 +118,7 @@ class ClientSide(asyncio.Protocol):
         self._is_half_closed = False
         self._answered_heads = 0
         self.head_since_s: float | None = None
+        self.asked_s: float | None = None
 
     # from asyncio
 
@@ -109,6 +140,7 @@ class ClientSide(asyncio.Protocol):
         """Called by the loop."""
         if self._is_refused or self._is_spoilt or self._framer is None:
             return
+        known = self._framer.heads
         try:
             passed = self._framer.feed(data)
         except BadFramingError as bad:
@@ -118,6 +150,11 @@ class ClientSide(asyncio.Protocol):
             self.head_since_s = None
         elif self.head_since_s is None:
             self.head_since_s = self._board.now()
+        if self._framer.heads > known:
+            if self._pulse.is_silent and self._answered_heads == known:
+                self._refuse(SILENT)
+                return
+            self.asked_s = self._pulse.asked()
         if passed:
             self._pass_on(passed)
 
@@ -161,6 +198,8 @@ class ClientSide(asyncio.Protocol):
 
     def answer(self, data: bytes) -> None:
         """Bytes from the engine."""
+        self._pulse.heard()
+        self.asked_s = None
         if self._framer is not None:
             self._answered_heads = self._framer.heads
         if self._transport is not None and not self._is_refused:
@@ -171,8 +210,7 @@ class ClientSide(asyncio.Protocol):
         if self._transport is None or self._is_refused:
             return
         if self._framer is not None and self._framer.heads > self._answered_heads:
-            # It went with a request of ours unanswered.
-            self._refuse(AWAY)
+            self._refuse(LOST)
         else:
             self._transport.close()
 
@@ -195,6 +233,10 @@ class ClientSide(asyncio.Protocol):
             self.abort()
         else:
             self._refuse(refusal_bytes(rejection(408, "The request did not arrive in time.")))
+
+    def refuse_unanswered(self) -> None:
+        """The engine is silent, and was asked something since it was last heard."""
+        self._refuse(SILENT if self._engine is None else UNANSWERED)
 
     def abort(self) -> None:
         """Close now."""
@@ -233,7 +275,7 @@ class ClientSide(asyncio.Protocol):
     def _refuse(self, answer: bytes) -> None:
         """Send a last answer, and close when the client has had time to read it."""
         self._is_refused = True
-        self.head_since_s = None
+        self.head_since_s = self.asked_s = None
         self._waiting.clear()
         if self._engine is not None:
             self._engine.drop()

@@ -110,4 +110,5 @@ def _guard(config: Config) -> Guard:
         host_name="",
         allowed_hosts=(*config.allowed_hosts, *([parts.hostname] if parts.hostname else [])),
         allowed_origins=(*config.allowed_origins, *origin),
+        scheme=parts.scheme or "http",
     )

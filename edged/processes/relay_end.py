@@ -10,6 +10,7 @@ from edged.clock import Clock
 from edged.config import Config
 from edged.errors import Invalid
 from edged.host import keep_edge_id
+from edged.http.pulse import Pulse
 from edged.processes.relay import link_settings
 from edged.processes.watchdog import Health
 from edged.relay.carrier import Carrier, EngineAddress
@@ -26,6 +27,7 @@ class RelayEnd:
     Args:
         config: RELAY_NATS_URL and what belongs to it.
         health: where the engine listens; ``None`` while it is away.
+        pulse: when it was heard.
         peer_header: the header that names a client's address.
         clock: for pauses.
         changed: is called when ``status`` has.
@@ -36,6 +38,7 @@ class RelayEnd:
         config: Config,
         *,
         health: Callable[[], Health | None],
+        pulse: Pulse,
         peer_header: Callable[[str], tuple[str, str]],
         clock: Clock,
         changed: Callable[[], None],
@@ -49,6 +52,7 @@ class RelayEnd:
             self._link,
             edge_id=edge_id,
             engine=self._engine,
+            pulse=pulse,
             peer_header=peer_header,
             clock=clock,
         )

@@ -30,6 +30,7 @@ from edged.surfaces.rpc.run_methods import run_methods
 from edged.work.runs import RunBook
 from edged.work.streams import StreamBook
 from edged.work.sweeps import SweepBook
+from edged.work.waveforms import WaveformBook
 
 __all__ = ["RpcParts"]
 
@@ -48,6 +49,7 @@ class RpcParts:
     lockout: LockoutDesk
     runs: RunBook
     streams: StreamBook
+    waveforms: WaveformBook
     artist: Artist
     watch: LoopWatch
     mcp: Callable[[], McpSurface]
@@ -59,8 +61,13 @@ class RpcParts:
     def methods(self) -> dict[str, OwnMethod]:
         """The daemon's own methods."""
         return {
-            **daemon_methods(audit=self.stores.audit, lockout=self.lockout, pool=self.pool),
-            **run_methods(self.runs, self.streams, self.artist),
+            **daemon_methods(
+                audit=self.stores.audit,
+                lockout=self.lockout,
+                pool=self.pool,
+                told_on=self.stores.told_on,
+            ),
+            **run_methods(self.runs, self.streams, self.waveforms, self.artist),
             **discovery_methods(self.discovery),
             **self.restart.methods(),
         }

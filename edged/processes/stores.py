@@ -1,4 +1,4 @@
-"""What is kept in SQLite, put together: one database, its four books, and the record over them."""
+"""What is kept in SQLite, put together: one database, its five books, and the record over them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from edged.store.capability import CapabilityBook, Knowledge
 from edged.store.database import Database
 from edged.store.journal import Journal
 from edged.store.lockouts import Lockout, Lockouts
-from edged.store.retention import keep_retiring
+from edged.store.retention import Retention
+from edged.store.told_on import ToldOn
+from edged.work.run_meta import clock_state
 from edged.work.units import unit_of_instrument, unit_of_wrapper
 
 __all__ = ["DATABASE_FILE", "Stores"]
 
 DATABASE_FILE: Final = "edged.db"
+TIME_SERVICES: Final = (Path("/run/systemd/timesync"), Path("/run/chrony"), Path("/run/ntpd.pid"))
+"""Signs of a service that keeps the clock. The kernel alone calls a clock that nobody keeps and one
+that nobody has set yet the same."""
 
 
 class Stores:
@@ -39,12 +44,15 @@ class Stores:
 
     def __init__(self, *, state_dir: Path, retention_days: int, clock: Clock) -> None:
         self._clock = clock
-        self._retention_days = retention_days
         self.database = Database(path=state_dir / DATABASE_FILE, clock=clock)
         self.audit = Audit(database=self.database, clock=clock)
         self.capability = CapabilityBook(database=self.database, clock=clock)
         self.journal = Journal(database=self.database, clock=clock)
         self.lockouts = Lockouts(database=self.database, clock=clock)
+        self.told_on = ToldOn(database=self.database, clock=clock)
+        self._retention = Retention(
+            audit=self.audit, clock=clock, days=retention_days, is_synchronized=_is_synchronized
+        )
         self._pool: InstrumentPool | None = None
         self.record = AuditRecord(
             audit=self.audit, capability=self.capability, clock=clock, id_of=self._id_of
@@ -61,10 +69,7 @@ class Stores:
         parts.push_async_callback(self.database.stop)
         self.audit.event("engine.started", f"edged {__version__}")
         parts.callback(self.audit.event, "engine.stopped", f"edged {__version__}")
-        retiring = asyncio.create_task(
-            keep_retiring(self.audit, clock=self._clock, retention_days=self._retention_days),
-            name="audit-retention",
-        )
+        retiring = asyncio.create_task(self._retention.keep(), name="audit-retention")
         parts.callback(retiring.cancel)
 
     def watch(self, pool: InstrumentPool) -> None:
@@ -106,4 +111,12 @@ class Stores:
             "since_ms": health.since_ms,
             "rows_waiting": self.audit.waiting,
             "rows_lost": self.audit.lost,
+            "loss": self.audit.loss,
+            "retention_waits": self._retention.waits,
         }
+
+
+def _is_synchronized() -> bool | None:
+    """Whether a time service keeps this machine's clock right; None where nobody tells."""
+    told: bool | None = clock_state()["is_synchronized"]
+    return None if not told and not any(map(Path.exists, TIME_SERVICES)) else told

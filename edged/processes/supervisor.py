@@ -21,6 +21,7 @@ from edged.clock import Clock, SystemClock
 from edged.config import Config
 from edged.errors import EdgedError, Invalid
 from edged.host import ExitStatus, write_atomically
+from edged.http.pulse import Pulse
 from edged.processes.engine_child import EngineChild
 from edged.processes.notify import Notifier, say_alive
 from edged.processes.peer_header import PEER_HEADER, keep_peer_secret, peer_value
@@ -41,6 +42,7 @@ LONGEST_BACKOFF_S: Final = 30.0
 LONGEST_WHEN_READY_S: Final = 1.0
 TAKEN_BACKOFF_S: Final = 2.0
 PART_AGAIN_S: Final = 1.0
+LOOK_FOR_MCP_S: Final = 1.0
 LAST_WORDS_S: Final = 1.0
 CAN_BEGIN_ANEW: Final = sys.platform == "linux"
 """Elsewhere a process cannot become another program: the engine alone is begun anew."""
@@ -116,6 +118,7 @@ class Supervisor:
         self._log = structlog.get_logger("edged.supervisor")
         self._secret = keep_peer_secret(config.state_dir)
         self._health: Health | None = None
+        self._pulse = Pulse(clock)
         self._proxy = PortProxy(
             ProxySettings(
                 expose=config.expose,
@@ -124,6 +127,7 @@ class Supervisor:
                 is_port_shared=is_port_shared,
             ),
             engine_port=self.engine_port,
+            pulse=self._pulse,
             changed=lambda _addresses: self._tell(),
             clock=clock,
         )
@@ -164,9 +168,12 @@ class Supervisor:
                 tasks.append(self._proxying)
             for task in tasks:
                 task.cancel()
+            # Now, and not when the engine has ended, which a disk may keep from it.
+            self._proxy.close_door()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._pass_last_words_on()
             await self._proxy.stop()
+            self._pulse.stop()
             (self._config.state_dir / SUPERVISOR_FILE).unlink(missing_ok=True)
 
     async def _keep_running(self) -> int:
@@ -235,6 +242,7 @@ class Supervisor:
         """Return when the engine has ended, by itself or because it hung and was killed."""
         ready = asyncio.create_task(child.ready(), name="engine ready")
         hung: asyncio.Task[str] | None = None
+        bound: asyncio.Task[None] | None = None
         try:
             await asyncio.wait(
                 {ended, ready}, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED
@@ -244,8 +252,9 @@ class Supervisor:
             why = "it did not get ready"
             if ready.done():
                 self._engine_is_ready(ready.result())
-                watchdog = Watchdog(ready.result(), clock=self._clock)
+                watchdog = Watchdog(ready.result(), pulse=self._pulse, clock=self._clock)
                 hung = asyncio.create_task(watchdog.until_hung(), name="engine watchdog")
+                bound = asyncio.create_task(self._until_bound(child, watchdog), name="engine MCP")
                 await asyncio.wait({ended, hung}, return_when=asyncio.FIRST_COMPLETED)
                 if ended.done():
                     return
@@ -254,10 +263,19 @@ class Supervisor:
             self._log.error("engine_hung", pid=child.pid, reason=why, last_words=child.last_words)
             await child.kill()
         finally:
-            for task in (ready, hung):
+            for task in (ready, hung, bound):
                 if task is not None:
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
+
+    async def _until_bound(self, child: EngineChild, watchdog: Watchdog) -> None:
+        """An MCP port that was taken at the engine's start is bound later; its file tells."""
+        while not watchdog.health.mcp_port:
+            await self._clock.sleep(LOOK_FOR_MCP_S)
+            health = await child.ready()
+            if health.mcp_port:
+                watchdog.health = health
+                self._engine_is_ready(health)
 
     async def _pass_last_words_on(self) -> None:
         if self._outputs:
@@ -267,6 +285,7 @@ class Supervisor:
 
     def _engine_is_ready(self, health: Health) -> None:
         self._health = health
+        self._pulse.heard()
         self._got_ready = True
         if health.mcp_port and self._proxying is None:
             self._open(health.mcp_port)
@@ -309,6 +328,7 @@ class Supervisor:
         self._relay = RelayEnd(
             self._config,
             health=lambda: self._health,
+            pulse=self._pulse,
             peer_header=lambda peer: (PEER_HEADER, peer_value(self._secret, peer)),
             clock=self._clock,
             changed=self._tell,

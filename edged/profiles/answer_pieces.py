@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-import re
+from typing import Final
 
-from edged.profiles.answer_text import MAX_ANSWER, bad_answer, unquoted
+from edged.profiles.answer_text import bad_answer, unquoted
 from edged.profiles.model import AnswerField
+from edged.profiles.patterns import found_in
 
 __all__ = ["find_piece", "picked", "split_pieces"]
+
+_BLANKS: Final = " \t"
 
 
 def find_piece(field: AnswerField, pieces: list[str], text: str) -> str | None:
     """The piece that a field names; ``None`` when a key or pattern is not there."""
     if field.pattern is not None:
-        match = _pattern(field.pattern).search(text[:MAX_ANSWER])
+        match = found_in(text, field.pattern, any_case=False)
         return None if match is None or match.group(1) is None else match.group(1).strip()
     if field.key is not None:
         return _after_key(field.key.lower(), pieces)
@@ -45,7 +47,7 @@ def _after_key(key: str, pieces: list[str]) -> str | None:
 
 def picked(text: str, pattern: str) -> str:
     """What the one group of ``pattern`` finds; the text itself without a pattern or a find."""
-    found = _pattern(pattern).search(text[:MAX_ANSWER]) if pattern else None
+    found = found_in(text, pattern, any_case=False) if pattern else None
     return text if found is None else found.group(1) or ""
 
 
@@ -54,20 +56,18 @@ def split_pieces(line: str, separator: str) -> list[str]:
     if not separator.strip():
         return line.split()
     if '"' not in line:
-        return [piece.strip() for piece in line.split(separator)]
-    pieces, piece, is_quoted, position = [], "", False, 0
-    while position < len(line):
-        if not is_quoted and line.startswith(separator, position):
-            pieces.append(piece.strip())
-            piece = ""
-            position += len(separator)
+        return [piece.strip(_BLANKS) for piece in line.split(separator)]
+    pieces: list[str] = []
+    piece: list[str] = []
+    for number, part in enumerate(line.split('"')):
+        if number:
+            piece.append('"')
+        if number % 2:
+            piece.append(part)
             continue
-        is_quoted ^= line[position] == '"'
-        piece += line[position]
-        position += 1
-    return [*pieces, piece.strip()]
-
-
-@functools.lru_cache(maxsize=512)
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
+        first, *others = part.split(separator)
+        piece.append(first)
+        for other in others:
+            pieces.append("".join(piece).strip(_BLANKS))
+            piece = [other]
+    return [*pieces, "".join(piece).strip(_BLANKS)]

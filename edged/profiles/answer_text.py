@@ -1,8 +1,10 @@
-r"""What instruments send, before it means anything: cleaned, first line, unquoted, one value.
+"""What instruments send, before it means anything: cleaned, its one line, unquoted, one value.
 
-Everything here is untrusted text. Quirks that it copes with: stray CR, LF and NUL around an answer,
-a second line of junk (Rigol DL3021: ``0.000067\n0``), quotes around everything (Rigol DG1000Z
-``APPL?``), numbers with units, hexadecimal words, and stars or dashes where a value should be.
+Everything here is untrusted text, and strict: whatever does not belong to one value (a second line,
+a NUL, a byte that cannot be decoded, something behind a number) makes a bad answer, because it may
+be part of another question's answer. Quirks that it copes with: stray CR, LF and NUL around an
+answer, quotes around everything (Rigol DG1000Z ``APPL?``), numbers with units, and stars or dashes
+where a value should be.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.profiles.model import AnswerType, Scalar
-from edged.profiles.suffixes import NUMBER, number_with_suffix
+from edged.profiles.suffixes import MOST_NUMBER, NUMBER, number_with_suffix
 
 __all__ = [
     "bad_answer",
+    "check_text",
     "clean_text",
     "first_line",
     "labelled",
     "leading_integer",
+    "only_line",
     "plain_float",
     "plain_value",
     "read_number",
@@ -36,18 +40,23 @@ MAX_LABEL: Final = 200
 MAX_ANSWER: Final = 1_000_000
 """Characters of an answer that is data: a full reading buffer as text, and no more."""
 
+UNDECODABLE: Final = "\ufffd"
+"""What stands where a byte is no character of the line's encoding, or had a parity error."""
+
+_PADDING: Final = " \t\r\n\x00"
+"""What may stand around an answer and means nothing."""
+
 _MOST_DIGITS: Final = 20
 """A longer run of digits is read as a float."""
 
 _PLAIN_NUMBER: Final = re.compile(NUMBER)
 _OTHER_BASE: Final = re.compile(
-    r"(?:0x|#h)(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})",
-    re.IGNORECASE,
+    r"#h(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})", re.IGNORECASE
 )
 _LEADING_INTEGER: Final = re.compile(r"""\s*["']?\s*([+-]?[0-9]{1,18})(?![0-9])""")
+_BLANKS: Final = " \t"
 _NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
-_TRUE: Final = frozenset({"1", "on", "true", "yes"})
-_FALSE: Final = frozenset({"0", "off", "false", "no"})
+_TRUTHS: Final = {"1": True, "on": True, "0": False, "off": False}
 _NOT_NUMBERS: Final = {
     "nan": "no_value",
     "inf": "over_range",
@@ -60,7 +69,9 @@ _NOT_NUMBERS: Final = {
 
 def clean_text(text: str, limit: int = MAX_LABEL) -> str:
     """Instrument text that is fit to be shown: no control characters, bounded, blanks trimmed."""
-    shown = "".join(mark if mark.isprintable() else " " for mark in text[: limit * 4])
+    shown = text[: limit * 4]
+    if not shown.isprintable():
+        shown = shown.translate({ord(mark): " " for mark in set(shown) if not mark.isprintable()})
     shown = shown.strip()
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
 
@@ -69,6 +80,39 @@ def first_line(text: str) -> str:
     """The first line that holds anything; later ones are junk that came along."""
     rest = text[:MAX_ANSWER].replace("\x00", "").replace("\r", "\n").lstrip()
     return rest.partition("\n")[0].rstrip()
+
+
+def only_line(text: str, extra_lines: int = 0) -> str:
+    """The one line that a typed answer is, without what pads it.
+
+    Args:
+        text: the whole message, where the line's transport shows where it ends.
+        extra_lines: how many lines may follow that mean nothing; the profile says it.
+
+    Raises:
+        Failed: BAD_ANSWER, for more lines than that, and as ``check_text`` does.
+    """
+    line = text.strip(_PADDING)
+    # Nearly every answer ends here.
+    if line.isprintable() and UNDECODABLE not in line:
+        return line
+    check_text(line)
+    lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(_PADDING)]
+    if len(lines) > 1 + extra_lines:
+        raise bad_answer("The instrument", line, f"has {len(lines)} lines")
+    return lines[0].rstrip(_PADDING) if lines else ""
+
+
+def check_text(text: str) -> None:
+    """Refuse an answer that holds what no text holds.
+
+    Raises:
+        Failed: BAD_ANSWER, for a NUL inside it and for a byte that is no character.
+    """
+    if UNDECODABLE in text:
+        raise bad_answer("The instrument", text, "holds a byte that cannot be decoded")
+    if "\x00" in text.strip(_PADDING):
+        raise bad_answer("The instrument", text, "holds a NUL")
 
 
 def unquoted(text: str) -> str:
@@ -87,15 +131,21 @@ def leading_integer(text: str) -> int | None:
 
 
 def plain_value(text: str) -> Scalar:
-    """An answer without a declared type, for ``until``: a number if it is one, else its text."""
-    line = unquoted(first_line(text))
+    """An answer without a declared type, for ``until``: a number if it is one, else its text.
+
+    Raises:
+        Failed: BAD_ANSWER, as ``only_line`` does.
+    """
+    line = unquoted(only_line(text))
     number = read_number(line)
     return clean_text(line, MAX_ANSWER) if number is None else number
 
 
 def read_number(text: str) -> float | int | None:
     """A bare number, decimal or SCPI's ``#H…``, or ``None``; integers stay integers."""
-    text = text.strip()
+    text = text.strip(_BLANKS)
+    if len(text) > MOST_NUMBER:
+        return None
     if _PLAIN_NUMBER.fullmatch(text) is not None:
         if text.lstrip("+-").isdigit() and len(text) <= _MOST_DIGITS:
             return int(text)
@@ -110,7 +160,7 @@ def read_number(text: str) -> float | int | None:
 
 def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
     """A plain decimal number that is no sentinel, as nearly every answer; ``None`` for others."""
-    if _PLAIN_NUMBER.fullmatch(text) is None:
+    if len(text) > MOST_NUMBER or _PLAIN_NUMBER.fullmatch(text) is None:
         return None
     number = float(text)
     if not math.isfinite(number):
@@ -121,14 +171,14 @@ def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
     return number
 
 
-def sentinel_flag(text: str, sentinels: tuple[float, ...]) -> str | None:
+def sentinel_flag(text: str, kind: AnswerType, sentinels: tuple[float, ...]) -> str | None:
     """``over_range``, ``under_range`` or ``no_value`` where a number says so; else ``None``."""
-    word = text.strip().lower()
+    word = text.strip(_BLANKS).lower()
     if word in _NOT_NUMBERS:
         return _NOT_NUMBERS[word]
     if _NO_VALUE.fullmatch(word) is not None:
         return "no_value"
-    number = number_with_suffix(text)
+    number = number_with_suffix(text) if kind is AnswerType.SI else read_number(text)
     if number is None:
         return None
     # A loop, since a generator costs more than what it does, and this is done for every answer.
@@ -186,12 +236,7 @@ def bad_answer(what: str, text: str, why: str) -> Failed:
 
 
 def _truth(text: str, what: str) -> bool:
-    word = text.strip().lower()
-    if word in _TRUE:
-        return True
-    if word in _FALSE:
-        return False
-    number = read_number(word)
-    if number is None:
-        raise bad_answer(what, text, "is neither on nor off")
-    return number != 0
+    truth = _TRUTHS.get(text.strip(_BLANKS).lower())
+    if truth is None:
+        raise bad_answer(what, text, "is none of 0, 1, ON and OFF")
+    return truth

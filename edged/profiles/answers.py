@@ -17,10 +17,11 @@ from edged.profiles.answer_pieces import find_piece, split_pieces
 from edged.profiles.answer_text import (
     MAX_ANSWER,
     bad_answer,
+    check_text,
     clean_text,
-    first_line,
     labelled,
     leading_integer,
+    only_line,
     plain_float,
     plain_value,
     read_number,
@@ -93,6 +94,7 @@ def parse_answer(
     """
     match returns:
         case None:
+            check_text(text)
             return Answer(value=clean_text(text, MAX_ANSWER))
         case ScalarAnswer():
             return _scalar(returns, text, values)
@@ -114,7 +116,11 @@ def parse_preamble(
     Raises:
         Failed: BAD_ANSWER, also when a field holds no value: a waveform cannot be scaled without.
     """
-    fields = FieldsAnswer(fields=answer.preamble_fields, separator=answer.preamble_separator)
+    fields = FieldsAnswer(
+        fields=answer.preamble_fields,
+        separator=answer.preamble_separator,
+        count=answer.preamble_count,
+    )
     read = _fields(fields, text, values)
     if read.flag:
         raise bad_answer("The preamble", text, f"lacks {', '.join(read.flag)}")
@@ -139,9 +145,9 @@ def matches(
         parameter: brings label → wire value and the unit.
 
     Raises:
-        Failed: BAD_ANSWER, where ``returns`` does not fit the answer.
+        Failed: BAD_ANSWER, where ``returns`` does not fit the answer, and for what no answer is.
     """
-    line = unquoted(first_line(answer_text))
+    line = unquoted(only_line(answer_text))
     got = None if returns is None else parse_answer(returns, answer_text)
     wire = wire_text(wanted, parameter)
     wanted_number = read_number(wire)
@@ -173,14 +179,18 @@ _SHORT_FORM: Final = 3
 
 
 def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
-    piece = unquoted(first_line(text))
+    piece = unquoted(only_line(text, returns.extra_lines))
     value, flag = _piece(returns, piece, returns.sentinels, values, "The instrument")
     return Answer(value=value, unit=returns.unit, flag=flag, primary=_as_number(value))
 
 
 def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
-    line = unquoted(first_line(text))
+    line = unquoted(only_line(text, returns.extra_lines))
     pieces = split_pieces(line, returns.separator)
+    least, most = returns.count or (0, len(pieces))
+    if not least <= len(pieces) <= most:
+        many = f"{least}" if least == most else f"{least} to {most}"
+        raise bad_answer("The instrument", text, f"has {len(pieces)} pieces in place of {many}")
     found: dict[str, Scalar | None] = {}
     flags: dict[str, str] = {}
     for field in returns.fields:
@@ -223,7 +233,7 @@ def _piece(
         piece_is = clean_text(label)
         return (piece_is == "true" if field.type is AnswerType.BOOL else piece_is), None
     if field.type not in (AnswerType.STRING, AnswerType.BOOL):
-        flag = sentinel_flag(piece, sentinels)
+        flag = sentinel_flag(piece, field.type, sentinels)
         if flag is not None:
             return None, flag
     value = read_value(piece, field.type, field.unit, what)
@@ -236,16 +246,20 @@ def _piece(
 
 
 def _bits(returns: BitsAnswer, text: str) -> Answer:
-    line = unquoted(first_line(text))
-    digits = re.sub(r"^(?:0x|#h)", "", line, flags=re.IGNORECASE)
-    base = 16 if digits != line else returns.base
-    if re.fullmatch(r"\+?[0-9a-fA-F]{1,16}", digits) is None:
-        raise bad_answer("The instrument", text, "is no status word")
-    try:
-        word = int(digits, base)
-    except ValueError:
-        raise bad_answer("The instrument", text, f"is no status word in base {base}") from None
+    line = unquoted(only_line(text))
+    word: float | int | None
+    if returns.base == _HEXADECIMAL:
+        found = _HEX_WORD.fullmatch(line)
+        word = None if found is None else int(found.group(1), _HEXADECIMAL)
+    else:
+        word = read_number(line)
+    if not isinstance(word, int) or word < 0:
+        raise bad_answer("The instrument", text, f"is no status word in base {returns.base}")
     return Answer(value={field.name: _bit_value(field, word) for field in returns.fields})
+
+
+_HEXADECIMAL: Final = 16
+_HEX_WORD: Final = re.compile(r"(?:0x|#h|\+)?([0-9a-f]{1,16})", re.IGNORECASE)
 
 
 def _bit_value(field: BitField, word: int) -> Scalar:

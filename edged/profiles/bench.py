@@ -1,5 +1,6 @@
 """The owner's bench file: what may be done with one unit, by serial number or alias.
 
+A key fits as ``unit_keys.py`` says.
 It can only tighten what the unit's profile allows. The file is keyed by unit and a unit's profile
 is known only once it answered, so ``load_bench`` checks each entry against the profiles there are
 (one of them must fit it), and ``tighten`` again against the one that the unit has.
@@ -7,6 +8,7 @@ is known only once it answered, so ``load_bench`` checks each entry against the 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Bound, Profile
 from edged.profiles.source_file import read_file
 from edged.profiles.tighten import misfits, tighten
+from edged.profiles.unit_keys import UnitIndex, plain, serial_forms
 from edged.profiles.unit_rules import EMPTY_RULES, UnitRules, combined
 from edged.yaml.tree import MapNode, Node, ScalarNode
 
@@ -42,22 +45,25 @@ class BenchFile:
     """Every entry of the file by its key; none when there is no file."""
 
     units: Mapping[str, UnitRules] = field(default_factory=dict)
+    _index: UnitIndex = field(init=False, repr=False, compare=False)
 
-    def rules_for(self, serial: str, alias: str = "") -> UnitRules:
+    def __post_init__(self) -> None:
+        """Prepare for looking units up: a bench may have thousands."""
+        object.__setattr__(self, "_index", UnitIndex(self.units))
+
+    def rules_for(self, serial: str, *names: str, told: str = "") -> UnitRules:
         """What the owner said about a unit; empty rules when nothing.
 
         Args:
             serial: as ``parse_idn`` gives it; empty when the unit tells none.
-            alias: the name that the configuration gives this address, if it gives one.
+            names: those that the configuration gives its addresses, if it gives any.
+            told: the serial number as ``*IDN?`` gives it.
 
         Returns:
-            The entries under the serial number and under the alias together, the tighter of each.
+            The entries under the serial number and under the names together, the tighter of each.
         """
-        found = self.units.get(serial.strip(), EMPTY_RULES) if serial.strip() else EMPTY_RULES
-        name = alias or found.alias
-        if name and name in self.units and name != serial.strip():
-            found = combined(found, self.units[name])
-        return found
+        found = self._index.fitting(serials=(told, serial), names=names)
+        return functools.reduce(combined, found, EMPTY_RULES)
 
 
 def load_bench(path: Path, library: ProfileLibrary) -> BenchFile:
@@ -89,6 +95,7 @@ def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
     for key, node in root.entries.items():
         if key != "format":
             units[key.strip()] = _read_unit(key.strip(), node)
+    _check_keys(units)
     _check_aliases(units)
     profiles = tuple(library.profiles.values())
     for rules in units.values():
@@ -179,20 +186,36 @@ def _read_expose(fields: Fields) -> tuple[str, ...]:
     return patterns
 
 
+def _check_keys(units: Mapping[str, UnitRules]) -> None:
+    """Two keys that one unit could fit are not two entries: nobody knows which was meant."""
+    owners: dict[str, UnitRules] = {}
+    for key, rules in units.items():
+        for form in sorted(serial_forms(key)):
+            other = owners.setdefault(form, rules)
+            if other is not rules:
+                raise complaint(
+                    rules.marks[""],
+                    f'{key}: "{other.key}" in line {other.marks[""].line} is the same unit: labels '
+                    "(SN, s/n), blanks and case do not count.",
+                    "Say everything in one entry.",
+                )
+
+
 def _check_aliases(units: Mapping[str, UnitRules]) -> None:
     """An alias names one unit; said twice, it would be a matter of luck which rules hold."""
     owners: dict[str, str] = {}
+    keys = {form: key for key in units for form in serial_forms(key)}
     for key, rules in units.items():
         if not rules.alias:
             continue
-        mark = rules.marks["alias"]
-        if rules.alias in owners:
-            message = f'{key}: the alias "{rules.alias}" is that of {owners[rules.alias]} already.'
+        mark, alias = rules.marks["alias"], plain(rules.alias)
+        if alias in owners:
+            message = f'{key}: the alias "{rules.alias}" is that of {owners[alias]} already.'
             raise complaint(mark, message)
-        if rules.alias != key and rules.alias in units:
+        if keys.get(alias, key) != key:
             message = f'{key}: the alias "{rules.alias}" has an entry of its own.'
             raise complaint(mark, message, "Say everything in one entry.")
-        owners[rules.alias] = key
+        owners[alias] = key
 
 
 def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:

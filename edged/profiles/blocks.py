@@ -12,15 +12,20 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 
-__all__ = ["BlockHead", "find_block_head", "parse_block"]
+__all__ = [
+    "BlockHead",
+    "block_length",
+    "find_block_head",
+    "parse_block",
+    "whole_length",
+]
 
 MAX_HEADER: Final = 64
 """Bytes that may stand before the ``#``: a response header, stray line ends."""
 
-MAX_BLOCK: Final = 1 << 28
-"""More bytes than any oscilloscope sends at once; a larger length is a broken head."""
-
 _BMP_HEAD: Final = 6
+_LONGEST_HEAD: Final = 11
+"""``#``, the number of digits, nine digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,14 @@ class BlockHead:
     def total(self) -> int | None:
         """Bytes from the beginning of the answer to the last of the data."""
         return None if self.length is None else self.start + self.length
+
+
+def whole_length(data: bytes) -> int | None:
+    """How long an answer is that begins with a definite block; ``None``: it begins with none."""
+    digits = data[2 : 2 + data[1] - ord("0")] if data[1:2].isdigit() else b""
+    if data[:1] != b"#" or not digits.isdigit() or len(digits) != data[1] - ord("0"):
+        return None
+    return 2 + len(digits) + int(digits)
 
 
 def find_block_head(data: bytes) -> BlockHead | None:
@@ -65,29 +78,44 @@ def find_block_head(data: bytes) -> BlockHead | None:
     digits = data[mark + 2 : mark + 2 + width]
     if len(digits) < width:
         return None
-    if not digits.isdigit() or int(digits) > MAX_BLOCK:
+    if not digits.isdigit():
         raise _bad("a block with a broken head", data)
     return BlockHead(start=mark + 2 + width, length=int(digits))
 
 
-def parse_block(data: bytes) -> bytes:
-    """The data of a block; what follows its end is passed over.
+def parse_block(data: bytes | bytearray) -> memoryview:
+    """The data of a block, not copied; what follows its end is passed over.
+
+    Raises:
+        Failed: as ``block_length``.
+    """
+    start, length = _place(data)
+    return memoryview(data)[start : start + length]
+
+
+def block_length(data: bytes | bytearray) -> int:
+    """How many bytes of data a block holds.
 
     Raises:
         Failed: BAD_ANSWER when there is no block, or fewer bytes than it announces.
     """
-    head = find_block_head(data)
+    return _place(data)[1]
+
+
+def _place(data: bytes | bytearray) -> tuple[int, int]:
+    """Where the data of a whole block starts, and how many bytes it has."""
+    head = find_block_head(bytes(data[: MAX_HEADER + _LONGEST_HEAD]))
     if head is None:
         raise _bad("no whole block", data)
     if head.length is None:
-        return data[head.start :].removesuffix(b"\n")
-    block = data[head.start : head.start + head.length]
-    if len(block) < head.length:
-        raise _bad(f"{len(block)} bytes of a block that announces {head.length}", data)
-    return block
+        return head.start, len(data) - head.start - data.endswith(b"\n", head.start)
+    length = min(head.length, len(data) - head.start)
+    if length < head.length:
+        raise _bad(f"{length} bytes of a block that announces {head.length}", data)
+    return head.start, length
 
 
-def _bad(what: str, data: bytes) -> Failed:
+def _bad(what: str, data: bytes | bytearray) -> Failed:
     shown = ascii(bytes(data[:24]))[1:]
     return Failed(
         f"The instrument sent {what}; the answer begins with {shown}.", code=ErrorCode.BAD_ANSWER

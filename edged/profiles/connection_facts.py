@@ -17,7 +17,7 @@ __all__ = ["connection_facts", "connection_of"]
 _WHOLE: Final = ("timeout_ms", "open_timeout_ms", "after_write_ms", "min_gap_ms")
 _WHOLE_OR_NONE: Final = ("chunk_bytes", "baud_rate", "data_bits")
 _TEXT: Final = ("read_termination", "write_termination", "encoding")
-_TEXT_OR_NONE: Final = ("parity", "flow")
+_TEXT_OR_NONE: Final = ("parity", "flow", "acknowledge")
 _LINES: Final = ("on_connect", "on_release")
 
 

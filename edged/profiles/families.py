@@ -19,7 +19,7 @@ _OWN: Final = frozenset({"format", "profile_key", "model", "match", "extends", "
 _WHOLE: Final = frozenset(
     {
         "match", "returns", "verify", "complete", "errors", "sweep", "map", "by", "result", "for",
-        "probe", "precondition",
+        "probe", "precondition", "acquisition",
     }
 )  # fmt: skip
 

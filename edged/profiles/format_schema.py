@@ -34,6 +34,7 @@ from edged.profiles.format_schema_parts import (
     ref,
 )
 from edged.profiles.format_schema_steps import sequence, steps
+from edged.profiles.grammar_abort import ABORT_KEYS
 from edged.profiles.grammar_answer_fields import FIELD_KEYS
 from edged.profiles.grammar_commands import COMMAND_KEYS, SWEEP_KEYS, VERIFY_KEYS
 from edged.profiles.grammar_connection import (
@@ -51,7 +52,7 @@ from edged.profiles.grammar_connection import (
     STOP_BITS,
 )
 from edged.profiles.grammar_parameters import BOUND_KEYS, PARAMETER_KEYS
-from edged.profiles.grammar_profile import FORMAT, PROFILE_KEYS, SETTING_KEYS
+from edged.profiles.grammar_profile import ACQUISITION_KEYS, FORMAT, PROFILE_KEYS, SETTING_KEYS
 from edged.profiles.grammar_sequences import SEQUENCE_KEYS
 from edged.profiles.model import AnswerType, ErrorKind, ParameterType
 
@@ -88,6 +89,7 @@ def profile_schema() -> Schema:
                 "answer field", FIELD_KEYS, answer_field(), required=("name", "type")
             ),
             "returns": returns(),
+            "abort": _abort(),
             "sweep": closed("sweep", SWEEP_KEYS, _sweep(), required=("parameter", "setpoint")),
             "verify": closed("verify", VERIFY_KEYS, _verify(), required=("query",)),
             "command": closed("command", COMMAND_KEYS, _command(), is_nullable=True),
@@ -120,7 +122,13 @@ def _head() -> Schema:
         "source": described("Where the commands come from: manual, driver, capture.", TEXT),
         "match": closed("match", MATCH_KEYS, _match(), required=("idn",)),
         "connection": ref("connection"),
-        "abort": described("Lines that make the whole instrument safe.", list_of(TEMPLATE)),
+        "abort": described("What makes the whole instrument safe.", list_of(ref("abort"))),
+        "abort_excludes": described(
+            "Command → why abort has nothing to do with what it puts out.",
+            named({"type": ["string", "number", "null"]}),
+        ),
+        "acquisition": closed("acquisition", ACQUISITION_KEYS, _acquisition(),
+                              required=("ask", "running", "stopped")),
         "sim": described("The pretended instrument that stands for it.", TEXT),
         "commands": {**commands, "minProperties": 1},
         "settings": named(ref("setting")),
@@ -141,6 +149,11 @@ def _match() -> Schema:
     }
 
 
+ACKNOWLEDGE: Final = described(
+    'Regular expression of what answers a line that asks nothing; "none": nothing does.', TEXT
+)
+
+
 def _connection() -> Schema:
     termination = {"type": "string", "maxLength": 4}
     return {
@@ -158,6 +171,7 @@ def _connection() -> Schema:
         "stop_bits": {"enum": list(STOP_BITS)},
         "flow": one_of(FLOWS),
         "errors": ref("errors"),
+        "acknowledge": ACKNOWLEDGE,
         "on_connect": described("Sent on connecting; never touches an output.", list_of(TEMPLATE)),
         "on_connect_serial": list_of(TEMPLATE),
         "on_release": list_of(TEMPLATE),
@@ -210,7 +224,25 @@ def _sweep() -> Schema:
         "readback": described("The query command that measures it.", TEXT),
         "interval_ms": bounded("integer", 10, MAX_TIMEOUT_MS),
         "step": {"type": "number", "exclusiveMinimum": 0},
-        "abort": list_of(TEMPLATE),
+        "abort": list_of(ref("abort")),
+    }
+
+
+def _abort() -> Schema:
+    step = {
+        "send": TEMPLATE,
+        "ask": described("The question whose answer shows that it was obeyed, or none.", TEMPLATE),
+        "expect": described("Regular expression, searched in the answer.", TEXT),
+    }
+    return {"anyOf": [TEMPLATE, closed("abort", ABORT_KEYS, step, required=("send", "ask"))]}
+
+
+def _acquisition() -> Schema:
+    return {
+        "ask": described("What the instrument is doing; asked before every capture.", TEMPLATE),
+        "running": described("Regular expression: it captures anew all the time.", TEXT),
+        "stopped": described("Regular expression: it captures nothing.", TEXT),
+        "started_by": described("Commands after which what it holds is new.", list_of(TEXT)),
     }
 
 
@@ -238,6 +270,7 @@ def _command() -> Schema:
         "verify": ref("verify"),
         "complete": ref("complete"),
         "errors": ref("errors"),
+        "acknowledge": ACKNOWLEDGE,
         "timeout_ms": TIMEOUT,
         "after_write_ms": _PAUSE,
         "is_dangerous": described("It gives energy, or may.", TRUTH),

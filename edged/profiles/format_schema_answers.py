@@ -48,10 +48,17 @@ def returns() -> Schema:
         "mask": bounded("integer", 1),
         "map": map_of(TEXT),
     }
+    count = {
+        "anyOf": [
+            bounded("integer", 1),
+            {"type": "array", "items": bounded("integer", 1), "minItems": 2, "maxItems": 2},
+        ]
+    }
     preamble = {
         "query": {"anyOf": [TEMPLATE, list_of(TEMPLATE)]},
         "fields": fields,
         "separator": {"type": "string", "minLength": 1, "maxLength": 8},
+        "count": count,
     }
     bits = {
         "base": {"enum": [10, 16]},
@@ -66,6 +73,8 @@ def returns() -> Schema:
         "fields": fields,
         "separator": preamble["separator"],
         "primary": TEXT,
+        "count": count,
+        "extra_lines": bounded("integer", 0, 16),
         "bits": closed("bits", BITS_KEYS, bits, required=("fields",)),
         "waveform": closed(
             "waveform",

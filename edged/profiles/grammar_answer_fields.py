@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from edged.profiles.complaints import complaint
-from edged.profiles.fields import Fields, check_name, expression_of, list_of, scalar_of, text_of
+from edged.profiles.fields import (
+    Fields,
+    check_name,
+    expression_of,
+    list_of,
+    scalar_of,
+    text_of,
+    whole_number_of,
+)
 from edged.profiles.model import AnswerField, AnswerType, Parameter
 from edged.profiles.patterns import pattern_of
-from edged.yaml.tree import Node
+from edged.yaml.tree import ListNode, Node
 
 __all__ = [
     "MOST_FIELDS",
     "NUMBERS",
     "answer_fields",
     "answer_type",
+    "count_of",
     "labels_of",
     "number_scale",
     "scale_of",
@@ -23,6 +32,7 @@ __all__ = [
 ]
 
 MOST_FIELDS: Final = 200
+MOST_PIECES: Final = 1_000_000
 NUMBERS: Final = frozenset({AnswerType.FLOAT, AnswerType.INT, AnswerType.SI})
 FIELD_KEYS: Final = frozenset({"name", "type", "unit", "map", "scale", "index", "key", "pattern"})
 
@@ -70,6 +80,28 @@ def separator_of(fields: Fields) -> str:
     if not isinstance(separator, str) or not 0 < len(separator) <= 8:
         raise complaint(node.mark, f'{fields.owner}: "separator" must be 1 to 8 characters.')
     return separator
+
+
+def count_of(fields: Fields, found: Sequence[AnswerField]) -> tuple[int, int] | None:
+    """``count``: how many pieces the answer has, a number or the least and the most.
+
+    Without it, fields that name every piece from the first on are all that there is; of others
+    nobody knows what stands between and behind them.
+    """
+    node = fields.get("count")
+    name = fields.name_of("count")
+    if node is None:
+        indexes = {field.index for field in found}
+        is_whole = indexes == set(range(len(found)))
+        return (len(found), len(found)) if is_whole else None
+    if not isinstance(node, ListNode):
+        count = whole_number_of(node, name, 1, MOST_PIECES)
+        return count, count
+    match [whole_number_of(entry, name, 1, MOST_PIECES) for entry in list_of(node, name, most=2)]:
+        case [least, most] if least <= most:
+            return least, most
+        case _:
+            raise complaint(node.mark, f"{name} must be a number, or the least and the most.")
 
 
 def answer_fields(

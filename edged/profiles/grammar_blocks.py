@@ -7,7 +7,7 @@ from typing import Final
 
 from edged.profiles.complaints import complaint
 from edged.profiles.fields import Fields, expression_of, template_of, text_of
-from edged.profiles.grammar_answer_fields import answer_fields, scale_of, separator_of
+from edged.profiles.grammar_answer_fields import answer_fields, count_of, scale_of, separator_of
 from edged.profiles.model import (
     AnswerField,
     ImageAnswer,
@@ -25,7 +25,7 @@ WAVEFORM_KEYS: Final = frozenset(
         "x_increment", "x_unit", "y_unit", "scale",
     }
 )  # fmt: skip
-PREAMBLE_KEYS: Final = ("query", "fields", "separator")
+PREAMBLE_KEYS: Final = ("query", "fields", "separator", "count")
 DTYPES: Final = ("i1", "u1", "i2", "u2", "f4", "f8")
 
 
@@ -35,7 +35,7 @@ def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> Wavefo
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
-    queries, preamble, separator = _read_preamble(fields, parameters)
+    queries, preamble, separator, count = _read_preamble(fields, parameters)
     names = {field.name for field in preamble} | set(parameters)
     for key in ("dtype", "data"):
         fields.need(key)
@@ -55,6 +55,7 @@ def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> Wavefo
         preamble_queries=queries,
         preamble_fields=preamble,
         preamble_separator=separator,
+        preamble_count=count,
         chunk_points=chunk_points,
         trailing_bytes=fields.whole("trailing_bytes", 0, 16) or 0,
         x_increment="1"
@@ -77,10 +78,10 @@ def _check_stretch(fields: Fields, parameters: Mapping[str, Parameter]) -> None:
 
 def _read_preamble(
     fields: Fields, parameters: Mapping[str, Parameter]
-) -> tuple[tuple[str, ...], tuple[AnswerField, ...], str]:
+) -> tuple[tuple[str, ...], tuple[AnswerField, ...], str, tuple[int, int] | None]:
     node = fields.get("preamble")
     if node is None:
-        return (), (), ","
+        return (), (), ",", None
     inner = Fields.of(node, f"{fields.owner}.preamble", PREAMBLE_KEYS)
     query = inner.need("query")
     if isinstance(query, ListNode):
@@ -92,7 +93,7 @@ def _read_preamble(
         if field.name in parameters or field.name == "value":
             message = f'{inner.owner}: the field "{field.name}" has the name of something else.'
             raise complaint(inner.mark, message)
-    return queries, found, separator_of(inner)
+    return queries, found, separator_of(inner), count_of(inner, found)
 
 
 def read_image(fields: Fields, parameters: Mapping[str, Parameter]) -> ImageAnswer:

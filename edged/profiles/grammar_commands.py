@@ -11,10 +11,12 @@ from typing import Final
 
 from edged.profiles.complaints import complaint, nearest
 from edged.profiles.fields import Fields, check_name, list_of, number_of, template_of, text_of
+from edged.profiles.grammar_abort import read_abort
 from edged.profiles.grammar_connection import (
     MAX_PAUSE_MS,
     MAX_TIMEOUT_MS,
     check_query,
+    read_acknowledge,
     read_completion,
     read_errors,
     read_precondition,
@@ -41,8 +43,8 @@ __all__ = ["is_question", "read_command", "templates_of"]
 COMMAND_KEYS: Final = frozenset(
     {
         "scpi", "description", "parameters", "checks", "is_query", "returns", "precondition",
-        "verify", "complete", "errors", "timeout_ms", "after_write_ms", "is_dangerous", "is_safe",
-        "requires_sweep", "essential", "sweep",
+        "verify", "complete", "errors", "acknowledge", "timeout_ms", "after_write_ms",
+        "is_dangerous", "is_safe",        "requires_sweep", "essential", "sweep",
     }
 )  # fmt: skip
 SWEEP_KEYS: Final = frozenset(
@@ -101,6 +103,7 @@ def read_command(name: str, key: Node, node: Node) -> Command:
         verify=_read_verify(fields, parameters, sweep),
         complete=read_completion(fields.get("complete"), f"{name}.complete", frozenset(parameters)),
         errors=read_errors(fields.get("errors"), f"{name}.errors"),
+        acknowledge=read_acknowledge(fields),
         timeout_ms=fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS),
         after_write_ms=fields.whole("after_write_ms", 0, MAX_PAUSE_MS),
         is_dangerous=fields.truth("is_dangerous"),
@@ -240,7 +243,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
         interval_ms=inner.whole("interval_ms", 10, MAX_TIMEOUT_MS) or 100,
         step=step_value,
         pattern=_read_pattern(inner),
-        abort=inner.templates("abort", parameters),
+        abort=read_abort(inner, parameters),
     )
 
 
@@ -278,7 +281,9 @@ def templates_of(command: Command) -> tuple[str, ...]:
     if command.complete is not None and command.complete.query:
         found.append(command.complete.query)
     if command.sweep is not None:
-        found += [command.sweep.setpoint, *command.sweep.abort]
+        found.append(command.sweep.setpoint)
+        for step in command.sweep.abort:
+            found += [step.send, step.ask] if step.ask else [step.send]
     return tuple(dict.fromkeys(found))
 
 

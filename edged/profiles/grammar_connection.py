@@ -22,6 +22,7 @@ from edged.yaml.tree import Node, ScalarNode
 
 __all__ = [
     "MAX_TIMEOUT_MS",
+    "read_acknowledge",
     "read_completion",
     "read_connection",
     "read_errors",
@@ -36,8 +37,8 @@ CONNECTION_KEYS: Final = frozenset(
     {
         "read_termination", "write_termination", "encoding", "timeout_ms", "open_timeout_ms",
         "after_write_ms", "min_gap_ms", "chunk_bytes", "baud_rate", "data_bits", "parity",
-        "stop_bits", "flow", "errors", "on_connect", "on_connect_serial", "on_release",
-        "probe",
+        "stop_bits", "flow", "errors", "acknowledge", "on_connect", "on_connect_serial",
+        "on_release", "probe",
     }
 )  # fmt: skip
 MATCH_KEYS: Final = ("idn", "usb", "examples")
@@ -98,6 +99,7 @@ def read_connection(node: Node | None) -> Connection:
         stop_bits=_stop_bits(fields),
         flow=fields.choice("flow", FLOWS),
         errors=read_errors(fields.get("errors"), "connection.errors") or ErrorCheck(),
+        acknowledge=read_acknowledge(fields),
         on_connect=fields.templates("on_connect", _NOTHING),
         on_connect_serial=fields.templates("on_connect_serial", _NOTHING)
         if fields.has("on_connect_serial")
@@ -127,6 +129,16 @@ def _stop_bits(fields: Fields) -> float | None:
     if value is not None and value not in STOP_BITS:
         raise complaint(fields.mark_of("stop_bits"), "connection: stop_bits must be 1, 1.5 or 2.")
     return value
+
+
+def read_acknowledge(fields: Fields) -> str | None:
+    """``acknowledge``: the pattern of what answers a line that asks nothing; "none": empty."""
+    node = fields.get("acknowledge")
+    if node is None:
+        return None
+    if isinstance(node, ScalarNode) and node.text == "none":
+        return ""
+    return pattern_of(node, fields.name_of("acknowledge"))
 
 
 def _read_probe(node: Node | None) -> Probe | None:

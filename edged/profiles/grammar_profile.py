@@ -7,12 +7,14 @@ from typing import Final
 
 from edged.profiles.complaints import complaint, nearest
 from edged.profiles.fields import Fields, check_name, list_of, scalar_of, template_of, text_of
+from edged.profiles.grammar_abort import read_abort
 from edged.profiles.grammar_commands import read_command
 from edged.profiles.grammar_connection import check_query, read_connection, read_match
 from edged.profiles.grammar_parameters import read_value
 from edged.profiles.grammar_returns import is_number
 from edged.profiles.grammar_sequences import read_sequence
 from edged.profiles.model import (
+    Acquisition,
     AnswerType,
     Command,
     Mark,
@@ -21,19 +23,21 @@ from edged.profiles.model import (
     Sequence,
     Setting,
 )
+from edged.profiles.patterns import pattern_of
 from edged.profiles.template import optional_names
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = ["FORMAT", "PROFILE_KEYS", "SETTING_KEYS", "read_profile"]
+__all__ = ["ACQUISITION_KEYS", "FORMAT", "PROFILE_KEYS", "SETTING_KEYS", "read_profile"]
 
 FORMAT: Final = 1
 PROFILE_KEYS: Final = frozenset(
     {
         "format", "profile_key", "version", "manufacturer", "model", "instrument_class", "source",
-        "match", "connection", "abort", "sim", "commands", "settings", "sequences", "extends",
-        "unverified",
+        "match", "connection", "abort", "abort_excludes", "acquisition", "sim", "commands",
+        "settings", "sequences", "extends", "unverified",
     }
 )  # fmt: skip
+ACQUISITION_KEYS: Final = ("ask", "running", "stopped", "started_by")
 SETTING_KEYS: Final = ("get", "set", "for", "unit", "type")
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
@@ -67,7 +71,9 @@ def read_profile(root: Node, path: str) -> Profile:
         match=match,
         commands=commands,
         connection=read_connection(fields.get("connection")),
-        abort=fields.templates("abort", _NOTHING),
+        abort=read_abort(fields, _NOTHING),
+        abort_excludes=_read_excludes(fields, commands),
+        acquisition=_read_acquisition(fields, commands),
         sequences=sequences,
         settings=_read_settings(fields, commands),
         sim=fields.text("sim", most=64) or None,
@@ -258,6 +264,46 @@ def _read_for(fields: Fields, set_command: Command | None) -> dict[str, tuple[Sc
             raise complaint(entry.mark, f"{owner} lists no values.")
         found[name] = tuple(values)
     return found
+
+
+def _read_excludes(fields: Fields, commands: Mapping[str, Command]) -> dict[str, str]:
+    """``abort_excludes``: a command → why ``abort`` has nothing to do with what it puts out."""
+    node = fields.mapping("abort_excludes", most=_MOST_COMMANDS)
+    found: dict[str, str] = {}
+    for name, entry in ({} if node is None else node.entries).items():
+        owner = fields.name_of("abort_excludes")
+        if name not in commands:
+            message = f'{owner} names "{name}", which is no command.'
+            raise complaint(
+                node.keys[name].mark if node else entry.mark, message, nearest(name, commands)
+            )
+        why = text_of(entry, f"{owner}: {name}", most=500)
+        if not why.strip():
+            raise complaint(entry.mark, f"{owner} gives no reason for {name}.")
+        found[name] = why
+    return found
+
+
+def _read_acquisition(fields: Fields, commands: Mapping[str, Command]) -> Acquisition | None:
+    """``acquisition``: how the instrument tells whether a trace is fresh."""
+    node = fields.get("acquisition")
+    if node is None:
+        return None
+    inner = Fields.of(node, "acquisition", ACQUISITION_KEYS)
+    ask = inner.need("ask")
+    started_by: list[str] = []
+    for item in inner.items("started_by", most=_MOST_COMMANDS):
+        name = text_of(item, inner.name_of("started_by"), most=64)
+        if name not in commands:
+            message = f'{inner.name_of("started_by")} names "{name}", which is no command.'
+            raise complaint(item.mark, message, nearest(name, commands))
+        started_by.append(name)
+    return Acquisition(
+        ask=check_query(ask, template_of(ask, inner.name_of("ask"), _NOTHING), inner),
+        running=pattern_of(inner.need("running"), inner.name_of("running")),
+        stopped=pattern_of(inner.need("stopped"), inner.name_of("stopped")),
+        started_by=tuple(started_by),
+    )
 
 
 def _read_unverified(fields: Fields, names: list[str]) -> tuple[str, ...]:

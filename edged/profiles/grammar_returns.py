@@ -19,6 +19,7 @@ from edged.profiles.grammar_answer_fields import (
     NUMBERS,
     answer_fields,
     answer_type,
+    count_of,
     labels_of,
     number_scale,
     separator_of,
@@ -42,8 +43,8 @@ BITS_KEYS: Final = ("base", "fields")
 BIT_KEYS: Final = ("name", "mask", "map")
 IMAGE_KEYS: Final = ("mime", "data")
 RETURN_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "type": frozenset({"type", "unit", "map", "scale", "sentinels"}),
-    "fields": frozenset({"fields", "separator", "primary", "sentinels"}),
+    "type": frozenset({"type", "unit", "map", "scale", "sentinels", "extra_lines"}),
+    "fields": frozenset({"fields", "separator", "primary", "sentinels", "count", "extra_lines"}),
     "bits": frozenset({"bits"}),
     "waveform": frozenset({"waveform"}),
     "image": frozenset({"image"}),
@@ -105,6 +106,7 @@ def _read_scalar(fields: Fields, parameters: Mapping[str, Parameter]) -> ScalarA
         map=labels_of(fields),
         scale=number_scale(fields, type_, parameters),
         sentinels=_sentinels(fields),
+        extra_lines=_extra_lines(fields),
     )
 
 
@@ -119,7 +121,13 @@ def _read_fields(fields: Fields, parameters: Mapping[str, Parameter]) -> FieldsA
         separator=separator_of(fields),
         primary=primary,
         sentinels=_sentinels(fields),
+        count=count_of(fields, found),
+        extra_lines=_extra_lines(fields),
     )
+
+
+def _extra_lines(fields: Fields) -> int:
+    return fields.whole("extra_lines", 0, 16) or 0
 
 
 def _read_bits(fields: Fields) -> BitsAnswer:

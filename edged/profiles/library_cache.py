@@ -26,6 +26,7 @@ from edged.profiles.source_file import MAX_BYTES
 __all__ = ["load_cached_library", "warm"]
 
 FORMAT: Final = b"edged-profiles-3"
+PATTERNS: Final = Path(__file__).parent.parent / "slow_patterns.py"
 WARMED: Final = ".library.cache"
 CODE: Final = (Path(__file__).parent, Path(__file__).parent.parent / "yaml")
 MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
@@ -82,7 +83,7 @@ def _decoded(data: bytes) -> ProfileLibrary:
 def _key(directories: Sequence[Path]) -> bytes:
     """A digest of every file that reading would look at, and of the code that would read it."""
     digest = hashlib.sha256(FORMAT)
-    for path in sorted(file for room in CODE for file in room.glob("*.py")):
+    for path in (*sorted(file for room in CODE for file in room.glob("*.py")), PATTERNS):
         digest.update(f"{path.name}\n".encode())
         digest.update(_digest_of(path))
     for directory in directories:

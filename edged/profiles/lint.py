@@ -16,6 +16,7 @@ from edged.profiles.danger import is_energising, is_output_command
 from edged.profiles.findings import Finding, Place
 from edged.profiles.grammar_commands import templates_of
 from edged.profiles.library import ProfileLibrary
+from edged.profiles.lint_abort import lint_abort
 from edged.profiles.match import find_profile
 from edged.profiles.model import (
     Command,
@@ -28,7 +29,7 @@ from edged.profiles.model import (
     Step,
 )
 from edged.profiles.naming import SHORT_LENGTH, sequence_tool_name, tool_name
-from edged.profiles.patterns import compiled
+from edged.profiles.patterns import found_in
 from edged.profiles.template import placeholders
 
 __all__ = ["Finding", "lint_profile"]
@@ -68,13 +69,13 @@ def _lint_examples(profile: Profile, library: ProfileLibrary, place: Place) -> I
     others = [p for key, p in library.profiles.items() if key != profile.key]
     for index, example in enumerate(profile.match.examples):
         path = f"match.examples.{index}"
-        if compiled(profile.match.idn).search(example) is None:
+        if found_in(example, profile.match.idn) is None:
             yield place.error(path, f'The pattern does not match the example "{example}".')
         for key in sorted(p.key for p in others if find_profile(example, None, [p]).profile):
             yield place.error(path, f'The example "{example}" is matched by {key} too.')
     for other in others:
         for example in other.match.examples:
-            if compiled(profile.match.idn).search(example):
+            if found_in(example, profile.match.idn):
                 message = f'The pattern also matches "{example}", an example of {other.key}.'
                 yield place.error("match.idn", message, r"Anchor the model number with \b.")
 
@@ -126,7 +127,7 @@ def _lint_danger(profile: Profile, _library: ProfileLibrary, place: Place) -> It
 
 def _sent_lines(command: Command) -> tuple[str, ...]:
     """What goes out when the command runs; a sweep's abort is no part of it."""
-    abort = command.sweep.abort if command.sweep else ()
+    abort = [step.send for step in command.sweep.abort] if command.sweep else []
     return tuple(
         line for line in templates_of(command) if line not in abort or line in command.scpi
     )
@@ -147,7 +148,7 @@ def _lint_connection(profile: Profile, _library: ProfileLibrary, place: Place) -
                 message = f'{name} sends "{line}", which {why}.'
                 suggestion = "Only headers and the answer interface belong here."
                 yield place.error(f"connection.{name}.{index}", message, suggestion)
-    for index, line in enumerate(profile.abort):
+    for index, line in enumerate(profile.abort_lines):
         if is_energising(line, {}):
             yield place.error(f"abort.{index}", f'The abort sends "{line}", which switches on.')
 
@@ -242,6 +243,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_safety,
     _lint_danger,
     _lint_connection,
+    lint_abort,
     _lint_sweeps,
     _lint_parameters,
     _lint_names,

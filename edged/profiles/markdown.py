@@ -68,7 +68,7 @@ def _how_to(profile: Profile, *, is_all_untried: bool) -> str:
     if any(command.requires_sweep for command in profile.commands.values()):
         said.append("What is marked *only by a sweep* is ramped by start_sweep.")
     if profile.abort:
-        lines = ", ".join(f"`{line}`" for line in profile.abort)
+        lines = ", ".join(f"`{line}`" for line in profile.abort_lines)
         said.append(f"Made safe by {lines} (stop_sweep, bench__stop_all).")
     if is_all_untried:
         said.append("Nobody has tried this profile on the real unit yet: check what it does.")

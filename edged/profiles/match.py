@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
 from edged.profiles.model import Match
-from edged.profiles.patterns import compiled
+from edged.profiles.patterns import found_in
 
-__all__ = ["MAX_IDN", "Identity", "MatchResult", "clean_idn", "find_profile", "parse_idn"]
+__all__ = [
+    "MAX_IDN",
+    "Identity",
+    "MatchResult",
+    "clean_idn",
+    "clean_serial",
+    "find_profile",
+    "parse_idn",
+]
 
 MAX_IDN: Final = 512
 """Characters of an answer that are looked at; the longest real one has 80."""
@@ -27,12 +35,17 @@ class Identity:
 
     The serial number is what tells two units apart; "0", which IEEE 488.2 sends where there is
     none, counts as none.
+
+    Attributes:
+        serial: without its label and what else does not belong to it.
+        serial_told: the same as it came; an owner may have written it down so.
     """
 
     manufacturer: str = ""
     model: str = ""
     serial: str = ""
     firmware: str = ""
+    serial_told: str = field(default="", compare=False)
 
 
 class Recognizable(Protocol):
@@ -78,7 +91,7 @@ def find_profile(idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[P]
     lengths: dict[str, int] = {}
     candidates: dict[str, P] = {}
     for profile in profiles:
-        found = compiled(profile.match.idn).search(text)
+        found = found_in(text, profile.match.idn)
         if found is not None and found.group():
             lengths[profile.key] = len(found.group())
             candidates[profile.key] = profile
@@ -125,13 +138,15 @@ def parse_idn(idn: str) -> Identity:
     return Identity(
         manufacturer=fields[0],
         model=_MODEL_LABEL.sub("", fields[1]).strip(),
-        serial=_clean_serial(fields[2]),
+        serial=clean_serial(fields[2]),
         firmware=",".join(fields[3:]).strip().rstrip(";,").strip(),
+        serial_told=fields[2],
     )
 
 
-def _clean_serial(field: str) -> str:
-    serial = _SERIAL_LABEL.sub("", field).strip().strip("\"'").rstrip(";").strip()
+def clean_serial(told: str) -> str:
+    """A serial number without label and quotes; empty where it says that there is none."""
+    serial = _SERIAL_LABEL.sub("", told).strip().strip("\"'").rstrip(";").strip()
     # Lake Shore appends the serial number of an option card that is not there as "/#######".
     serial = re.sub(r"/#{1,32}$", "", serial)
     return "" if serial.strip("0") == "" or serial.lower() in ("n/a", "none", "unknown") else serial
@@ -139,10 +154,11 @@ def _clean_serial(field: str) -> str:
 
 def _parse_words(text: str) -> Identity:
     """An answer without commas: ``TENMA 72-2540 V2.1 SN:1234``, ``KORADKA3005PV2.0``."""
-    serial = firmware = ""
+    serial = told = firmware = ""
     labelled = _LABELLED_SERIAL.search(text)
     if labelled is not None:
-        serial, text = _clean_serial(labelled.group(1)), text[: labelled.start()]
+        told, text = labelled.group(1), text[: labelled.start()]
+        serial = clean_serial(told)
     glued = _GLUED_FIRMWARE.search(text)
     if glued is not None:
         firmware, text = glued.group(1), text[: glued.start()]
@@ -152,4 +168,10 @@ def _parse_words(text: str) -> Identity:
             maker, model = text[: len(known)], text[len(known) :]
     if not model.strip():
         maker, model = "", text
-    return Identity(manufacturer=maker, model=model.strip(), serial=serial, firmware=firmware)
+    return Identity(
+        manufacturer=maker,
+        model=model.strip(),
+        serial=serial,
+        firmware=firmware,
+        serial_told=told,
+    )

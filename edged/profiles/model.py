@@ -16,6 +16,8 @@ from edged.yaml.tree import Mark, Scalar
 
 __all__ = [
     "ABORT_COMMAND",
+    "AbortStep",
+    "Acquisition",
     "AnswerField",
     "AnswerType",
     "BitField",
@@ -120,7 +122,8 @@ DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)
 class ScalarAnswer:
     """``returns: {type, unit?, map?, scale?}``: the whole answer is one value.
 
-    ``map`` is wire text → label; ``scale`` an expression over ``value``.
+    ``map`` is wire text → label; ``scale`` an expression over ``value``; ``extra_lines`` how many
+    lines that mean nothing may follow in the same message.
     """
 
     type: AnswerType
@@ -128,6 +131,7 @@ class ScalarAnswer:
     map: Mapping[str, str] = field(default_factory=dict)
     scale: str | None = None
     sentinels: tuple[float, ...] = DEFAULT_SENTINELS
+    extra_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +150,17 @@ class AnswerField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldsAnswer:
-    """``returns: {fields: […], separator?, primary?}``: several named values in one answer."""
+    """``returns: {fields: […], separator?, primary?}``: several named values in one answer.
+
+    ``count`` is the least and the most pieces that the answer has; ``None`` is any number.
+    """
 
     fields: tuple[AnswerField, ...]
     separator: str = ","
     primary: str | None = None
     sentinels: tuple[float, ...] = DEFAULT_SENTINELS
+    count: tuple[int, int] | None = None
+    extra_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +195,7 @@ class WaveformAnswer:
     preamble_queries: tuple[str, ...] = ()
     preamble_fields: tuple[AnswerField, ...] = ()
     preamble_separator: str = ","
+    preamble_count: tuple[int, int] | None = None
     chunk_points: int | None = None
     trailing_bytes: int = 0
     x_increment: str = "1"
@@ -253,6 +263,24 @@ class ErrorCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AbortStep:
+    """One entry of ``abort``: a line, and how it can be seen that it was obeyed.
+
+    Attributes:
+        send: the line; of a sweep's abort a template over the command's parameters.
+        ask: the question whose answer shows that it was obeyed; empty where the profile's own
+            queries are to be searched for one.
+        expect: a pattern that is searched in the answer.
+        is_unaskable: the author says that nobody can ask (``ask: none``).
+    """
+
+    send: str
+    ask: str = ""
+    expect: str = ""
+    is_unaskable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlan:
     """``sweep`` of a command: which parameter can be ramped, and how one looks and stops.
 
@@ -261,7 +289,7 @@ class SweepPlan:
         readback: name of a query command that measures it, or none.
         step: resolution; ``None`` leaves it to the parameter's format.
         pattern: the value in the set-point's answer (one group), where it tells more than that.
-        abort: templates, rendered with the sweep's parameters; empty means the profile's abort.
+        abort: rendered with the sweep's parameters; empty means the profile's abort.
     """
 
     parameter: str
@@ -269,8 +297,26 @@ class SweepPlan:
     readback: str | None = None
     interval_ms: int = 100
     step: float | None = None
-    abort: tuple[str, ...] = ()
+    abort: tuple[AbortStep, ...] = ()
     pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquisition:
+    """How an instrument tells whether what it shows is fresh, for its traces and pictures.
+
+    Attributes:
+        ask: what it is doing.
+        running: a pattern that is searched in the answer: it captures anew all the time.
+        stopped: the same: it captures nothing, so what it holds is the last capture; any other
+            answer says that it waits for a trigger.
+        started_by: the commands after which a capture that has ended by itself is a new one.
+    """
+
+    ask: str
+    running: str
+    stopped: str
+    started_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +338,8 @@ class Command:
 
     Attributes:
         scpi: the lines of one uninterruptible job, as templates.
-        timeout_ms, after_write_ms, errors, complete: ``None`` leaves the connection's own.
+        timeout_ms, after_write_ms, errors, acknowledge, complete: ``None`` leaves the
+            connection's own.
     """
 
     name: str
@@ -306,6 +353,7 @@ class Command:
     verify: Verify | None = None
     complete: Completion | None = None
     errors: ErrorCheck | None = None
+    acknowledge: str | None = None
     timeout_ms: int | None = None
     after_write_ms: int | None = None
     is_dangerous: bool = False
@@ -423,7 +471,11 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """How to talk to the instrument; ``None`` leaves the transport's own."""
+    """How to talk to the instrument; ``None`` leaves the transport's own.
+
+    ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
+    nothing does.
+    """
 
     read_termination: str = "\n"
     write_termination: str = "\n"
@@ -439,6 +491,7 @@ class Connection:
     stop_bits: float | None = None
     flow: str | None = None
     errors: ErrorCheck = field(default_factory=ErrorCheck)
+    acknowledge: str | None = None
     on_connect: tuple[str, ...] = ()
     on_connect_serial: tuple[str, ...] | None = None
     on_release: tuple[str, ...] = ()
@@ -450,8 +503,10 @@ class Profile:
     """One instrument model, whole.
 
     ``source_path`` is the file it came from (for messages), ``extends`` the family it belongs to.
-    ``marks`` says where each entry stands: ``"commands.set_voltage.parameters.voltage.max"`` → the
-    place of that key; list entries go by number. It is for messages and never compared.
+    ``abort_excludes`` are the commands that put something out and are no business of ``abort``,
+    with the reason of each. ``marks`` says where each entry stands:
+    ``"commands.set_voltage.parameters.voltage.max"`` → the place of that key; list entries go by
+    number. It is for messages and never compared.
     """
 
     key: str
@@ -463,7 +518,9 @@ class Profile:
     match: Match
     commands: Mapping[str, Command]
     connection: Connection = field(default_factory=Connection)
-    abort: tuple[str, ...] = ()
+    abort: tuple[AbortStep, ...] = ()
+    abort_excludes: Mapping[str, str] = field(default_factory=dict)
+    acquisition: Acquisition | None = None
     sequences: Mapping[str, Sequence] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     sim: str | None = None
@@ -472,3 +529,8 @@ class Profile:
     """Commands and sequences that nobody has tried on the real instrument."""
     source_path: str = ""
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def abort_lines(self) -> tuple[str, ...]:
+        """What makes the whole instrument safe."""
+        return tuple(step.send for step in self.abort)

@@ -1,6 +1,6 @@
-"""Regular expressions that come from files: compiled once, and none that can hang.
+"""Regular expressions that come from files: compiled once, and none that can take long.
 
-What can hang, ``slow_patterns.py`` knows. Texts are cut by who searches.
+Which can, ``slow_patterns.py`` knows. What they search is cut here, for all alike.
 """
 
 from __future__ import annotations
@@ -8,19 +8,31 @@ from __future__ import annotations
 import functools
 import re
 import warnings
+from typing import Final
 
 from edged.profiles.complaints import complaint
 from edged.profiles.fields import text_of
-from edged.slow_patterns import MAX_PATTERN, why_slow
+from edged.slow_patterns import MAX_PATTERN, MAX_SEARCHED, why_slow, without_restarts
 from edged.yaml.tree import Node
 
-__all__ = ["compiled", "pattern_of"]
+__all__ = ["compiled", "found_in", "pattern_of"]
+
+
+REMEDY: Final = (
+    "Begin it with ^, bound what repeats ({0,16} in place of *), and let no two repetitions in a "
+    "row take the same characters ([^,]* in place of .*)."
+)
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, case-insensitive; raises ``re.error`` for what ``pattern_of`` refuses."""
-    return re.compile(pattern, re.IGNORECASE)
+def compiled(pattern: str, *, any_case: bool = True) -> re.Pattern[str]:
+    """The pattern; raises ``re.error`` for what ``pattern_of`` refuses."""
+    return re.compile(without_restarts(pattern), re.IGNORECASE if any_case else 0)
+
+
+def found_in(text: str, pattern: str, *, any_case: bool = True) -> re.Match[str] | None:
+    """Where a pattern of a file first matches in the beginning of a text, which is all it sees."""
+    return compiled(pattern, any_case=any_case).search(text, 0, MAX_SEARCHED)
 
 
 def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
@@ -48,6 +60,5 @@ def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
         raise complaint(node.mark, message, "A group that only groups is written (?:…).")
     slow = why_slow(text)
     if slow:
-        remedy = "Write {0,16} in place of * where sixteen are enough."
-        raise complaint(node.mark, f"{owner} can take very long: {slow}.", remedy)
+        raise complaint(node.mark, f"{owner} can take very long: {slow}.", REMEDY)
     return text

@@ -20,7 +20,7 @@ from typing import Final
 
 from edged.profiles.bounds import possible_values
 from edged.profiles.model import Command, Profile, Scalar
-from edged.profiles.raw_values import value_choices
+from edged.profiles.raw_values import bare_choices, value_choices
 from edged.profiles.scpi_line import Message, classify, is_query, messages, split_compound
 from edged.profiles.scpi_words import FIRST_HOLE, Captures, match_argument, match_header
 from edged.profiles.template import Hole, Optional, Part, Text, optional_names, parse_template
@@ -46,12 +46,15 @@ class RawMatch:
 
     Attributes:
         readings: the values that it may carry, likeliest first; every one must be allowed.
+        unitless: the same for an instrument that ignores units in numbers, where that makes others;
+            of a raw line they must be allowed as well.
         unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
     """
 
     command: Command
     readings: tuple[Mapping[str, Scalar], ...]
+    unitless: tuple[Mapping[str, Scalar], ...] = ()
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
 
@@ -130,13 +133,19 @@ def _commands_of(profile: Profile, message: Message) -> tuple[RawMatch, ...]:
         known = by_name.setdefault(match.command.name, match)
         if known is not match and known.readings != match.readings:
             # Two lines of one command, or two paths: all their readings must be allowed.
-            others = tuple(other for other in match.readings if other not in known.readings)
             by_name[match.command.name] = replace(
                 known,
-                readings=known.readings + others,
+                readings=_joined(known.readings, match.readings),
+                unitless=_joined(known.unitless, match.unitless),
                 unknown=known.unknown | match.unknown,
             )
     return tuple(by_name.values())
+
+
+def _joined(
+    some: tuple[Mapping[str, Scalar], ...], more: tuple[Mapping[str, Scalar], ...]
+) -> tuple[Mapping[str, Scalar], ...]:
+    return some + tuple(other for other in more if other not in some)
 
 
 def _nearest(profile: Profile, message: Message, nodes: tuple[str, ...]) -> list[RawMatch]:
@@ -199,19 +208,31 @@ def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch
             choices[name] = value_choices(parameter, texts[name])
         elif name not in may_lack:
             choices[name] = possible_values(parameter)
-    unknown |= {name for name, values in choices.items() if not values}
+    bare = {
+        name: values
+        for name, text in texts.items()
+        if (values := bare_choices(command.parameters[name], text)) is not None
+        and values != choices[name]
+    }
+    unknown |= {name for name, values in (*choices.items(), *bare.items()) if not values}
     known = {name: values for name, values in choices.items() if name not in unknown}
-    readings = itertools.islice(itertools.product(*known.values()), _MOST_READINGS + 1)
-    combined = tuple(dict(zip(known, values, strict=True)) for values in readings)
+    combined = _combined(known)
     if len(combined) > _MOST_READINGS:
         unknown |= {name for name, values in known.items() if len(values) > 1}
         combined = combined[:1]
     return RawMatch(
         command=command,
         readings=combined,
+        unitless=_combined({**known, **bare})[:_MOST_READINGS] if bare else (),
         unknown=frozenset(unknown),
         is_certain=not unknown,
     )
+
+
+def _combined(known: Mapping[str, list[Scalar]]) -> tuple[Mapping[str, Scalar], ...]:
+    """Every combination of these choices, at most one more than are judged."""
+    readings = itertools.islice(itertools.product(*known.values()), _MOST_READINGS + 1)
+    return tuple(dict(zip(known, values, strict=True)) for values in readings)
 
 
 @functools.lru_cache(maxsize=8192)

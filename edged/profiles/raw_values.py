@@ -1,7 +1,12 @@
-"""One argument of raw SCPI → the value or label that its parameter would have."""
+"""One argument of raw SCPI → the value or label that its parameter would have.
+
+A number with a unit has two readings. SCPI-99 lets ``30mV`` be 0.03; many instruments read the
+number and pass over what they do not understand, and set 30.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,11 +15,13 @@ from edged.profiles.bounds import labels, possible_values
 from edged.profiles.model import Parameter, ParameterType, Scalar
 from edged.profiles.render import wire_text
 from edged.profiles.scpi_words import match_header
-from edged.profiles.suffixes import number_with_suffix
+from edged.profiles.suffixes import NUMBER, number_with_suffix
 
-__all__ = ["value_choices"]
+__all__ = ["bare_choices", "value_choices"]
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
+_LEADING_NUMBER: Final = re.compile(NUMBER)
+_NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 
 
 def value_choices(parameter: Parameter, text: str | None) -> list[Scalar]:
@@ -25,6 +32,18 @@ def value_choices(parameter: Parameter, text: str | None) -> list[Scalar]:
     first = _value(parameter, "1")
     others = [value for value in possible_values(parameter) if value != first]
     return others if first is None else [first, *others]
+
+
+def bare_choices(parameter: Parameter, text: str | None) -> list[Scalar] | None:
+    """What an instrument that ignores units takes a number for; ``None`` where it has no unit."""
+    if text is None or parameter.type not in _NUMBERS or labels(parameter):
+        return None
+    bare = unquoted(text).strip()
+    number = _LEADING_NUMBER.match(bare)
+    if number is None or number.end() == len(bare):
+        return None
+    value = _value(parameter, number.group())
+    return [] if value is None else [value]
 
 
 def _value(parameter: Parameter, text: str) -> Scalar | None:

@@ -163,6 +163,9 @@ def _missing(owner: str, found: _Violation) -> Invalid:
 def _wrong_kind(owner: str, found: _Violation) -> Invalid:
     kinds = [found.limit] if isinstance(found.limit, str) else found.limit
     wanted = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
+    if found.value is None and found.place:
+        message = f"{found.place} is null, and {owner} needs it: {wanted}."
+        return _invalid(message, found.place, None, {})
     subject = f"{found.place} {shown(found.value)}" if found.place else "What was given"
     message = f"{subject} is not {wanted}, as {owner} needs."
     return _invalid(message, found.place, found.value, {})

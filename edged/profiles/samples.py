@@ -8,21 +8,60 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.profiles.blocks import block_length
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Scalar, WaveformAnswer
 
-__all__ = ["decode_codes", "decode_waveform", "scale_codes", "x_increment"]
+__all__ = ["SIZES", "check_count", "decode_codes", "decode_waveform", "scale_codes", "x_increment"]
 
 _TYPE_CODES: Final = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "f4": "f", "f8": "d"}
+SIZES: Final = {dtype: array(code).itemsize for dtype, code in _TYPE_CODES.items()}
+"""Bytes of a sample."""
 _NATIVE_ORDER: Final = sys.byteorder
+COUNTS: Final = ("points", "length")
+"""What a profile calls the preamble's number of samples, where it has one."""
+
+
+def check_count(
+    answer: WaveformAnswer, blocks: Sequence[bytes | bytearray], values: Mapping[str, Scalar]
+) -> None:
+    """Refuse a trace of another number of samples than the preamble counts and was asked for.
+
+    Args:
+        answer: dtype.
+        blocks: with their headers, in the order of their points.
+        values: the preamble's fields and the command's parameters.
+
+    Raises:
+        Failed: BAD_ANSWER, also where a block is shorter than it announces.
+    """
+    lengths = list(map(block_length, blocks))
+    for length in lengths:
+        _check_whole(length, answer.dtype)
+    count = sum(lengths) // SIZES[answer.dtype]
+    told = [values.get(field.name) for field in answer.preamble_fields if field.name in COUNTS]
+    counts = [number for number in told if isinstance(number, int)]
+    if not counts:
+        return
+    first, last = values.get("first"), values.get("last")
+    if isinstance(first, int) and isinstance(last, int):
+        counts.append(last - first + 1)
+    announced = max(0, min(counts))
+    # Where the trace comes in stretches, the preamble may count the first of them alone.
+    if count < announced or (count > announced and len(blocks) == 1):
+        raise Failed(
+            f"The instrument announced {announced} samples and sent {count}.",
+            code=ErrorCode.BAD_ANSWER,
+            data={"announced": announced, "sent": count},
+        )
 
 
 def decode_waveform(
-    answer: WaveformAnswer, block: bytes, values: Mapping[str, Scalar]
+    answer: WaveformAnswer, block: bytes | memoryview, values: Mapping[str, Scalar]
 ) -> array[float]:
     """The samples of a block in ``answer.y_unit``, as 64-bit floats of this machine's byte order.
 
@@ -38,7 +77,9 @@ def decode_waveform(
     return scale_codes(codes, answer.scale, values)
 
 
-def decode_codes(block: bytes, dtype: str, byte_order: str) -> array[int] | array[float]:
+def decode_codes(
+    block: bytes | memoryview, dtype: str, byte_order: str
+) -> array[int] | array[float]:
     """The raw codes of a block.
 
     Args:
@@ -49,17 +90,21 @@ def decode_codes(block: bytes, dtype: str, byte_order: str) -> array[int] | arra
     Raises:
         Failed: BAD_ANSWER, where the block is no whole number of samples.
     """
+    _check_whole(len(block), dtype)
     codes: array[int] | array[float] = array(_TYPE_CODES[dtype])
-    if len(block) % codes.itemsize:
-        raise Failed(
-            f"The instrument sent {len(block)} bytes of samples, which is no multiple of "
-            f"{codes.itemsize}.",
-            code=ErrorCode.BAD_ANSWER,
-        )
     codes.frombytes(block)
     if byte_order != _NATIVE_ORDER:
         codes.byteswap()
     return codes
+
+
+def _check_whole(length: int, dtype: str) -> None:
+    if length % SIZES[dtype]:
+        raise Failed(
+            f"The instrument sent {length} bytes of samples, which is no multiple of "
+            f"{SIZES[dtype]}.",
+            code=ErrorCode.BAD_ANSWER,
+        )
 
 
 def scale_codes(

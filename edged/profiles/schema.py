@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Check",
+    "Given",
     "ParameterCheck",
+    "compile_given",
     "compile_parameters",
     "compile_schema",
     "load_authority",
@@ -34,8 +36,49 @@ __all__ = [
 Check = Callable[[Mapping[str, Any]], None]
 """Raises ``Invalid`` when arguments do not fit."""
 
+Given = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Arguments as they came → the arguments that were given."""
+
 _MOST_INTEGER_BITS: Final = 63
 """An integer parameter is at most what instruments and their drivers hold in a machine word."""
+
+
+def compile_given(schema: Mapping[str, Any]) -> Given:
+    """What takes out of arguments the optional ones that are null: they were left out.
+
+    Clients that fill in every argument of a schema send null for what they do not mean. One that is
+    required stays, and so does one that nobody knows: the check refuses both.
+
+    Args:
+        schema: an object at its root; objects inside it, and in lists, are read the same way.
+    """
+    optional = frozenset(schema.get("properties", ())) - frozenset(schema.get("required", ()))
+    inside = {
+        name: deeper
+        for name, inner in schema.get("properties", {}).items()
+        if (deeper := _given_inside(inner)) is not None
+    }
+
+    def given(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        if None in arguments.values():
+            arguments = {n: v for n, v in arguments.items() if v is not None or n not in optional}
+        for name, deeper in inside.items():
+            if name in arguments:
+                arguments = {**arguments, name: deeper(arguments[name])}
+        return arguments
+
+    return given
+
+
+def _given_inside(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
+    """The same for one argument; ``None`` where nothing in it has a name of its own."""
+    if schema.get("properties"):
+        given = compile_given(schema)
+        return lambda value: given(value) if isinstance(value, Mapping) else value
+    items = _given_inside(schema["items"]) if "items" in schema else None
+    if items is None:
+        return None
+    return lambda value: [items(one) for one in value] if isinstance(value, list) else value
 
 
 def compile_schema(
@@ -116,6 +159,7 @@ class ParameterCheck:
         "_checks",
         "_defaults",
         "_encoding",
+        "_given",
         "_narrowed",
         "_owner",
         "_parameters",
@@ -136,6 +180,7 @@ class ParameterCheck:
         self._owner = owner
         self._parameters = parameters
         self._encoding = encoding
+        self._given = compile_given(self.schema)
         self._check = compile_schema(owner, self.schema, units=units)
         self._checks = tuple(compile_expression(text) for text in checks)
         self._narrowed = tuple(parameter for parameter in parameters.values() if parameter.by)
@@ -152,11 +197,13 @@ class ParameterCheck:
             arguments: as they came, unjudged.
 
         Returns:
-            In the parameters' own order; an optional parameter that was left out is not in it.
+            In the parameters' own order; an optional parameter that was left out, or is null, is
+            not in it.
 
         Raises:
             Invalid: BAD_ARGUMENTS; ``data`` has parameter, value and minimum, maximum or options.
         """
+        arguments = self._given(arguments)
         self._check(arguments)
         values: dict[str, Scalar] = {}
         for name, parameter in self._parameters.items():

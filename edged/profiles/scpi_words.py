@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from edged.profiles.answer_text import read_number
+from edged.profiles.suffixes import number_with_suffix
 
 __all__ = ["FIRST_HOLE", "Captures", "match_argument", "match_header", "same_word"]
 
@@ -78,8 +79,10 @@ def match_argument(template: str, raw: str) -> Captures | None:
     if not _HOLE.search(template):
         return {} if _same_argument(template, _bare(raw)) else None
     unit = re.fullmatch("([\ue000-\uf8ff])([A-Za-z]+)", template)
-    if unit is not None:  # "{voltage}V": with or without the unit
+    if unit is not None:  # "{voltage}V": with or without the unit, "{voltage}mV" only with it
         value = re.sub(f"(?i){unit.group(2)}$", "", raw).strip() or raw
+        if value == raw and number_with_suffix(f"1{unit.group(2).upper()}") != 1:
+            return None
         return {ord(unit.group(1)) - FIRST_HOLE: value}
     numbered = _match_node(template, raw)
     if numbered is not None and None not in numbered.values():

@@ -12,11 +12,16 @@ import re
 from decimal import Decimal
 from typing import Final
 
-__all__ = ["NUMBER", "number_with_suffix"]
+__all__ = ["MOST_NUMBER", "NUMBER", "number_with_suffix"]
 
 NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 
-_WITH_SUFFIX: Final = re.compile(rf"({NUMBER})\s*([A-Za-z%µμΩΩ°/^0-9.\-]{{0,16}})")
+MOST_NUMBER: Final = 512
+"""Characters of a number; the longest that a float needs is far shorter, and garbage costs time."""
+
+_WITH_SUFFIX: Final = re.compile(rf"({NUMBER})[ \t]*([A-Za-z%µμΩΩ°/^0-9.\-]{{0,16}})")
+
+_AROUND: Final = " \t\r\n"
 
 _PLAIN_UNITS: Final = frozenset(
     {"%", "hz", "ohm", "ohms", "Ω", "db", "dbm", "dbv", "dbc", "dbu", "deg", "degree", "rad", "°"}
@@ -65,7 +70,8 @@ def number_with_suffix(text: str, unit: str = "", *, is_strict: bool = False) ->
     Returns:
         ``None`` when it is no number, has a suffix that nobody knows, or is too large for a float.
     """
-    match = _WITH_SUFFIX.fullmatch(text.strip())
+    text = text.strip(_AROUND)
+    match = _WITH_SUFFIX.fullmatch(text) if len(text) <= MOST_NUMBER else None
     if match is None:
         return None
     number, suffix = match.groups()

@@ -26,6 +26,8 @@ from edged.protocol.origins import Guard
 
 __all__ = [
     "CALLER_TOKEN_HEADER",
+    "FETCH_SITE_HEADER",
+    "FULL_HEADER",
     "MAX_HEADER_BYTES",
     "SESSION_HEADER",
     "SSE_HEADERS",
@@ -44,8 +46,11 @@ SESSION_HEADER: Final = "Mcp-Session-Id"
 VERSION_HEADER: Final = "MCP-Protocol-Version"
 METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
+FETCH_SITE_HEADER: Final = "Sec-Fetch-Site"
 LAST_EVENT_HEADER: Final = "Last-Event-ID"
 CALLER_TOKEN_HEADER: Final = "Edge-Caller-JWT"  # noqa: S105 - the name of a header
+FULL_HEADER: Final = "Edged-Full"
+"""Comes with the 503 of an engine that has as many connections as it takes."""
 
 HeaderList = tuple[tuple[str, str], ...]
 JSON_HEADERS: Final[HeaderList] = (("Content-Type", JSON_TYPE),)
@@ -68,6 +73,7 @@ _SINGLE: Final = frozenset(
         "Host",
         "Origin",
         CALLER_TOKEN_HEADER,
+        FETCH_SITE_HEADER,
         LAST_EVENT_HEADER,
         METHOD_HEADER,
         NAME_HEADER,
@@ -240,17 +246,22 @@ def _judge_host(_: HttpHead, headers: Mapping[str, str], door: Door) -> Rejected
 
 def _judge_origin(_: HttpHead, headers: Mapping[str, str], door: Door) -> Rejected | None:
     origin = headers.get("origin")
-    if origin is None or door.guard.allows_origin(origin):
+    if origin is None:
         return None
+    host, site = headers.get("host", ""), headers.get(FETCH_SITE_HEADER.lower())
+    if door.guard.allows_origin(origin, host=host, fetch_site=site):
+        return None
+    told = f" (Sec-Fetch-Site: {site[:40]})" if site is not None else ""
     return rejection(
         403,
-        f"Origin {origin[:200]!r} is not allowed; the machine's owner may add it to "
-        "ALLOWED_ORIGINS.",
+        f"Origin {origin[:200]!r}{told} is not allowed: it is not that of this endpoint. The "
+        "machine's owner may add it to ALLOWED_ORIGINS.",
     )
 
 
 def _judge_path(head: HttpHead, _: Mapping[str, str], door: Door) -> Rejected | None:
-    if head.path == door.path:
+    # With or without a slash at its end, whichever of the two the owner wrote.
+    if head.path.removesuffix("/") == door.path.removesuffix("/"):
         return None
     return rejection(404, f"Nothing is here; the MCP endpoint is {door.path}.")
 

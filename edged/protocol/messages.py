@@ -143,16 +143,15 @@ def initialize_params(request: Request) -> InitializeParams:
 
 
 def call_params(request: Request) -> CallParams:
-    """Read ``tools/call``; no ``arguments`` are the same as none in it.
+    """Read ``tools/call``; no ``arguments``, or null, are the same as none in it.
 
     Raises:
         BadMessage: -32602, a member is missing or of another type.
     """
     reader = _Reader(request)
-    has_arguments = "arguments" in request.params
     return CallParams(
         name=reader.text_at(request.params, "name"),
-        arguments=reader.object_at(request.params, "arguments") if has_arguments else {},
+        arguments=reader.object_or_none_at(request.params, "arguments"),
         progress_token=progress_token(request),
     )
 
@@ -164,9 +163,8 @@ def progress_token(request: Request) -> ProgressToken | None:
         BadMessage: -32602, it is neither a string nor an integer.
     """
     reader = _Reader(request)
-    meta = reader.object_at(request.params, "_meta") if "_meta" in request.params else {}
-    token = meta.get("progressToken")
-    if "progressToken" not in meta:
+    token = reader.object_or_none_at(request.params, "_meta").get("progressToken")
+    if token is None:
         return None
     if isinstance(token, bool) or not isinstance(token, str | int):
         raise reader.complaint("_meta.progressToken must be a string or an integer.")
@@ -179,9 +177,9 @@ def list_cursor(request: Request) -> str | None:
     Raises:
         BadMessage: -32602, it is no string.
     """
-    return (
-        _Reader(request).text_at(request.params, "cursor") if "cursor" in request.params else None
-    )
+    if request.params.get("cursor") is None:
+        return None
+    return _Reader(request).text_at(request.params, "cursor")
 
 
 def subscription_params(request: Request) -> Subscription:
@@ -193,9 +191,10 @@ def subscription_params(request: Request) -> Subscription:
     reader = _Reader(request)
     wishes = reader.object_at(request.params, "notifications")
     for key in _FILTER_KEYS:
-        if not isinstance(wishes.get(key, False), bool):
+        if not isinstance(wishes.get(key), bool | None):
             raise reader.complaint(f"notifications.{key} must be true or false.")
-    uris = wishes.get("resourceSubscriptions", [])
+    uris = wishes.get("resourceSubscriptions")
+    uris = [] if uris is None else uris
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         raise reader.complaint("notifications.resourceSubscriptions must be a list of URIs.")
     if len(uris) > MAX_WATCHED:
@@ -286,6 +285,10 @@ class _Reader:
         if not isinstance(found, str):
             raise self.complaint(f"{where}{key} must be a string.")
         return found
+
+    def object_or_none_at(self, members: JsonObject, key: str) -> JsonObject:
+        """The object under a key that may be left out; null is the same as that."""
+        return {} if members.get(key) is None else self.object_at(members, key)
 
     def object_at(self, members: JsonObject, key: str) -> JsonObject:
         found = members.get(key)

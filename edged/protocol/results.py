@@ -8,11 +8,12 @@ Source: MCP ``schema/<version>/schema.ts``; MCP-REVISIONS.md sections 3 and 4; S
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.protocol.json_bytes import encode, encode_text, quote
+from edged.protocol.json_bytes import Base64Text, encode, encode_text, quote
 from edged.protocol.jsonrpc import BadMessage, JsonObject, Request, RequestId, RpcCode
 from edged.protocol.revisions import (
     SERVER_INFO_KEY,
@@ -272,6 +273,21 @@ def tool_result(
         ValueError: ``data`` holds NaN or an infinity.
         TypeError: ``data`` holds what is not JSON.
     """
+    if isinstance(data, Mapping) and data.get("encoding") == "base64":
+        long = next((key for key, value in data.items() if type(value) is Base64Text), None)
+        if long is not None:
+            # A text of 10**8 characters is put in whole instead of being escaped three times.
+            mark = secrets.token_hex(16)
+            short = {**data, long: mark}
+            around = tool_result(
+                revision,
+                server,
+                data=short,
+                is_error=is_error,
+                text=text,
+                more_content=more_content,
+            )
+            return around.replace(mark.encode("ascii"), data[long].encode("ascii"))
     encoded = encode_text(data)
     more = "".join(f",{encode_text(content)}" for content in more_content) if more_content else ""
     structured = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -18,6 +18,7 @@ import structlog
 from yarl import URL
 
 from edged.clock import Clock
+from edged.http.pulse import Pulse
 from edged.protocol.http_rules import CALLER_TOKEN_HEADER, Rejected, rejection
 from edged.relay.envelope import (
     ANSWER_HEADERS,
@@ -81,6 +82,7 @@ class Carrier:
         wire: the way to the fronts.
         edge_id: this edge.
         engine: where the engine is; ``None`` while it is away.
+        pulse: when it was heard.
         peer_header: the header that names a client's address to the engine.
         clock: for silence.
     """
@@ -91,12 +93,15 @@ class Carrier:
         *,
         edge_id: str,
         engine: Callable[[], EngineAddress | None],
+        pulse: Pulse,
         peer_header: Callable[[str], tuple[str, str]],
         clock: Clock,
     ) -> None:
         self._wire = wire
         self._edge_id = edge_id
         self._engine = engine
+        self._pulse = pulse
+        pulse.join(self)
         self._peer_header = peer_header
         self._clock = clock
         self._log = structlog.get_logger("edged.relay")
@@ -130,6 +135,21 @@ class Carrier:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._http is not None:
             await self._http.close()
+
+    # for the pulse: see ``pulse.Road``
+
+    def waits_since(self, heard_s: float) -> bool:
+        """See ``Road``."""
+        return any(True for _ in self._asked_since(heard_s))
+
+    def refuse_since(self, heard_s: float) -> None:
+        """See ``Road``."""
+        for exchange in tuple(self._asked_since(heard_s)):
+            exchange.patience.reschedule(asyncio.get_running_loop().time())
+
+    def _asked_since(self, heard_s: float) -> Iterator[_Exchange]:
+        exchanges = self._exchanges.values()
+        return (e for e in exchanges if e.asked_s is not None and e.asked_s > heard_s)
 
     async def _hear(self, message: Message) -> None:
         try:
@@ -168,6 +188,9 @@ class Carrier:
             if engine is None or self._http is None:
                 await self._refuse(exchange, AWAY)
                 return
+            if self._pulse.is_silent:
+                await self._refuse(exchange, SILENT)
+                return
             await self._ask_engine(exchange, engine, self._http)
         except aiohttp.ClientConnectorError:
             await self._refuse(exchange, AWAY)
@@ -182,26 +205,44 @@ class Carrier:
         query = f"?{opened.query}" if opened.query else ""
         # `encoded`: the query is passed on as it came.
         target = URL(f"http://127.0.0.1:{engine.port}{engine.path}{query}", encoded=True)
-        async with http.request(
-            opened.verb,
-            target,
-            data=bytes(exchange.body) if opened.length else None,
-            headers=self._headers(opened),
-            skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
-            allow_redirects=False,
-        ) as answer:
+        async with contextlib.AsyncExitStack() as open_answer:
+            exchange.asked_s = self._pulse.asked()
+            try:
+                async with exchange.patience:
+                    answer = await open_answer.enter_async_context(
+                        http.request(
+                            opened.verb,
+                            target,
+                            data=bytes(exchange.body) if opened.length else None,
+                            headers=self._headers(opened),
+                            skip_auto_headers=SENT_AS_THEY_CAME,
+                            allow_redirects=False,
+                        )
+                    )
+            except TimeoutError:
+                if not exchange.patience.expired():
+                    raise
+                await self._refuse(exchange, UNANSWERED)
+                return
+            finally:
+                exchange.asked_s = None
+            self._pulse.heard()
             exchange.body.clear()
-            headers = tuple(
-                (name.lower(), value)
-                for name, value in answer.headers.items()
-                if name.lower() in ANSWER_HEADERS
-            )
-            await self._send(
-                exchange, Head(exchange=exchange.id, status=answer.status, headers=headers)
-            )
-            async for data in answer.content.iter_any():
-                for start in range(0, len(data), CHUNK_BYTES):
-                    await self._send_data(exchange, data[start : start + CHUNK_BYTES])
+            await self._pass_back(exchange, answer)
+
+    async def _pass_back(self, exchange: _Exchange, answer: aiohttp.ClientResponse) -> None:
+        headers = tuple(
+            (name.lower(), value)
+            for name, value in answer.headers.items()
+            if name.lower() in ANSWER_HEADERS
+        )
+        await self._send(
+            exchange, Head(exchange=exchange.id, status=answer.status, headers=headers)
+        )
+        async for data in answer.content.iter_any():
+            self._pulse.heard()
+            for start in range(0, len(data), CHUNK_BYTES):
+                await self._send_data(exchange, data[start : start + CHUNK_BYTES])
         await self._send(exchange, End(exchange=exchange.id, number=exchange.number, is_whole=True))
 
     def _headers(self, opened: Open) -> list[tuple[str, str]]:
@@ -260,6 +301,8 @@ class _Exchange:
         credit: how many bytes of the answer the front takes now.
         number: of the next piece of the answer.
         heard_s: when the front was heard last.
+        asked_s: when the engine was asked; ``None`` before, and when it has answered.
+        patience: bounds the wait for that answer, once the engine is silent.
     """
 
     def __init__(self, opened: Open, now_s: float) -> None:
@@ -271,6 +314,8 @@ class _Exchange:
         self.has_credit = asyncio.Event()
         self.number = 0
         self.heard_s = now_s
+        self.asked_s: float | None = None
+        self.patience = asyncio.timeout(None)
         self.task: asyncio.Task[None] | None = None
         self._note_body()
 
@@ -300,9 +345,21 @@ class _Exchange:
             self.task.cancel()
 
 
+SENT_AS_THEY_CAME: Final = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 AWAY: Final = rejection(
     503,
     "The engine of this edge is not running; it is being started again.",
     headers=(("Retry-After", "1"),),
+)
+SILENT: Final = rejection(
+    503,
+    "The engine of this edge does not answer at the moment. Nothing of this request was passed on "
+    "to it; try again in a second.",
+    headers=(("Retry-After", "1"),),
+)
+UNANSWERED: Final = rejection(
+    503,
+    "The engine of this edge does not answer. This request was passed on before that was seen, and "
+    "may still be carried out: look at the state before you ask for it again.",
 )
 FULL: Final = rejection(503, "This edge has too many requests under way.")

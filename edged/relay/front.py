@@ -17,11 +17,11 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from edged.auth.claims import BadTokenError
+from edged.auth.claims import RETRY_AFTER, BadTokenError, NoKeysError
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
 from edged.http.connection import HttpConnection
-from edged.protocol.http_rules import MAX_HEADER_BYTES, Rejected, rejection
+from edged.protocol.http_rules import FETCH_SITE_HEADER, MAX_HEADER_BYTES, Rejected, rejection
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
 from edged.protocol.origins import Guard
 from edged.relay.envelope import (
@@ -146,16 +146,33 @@ class RelayFront:
             return _as_response(rejection(500, message, rpc_code=RpcCode.INTERNAL_ERROR))
 
     def _edge_id(self, request: web.BaseRequest) -> str:
-        hosts, origins = request.headers.getall("Host", []), request.headers.getall("Origin", [])
-        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
-            raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
-        if len(origins) > 1 or (origins and not self._guard.allows_origin(origins[0])):
-            raise _RefusedError(rejection(403, "This Origin may not call this relay."))
+        self._judge_names(request)
         path = request.raw_path.partition("?")[0]
         edge_id = path.removeprefix("/mcp/")
-        if edge_id == path or not is_edge_id(edge_id):
+        is_elsewhere = edge_id == path
+        # The endpoint is served with a slash at its end as well.
+        edge_id = edge_id.removesuffix("/")
+        if is_elsewhere or not is_edge_id(edge_id):
             raise _RefusedError(rejection(404, "MCP is at /mcp/<edge_id> here."))
         return edge_id
+
+    def _judge_names(self, request: web.BaseRequest) -> None:
+        """Refuse a Host that is not this relay's, and pages of others."""
+        headers = request.headers
+        hosts, origins = headers.getall("Host", []), headers.getall("Origin", [])
+        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
+            raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
+        if not origins:
+            return
+        sites = headers.getall(FETCH_SITE_HEADER, [])
+        if (
+            len(origins) > 1
+            or len(sites) > 1
+            or not self._guard.allows_origin(
+                origins[0], host=hosts[0], fetch_site=sites[0] if sites else None
+            )
+        ):
+            raise _RefusedError(rejection(403, "This Origin may not call this relay."))
 
     @contextlib.contextmanager
     def _room_for(self, request: web.BaseRequest) -> Iterator[int]:
@@ -181,6 +198,18 @@ class RelayFront:
         token = token.strip() if scheme.lower() == "bearer" else ""
         try:
             await self._verifier.verify(token, edge_id=edge_id)
+        except NoKeysError as unjudged:
+            self._log.warning("relay_no_keys", edge_id=edge_id, reason=str(unjudged))
+            raise _RefusedError(
+                rejection(
+                    503,
+                    "This call cannot be authenticated now: the keys of its issuer cannot be had. "
+                    "Try again in some seconds.",
+                    rpc_code=RpcCode.INTERNAL_ERROR,
+                    request_id=await _id_of_small(request),
+                    headers=(RETRY_AFTER,),
+                )
+            ) from unjudged
         except BadTokenError as bad:
             self._log.info("relay_token_refused", edge_id=edge_id, reason=str(bad))
             raise _RefusedError(

@@ -279,8 +279,9 @@ class WrapperExecutor:
             methods=loaded["methods"],
         )
         specs = read_specs(loaded["specs"], source)
-        if specs[0].digest != self.digest:
-            self.specs, self.digest = specs, specs[0].digest
+        digest = specs[0].digest if specs else ""
+        if digest != self.digest:
+            self.specs, self.digest = specs, digest
             self._on_change()
 
     async def _serve(self, worker: Worker) -> None:

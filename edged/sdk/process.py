@@ -19,7 +19,15 @@ from typing import Any, Final, Protocol
 from edged.clock import Clock
 from edged.host import resident_bytes
 from edged.sdk.output import OutputLog
-from edged.sdk.wire import HEAD, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
+from edged.sdk.wire import (
+    HEAD,
+    MAX_RESULT,
+    OUT_OF_MEMORY,
+    FrameError,
+    decode,
+    encode,
+    frame_length,
+)
 from edged.sdk.wrapper import LIBRARY_PREFIX, SETTING_PREFIX
 
 __all__ = ["Launch", "Worker", "WorkerDied", "WorkerProcess"]
@@ -247,7 +255,7 @@ class WorkerProcess:
         try:
             while process.stdout is not None:
                 head = await process.stdout.readexactly(HEAD.size)
-                message = decode(await process.stdout.readexactly(frame_length(head)))
+                message = decode(await process.stdout.readexactly(frame_length(head, MAX_RESULT)))
                 self._hand_on(message)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

@@ -144,17 +144,13 @@ class Source:
 
 
 def read_specs(specs: object, source: Source) -> tuple[WrapperSpec, ...]:
-    """The specifications of one wrapper.
+    """The specifications of one wrapper; none where the module declares none (a helper of others).
 
     Raises:
         Invalid: BAD_PROFILE with path and line, for the first that breaks a rule.
     """
     if specs is None:
-        raise complaint(
-            source.mark(),
-            "The module has no MCP_TOOL_SPECS, so it is no SDK wrapper.",
-            "Begin the name of a module that only helps others with _.",
-        )
+        return ()
     if not isinstance(specs, list | tuple):
         raise complaint(source.mark(), "MCP_TOOL_SPECS must be a list of dicts.")
     if not 0 < len(specs) <= MOST_SPECS:

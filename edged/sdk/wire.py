@@ -11,11 +11,23 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["HEAD", "MAX_FRAME", "OUT_OF_MEMORY", "FrameError", "decode", "encode", "frame_length"]
+__all__ = [
+    "HEAD",
+    "MAX_FRAME",
+    "MAX_RESULT",
+    "OUT_OF_MEMORY",
+    "FrameError",
+    "decode",
+    "encode",
+    "frame_length",
+]
 
 HEAD: Final = struct.Struct(">I")
 MAX_FRAME: Final = 16 * 1024 * 1024
-"""Bytes: a record of some hundred thousand samples as JSON."""
+"""Bytes of an order to a worker."""
+MAX_RESULT: Final = 1024 * 1024
+"""Bytes of what a worker says, as JSON: some fifty thousand samples. JSON is read and written in
+one piece, and a longer one would keep everybody else's reads waiting for as long as that takes."""
 OUT_OF_MEMORY: Final = 86
 """Exit status of a worker that asked for more memory than it may have."""
 
@@ -26,30 +38,30 @@ class FrameError(Exception):
     """A frame that is none of ours."""
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
+def encode(message: Mapping[str, Any], most: int = MAX_FRAME) -> bytes:
     """One message as a frame.
 
     Raises:
-        FrameError: it is longer than ``MAX_FRAME``, or holds what JSON has not.
+        FrameError: its body is longer than ``most`` bytes, or holds what JSON has not.
     """
     try:
         body = json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         raise FrameError(f"cannot be written as JSON: {error}") from error
-    if len(body) > MAX_FRAME:
-        raise FrameError(f"is {len(body)} bytes long, over the maximum {MAX_FRAME}")
+    if len(body) > most:
+        raise FrameError(f"is {len(body)} bytes long as JSON, over the maximum of {most}")
     return HEAD.pack(len(body)) + body
 
 
-def frame_length(head: bytes) -> int:
+def frame_length(head: bytes, most: int = MAX_FRAME) -> int:
     """How many bytes of body follow this head.
 
     Raises:
         FrameError: more than any frame has.
     """
     (length,) = HEAD.unpack(head)
-    if length > MAX_FRAME:
-        raise FrameError(f"a frame of {length} bytes was announced, over the maximum {MAX_FRAME}")
+    if length > most:
+        raise FrameError(f"a frame of {length} bytes was announced, over the maximum of {most}")
     return int(length)
 
 

@@ -27,7 +27,15 @@ from typing import Any, Final
 from edged.sdk.files import stamp_of
 from edged.sdk.loading import Loading, told
 from edged.sdk.results import json_ready
-from edged.sdk.wire import HEAD, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
+from edged.sdk.wire import (
+    HEAD,
+    MAX_RESULT,
+    OUT_OF_MEMORY,
+    FrameError,
+    decode,
+    encode,
+    frame_length,
+)
 from edged.sdk.wrapper import NotConnected, SdkMissing
 
 if sys.platform != "win32":
@@ -68,9 +76,14 @@ class Pipes:
     def write(self, message: Message) -> None:
         """Send one message; what cannot be sent is told in its place."""
         try:
-            frame = encode(message)
+            frame = encode(message, MAX_RESULT)
         except FrameError as error:
-            failure = {"kind": "error", "type": "TypeError", "message": f"the result {error}"}
+            failure = {
+                "kind": "error",
+                "type": "TypeError",
+                "message": f"the result {error}",
+                "remedy": f"Give back at most {MAX_RESULT} bytes as JSON: fewer samples.",
+            }
             frame = encode({"answer": message.get("answer"), "error": failure})
         view = memoryview(frame)
         with contextlib.suppress(OSError):

@@ -14,6 +14,7 @@ from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.sim.bytelog import ByteLog
 from edged.sim.faults import Fault, FaultKind
 from edged.sim.hislip_wire import HislipWire
+from edged.sim.listener import LOOPBACK
 from edged.sim.models import load_model
 from edged.sim.physics import World
 from edged.sim.prologix_wire import PrologixAdapter, PrologixWire
@@ -28,6 +29,7 @@ __all__ = ["Bench", "Order", "introduce"]
 HIGHEST_PORT: Final = 65_535
 MOST_LATENCY_MS: Final = 600_000
 
+_LOOPBACK: Final = re.compile(r"127(?:\.(?:0|[1-9][0-9]{0,2})){3}")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -36,6 +38,7 @@ class Order:
     """One instrument that the bench is to have.
 
     ``serial`` empty: the next of its model. ``port`` 0: any. ``latency_ms`` None: the model's own.
+    ``at``: the loopback address where it listens, as if it were a host of its own.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Order:
     latency_ms: float | None = None
     is_single_session: bool = False
     transport: WireKind = WireKind.SOCKET
+    at: str = LOOPBACK
 
 
 class Bench:
@@ -73,6 +77,8 @@ class Bench:
             raise Invalid(f"{order.name!r} is no name for an instrument of the bench.")
         if not 0 <= order.port <= HIGHEST_PORT:
             raise Invalid(f"Port {order.port} of {order.name} is outside of 0 to {HIGHEST_PORT}.")
+        if not _LOOPBACK.fullmatch(order.at):
+            raise Invalid(f"{order.name} cannot listen at {order.at!r}, which is no 127.… address.")
         if order.latency_ms is not None and not 0 <= order.latency_ms <= MOST_LATENCY_MS:
             raise Invalid(
                 f"A latency of {order.latency_ms} ms for {order.name} is outside of "
@@ -163,18 +169,18 @@ class Bench:
             model=order.model,
             clock=self._clock,
             log=self.log,
-            make_wire=lambda host: self._wire(order.transport, host),
+            make_wire=lambda host: self._wire(order, host),
             is_single_session=order.is_single_session,
         )
 
-    def _wire(self, kind: WireKind, host: Host) -> Wire:
-        match kind:
+    def _wire(self, order: Order, host: Host) -> Wire:
+        match order.transport:
             case WireKind.SOCKET:
-                return SocketWire(host)
+                return SocketWire(host, order.at)
             case WireKind.VXI11:
-                return Vxi11Wire(host)
+                return Vxi11Wire(host, order.at)
             case WireKind.HISLIP:
-                return HislipWire(host)
+                return HislipWire(host, order.at)
             case WireKind.SERIAL:
                 return SerialWire(host)
             case WireKind.PROLOGIX:

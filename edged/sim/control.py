@@ -170,6 +170,7 @@ async def _add(bench: Bench, params: Params) -> object:
         latency_ms=_number(params, "latency_ms"),
         is_single_session=params.get("single_session") is True,
         transport=_transport(params),
+        at=_text(params, "at", LOOPBACK),
     )
     return introduce(await bench.add(order))
 
@@ -206,7 +207,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "clear": _clear,  # {instrument?}
         "state": _state,  # {}
         "log": _log,  # {instrument?, since?, limit?}
-        "add": _add,  # {name, model, serial?, port?, latency_ms?, single_session?, transport?}
+        "add": _add,  # {name, model, serial?, port?, latency_ms?, single_session?, transport?, at?}
         "remove": _remove,  # {name}
         "say": _say,  # {instrument, text}: bytes that nobody asked for
         "push_error": _push_error,  # {instrument, code?, text?}: as if from the front panel

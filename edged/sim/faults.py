@@ -15,6 +15,8 @@ from typing import Final
 from edged.errors import Invalid
 
 __all__ = [
+    "ACKNOWLEDGEMENT",
+    "UNASKED",
     "Close",
     "Delivery",
     "Fault",
@@ -34,6 +36,10 @@ SPLIT_PIECES: Final = 4
 DEFAULT_SPLIT_GAP_S: Final = 0.02
 """Long enough that each piece travels in a packet of its own."""
 
+UNASKED: Final = b"8.888"
+"""What nobody asked for: a line like any answer."""
+ACKNOWLEDGEMENT: Final = b"OK"
+
 GARBAGE: Final = bytes(range(0x80, 0x100))
 
 
@@ -51,17 +57,34 @@ class FaultKind(enum.StrEnum):
     FREEZE = "freeze"  # nothing is done and nothing is answered any more
     REFUSE = "refuse"  # powered off: connections reset, new ones refused
     RESET = "reset"  # the connection is reset (RST) instead of an answer
+    EXTRA = "extra"  # another line, a message of its own, comes `seconds` after the answer
+    SECOND_LINE = "second_line"  # another line comes in the answer's own message
+    KEEP_OUTPUT = "keep_output"  # unread answers stay, and come before new ones
+    DEAF_CLEAR = "deaf_clear"  # a device clear is acknowledged and stops nothing
+    SAME_ID = "same_id"  # HiSLIP marks every answer with message id 0
+    ACKNOWLEDGE = "acknowledge"  # what asks nothing is answered by a line "OK"
 
 
-_ONE_BY_ONE: Final = frozenset(FaultKind) - {FaultKind.HANG, FaultKind.FREEZE, FaultKind.REFUSE}
+_STANDING: Final = frozenset(
+    {
+        FaultKind.HANG,
+        FaultKind.FREEZE,
+        FaultKind.REFUSE,
+        FaultKind.KEEP_OUTPUT,
+        FaultKind.DEAF_CLEAR,
+        FaultKind.SAME_ID,
+        FaultKind.ACKNOWLEDGE,
+    }
+)
+"""What an instrument is like until it is cleared; the others befall one answer each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One fault of one instrument.
 
-    ``seconds``: of a late answer or between pieces its delay; of refuse how long (None: until
-    cleared). ``count``: how many answers it takes (None: all until cleared).
+    ``seconds``: of a late answer, between pieces or before an extra line its delay; of refuse how
+    long (None: until cleared). ``count``: how many answers it takes (None: all until cleared).
     """
 
     kind: FaultKind
@@ -124,7 +147,7 @@ class FaultBook:
         for index, fault in enumerate(self._active):
             if fault.kind is FaultKind.HANG:
                 return fault
-            if fault.kind not in _ONE_BY_ONE:
+            if fault.kind in _STANDING:
                 continue
             if fault.count is not None:
                 left = fault.count - 1
@@ -138,7 +161,7 @@ def deliver(answer: bytes, fault: Fault | None, random: Random) -> tuple[Deliver
     if fault is None:
         return (Send(answer),)
     match fault.kind:
-        case FaultKind.TIMEOUT | FaultKind.HANG | FaultKind.FREEZE | FaultKind.REFUSE:
+        case FaultKind.TIMEOUT | FaultKind.HANG:
             return ()
         case FaultKind.LATE:
             return (Wait(DEFAULT_LATE_S if fault.seconds is None else fault.seconds), Send(answer))
@@ -157,6 +180,13 @@ def deliver(answer: bytes, fault: Fault | None, random: Random) -> tuple[Deliver
             return (Send(answer[-1:] + answer),)
         case FaultKind.RESET:
             return (Reset(),)
+        case FaultKind.EXTRA:
+            pause = (Wait(fault.seconds),) if fault.seconds else ()
+            return (Send(answer), *pause, Send(UNASKED + answer[-1:]))
+        case FaultKind.SECOND_LINE:
+            return (Send(answer + UNASKED + answer[-1:]),)
+        case _:  # what an instrument is like spoils no answer
+            return (Send(answer),)
 
 
 def merged(steps: Iterable[Delivery]) -> tuple[Delivery, ...]:

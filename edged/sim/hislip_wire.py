@@ -7,6 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+from edged.sim.faults import FaultKind
 from edged.sim.listener import LOOPBACK, TcpListener, reset
 from edged.sim.visit import Visit
 from edged.sim.wire import Host
@@ -49,11 +50,14 @@ class HislipMouth:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self.client_takes = LONGEST_MESSAGE
+        # The message whose answer went out and was not yet said to have been read: MAV.
+        self.unread: int | None = None
 
     async def say(self, data: bytes, *, is_end: bool, tag: int) -> None:
         """See ``Mouth``; ``tag`` is the message id."""
         if self._writer.is_closing():
             return
+        self.unread = tag
         size = self.client_takes - HEADER.size
         pieces = [data[start : start + size] for start in range(0, len(data), size)]
         for number, piece in enumerate(pieces, 1):
@@ -83,9 +87,10 @@ class Session:
 class HislipWire:
     """See ``Wire``; both channels come to one port."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, at: str = LOOPBACK) -> None:
         self._host = host
-        self._listener = TcpListener(self._serve)
+        self._at = at
+        self._listener = TcpListener(self._serve, at)
         self.open = self._listener.open
         self.power_on = self._listener.power_on
         self.power_off = self._listener.power_off
@@ -98,7 +103,7 @@ class HislipWire:
     @property
     def address(self) -> str:
         """See ``Wire``."""
-        return f"TCPIP::{LOOPBACK}::hislip0,{self.port}::INSTR"
+        return f"TCPIP::{self._at}::hislip0,{self.port}::INSTR"
 
     @property
     def port(self) -> int:
@@ -150,14 +155,17 @@ class HislipWire:
             case kind if kind in (DATA, DATA_END):
                 if session.is_clearing:
                     return
+                session.mouth.unread = None
                 session.visit.arrived(received.payload)
                 session.incoming += received.payload
                 if kind == DATA_END:
                     whole = bytes(session.incoming)
                     session.incoming.clear()
+                    is_same = session.visit.is_under(FaultKind.SAME_ID)
+                    tag = 0 if is_same else received.parameter
                     for line in whole.splitlines():
                         if line.strip():
-                            await session.visit.hear(line, received.parameter)
+                            await session.visit.hear(line, tag)
             case kind if kind == CLEAR_COMPLETE:
                 session.is_clearing = False
                 session.incoming.clear()
@@ -194,9 +202,13 @@ class HislipWire:
             case kind if kind == ASYNC_CLEAR:
                 session.is_clearing = True
                 await session.visit.forget()
+                session.mouth.unread = None
                 return message(ASYNC_CLEAR_ACKNOWLEDGE)
             case kind if kind == STATUS_QUERY:
-                return message(STATUS_RESPONSE)
+                if received.control & 1:
+                    session.mouth.unread = None
+                is_unread = session.mouth.unread in {received.parameter, 0}
+                return message(STATUS_RESPONSE, session.visit.status_byte(is_unread=is_unread))
             case kind if kind == ASYNC_LOCK:
                 return message(ASYNC_LOCK_RESPONSE, 1)
             case kind if kind == LOCK_INFO:

@@ -19,10 +19,15 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class TcpListener:
-    """Takes connections on loopback and has each served by ``serve``, on the bench's loop."""
+    """Takes connections on loopback and has each served by ``serve``, on the bench's loop.
 
-    def __init__(self, serve: Serve) -> None:
+    Args:
+        at: the loopback address; another one is another host to whoever looks from outside.
+    """
+
+    def __init__(self, serve: Serve, at: str = LOOPBACK) -> None:
         self._serve = serve
+        self._at = at
         self.port = 0  # known once open
         self._server: asyncio.Server | None = None
         self._reserved: socket.socket | None = None  # holds the port while switched off
@@ -36,7 +41,7 @@ class TcpListener:
 
     async def open(self, port: int = 0) -> None:
         """Listen; ``port`` 0 is any. Raises OSError where the port is taken."""
-        self._reserved = _bind(port)
+        self._reserved = _bind(self._at, port)
         self.port = self._reserved.getsockname()[1]
         await self.power_on()
 
@@ -53,7 +58,7 @@ class TcpListener:
         if self._server is not None:
             self._server.close()
             self._server = None
-            self._reserved = _bind(self.port)
+            self._reserved = _bind(self._at, self.port)
         for writer in tuple(self._writers):
             reset(writer)
 
@@ -91,13 +96,13 @@ class TcpListener:
             writer.close()
 
 
-def _bind(port: int) -> socket.socket:
+def _bind(at: str, port: int) -> socket.socket:
     """A bound socket that does not listen yet: it holds the port and connections are refused."""
     reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if sys.platform != "win32":  # there it would let another process take the port
             reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind((LOOPBACK, port))
+        reserved.bind((at, port))
     except OSError:
         reserved.close()
         raise

@@ -35,6 +35,11 @@ class Output:
         self.was_reset = True
         self._news.set()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was said and not fetched: MAV."""
+        return bool(self._parts)
+
     def clear(self) -> None:
         """A new message interrupts the old answer (IEEE 488.2, 6.3.2.3): its rest goes."""
         self._parts.clear()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from edged.sim.faults import FaultKind
 from edged.sim.listener import LOOPBACK, TcpListener
 from edged.sim.output import Output
 from edged.sim.visit import Visit
@@ -22,7 +23,7 @@ VERSION: Final = b"Prologix GPIB-ETHERNET Controller version 1.6.6.0\r\n"
 READ_BYTES: Final = 65_536
 ESCAPE: Final = 0x1B
 ENDS: Final = b"\r\n"
-QUIET: Final = frozenset({"mode", "savecfg", "eos", "eoi", "eot_enable", "eot_char", "ifc", "loc"})
+QUIET: Final = frozenset({"mode", "savecfg", "eos", "eoi", "eot_enable", "ifc", "loc"})
 """Orders that are taken note of and change nothing here."""
 HIGHEST_ADDRESS: Final = 30
 
@@ -83,7 +84,8 @@ class PrologixWire:
         if self._visit is None:
             return
         self._visit.arrived(data)
-        self._output.clear()
+        if not self._visit.is_under(FaultKind.KEEP_OUTPUT):
+            self._output.clear()
         for message in data.splitlines():
             if message.strip():
                 await self._visit.hear(message)
@@ -99,6 +101,12 @@ class PrologixWire:
                 return said + data
             said += data
         return said
+
+    def poll(self) -> bytes:
+        """What a serial poll brings: the status byte in digits; nothing of who is switched off."""
+        if self._visit is None:
+            return b""
+        return b"%d\r\n" % self._visit.status_byte(is_unread=self._output.is_waiting)
 
     async def clear(self) -> None:
         """Selected device clear."""
@@ -159,6 +167,7 @@ class Controller:
         self._gpib = 0
         self._is_auto = True  # as the adapter comes out of its box
         self._read_s = 0.5
+        self._eot_char = 0
 
     def split(self, data: bytes) -> list[tuple[bytes, bool]]:
         """Whole lines, unescaped, and whether each is an order to the adapter."""
@@ -194,6 +203,9 @@ class Controller:
         if word == "read":
             if place is not None:
                 self._writer.write(await place.talk(self._read_s))
+        elif word == "spoll":
+            if place is not None:
+                self._writer.write(place.poll())
         elif word == "clr":
             if place is not None:
                 await place.clear()
@@ -220,6 +232,12 @@ class Controller:
         self._read_s = min(3000, max(1, int(values[0]))) / 1000
         return b""
 
+    def mark(self, values: list[str]) -> bytes:
+        if not values:
+            return b"%d\r\n" % self._eot_char
+        self._eot_char = int(values[0]) & 0xFF
+        return b""
+
     def version(self, _values: list[str]) -> bytes:
         return VERSION
 
@@ -228,6 +246,7 @@ SETTINGS: Final[Mapping[str, Callable[[Controller, list[str]], bytes]]] = Mappin
     {
         "addr": Controller.address,
         "auto": Controller.auto,
+        "eot_char": Controller.mark,
         "read_tmo_ms": Controller.read_limit,
         "ver": Controller.version,
     }

@@ -9,11 +9,23 @@ from typing import Any, Final, Protocol
 
 from edged.clock import Clock
 from edged.sim.bytelog import ByteLog
-from edged.sim.faults import Close, FaultBook, FaultKind, Reset, Send, Wait, deliver, merged
+from edged.sim.faults import (
+    ACKNOWLEDGEMENT,
+    Close,
+    FaultBook,
+    FaultKind,
+    Reset,
+    Send,
+    Wait,
+    deliver,
+    merged,
+)
 from edged.sim.scpi import PretendedInstrument
 
 __all__ = ["Mouth", "Visit", "Visitor"]
 
+MESSAGE_AVAILABLE: Final = 0x10
+"""MAV of the status byte."""
 MOST_WAITING: Final = 256
 """Messages of one reader not done yet; beyond it nothing more is read, as TCP allows."""
 
@@ -87,8 +99,21 @@ class Visit:
         """A message was longer than any input buffer."""
         self._station.instrument.status.push(-363)
 
+    def is_under(self, kind: FaultKind) -> bool:
+        """Whether a fault of that kind is in force at this instrument."""
+        return self._station.faults.is_under(kind)
+
+    def status_byte(self, *, is_unread: bool) -> int:
+        """The status byte, as it is told beside the messages; ``is_unread``: an answer waits."""
+        return self._station.instrument.status.byte() | (MESSAGE_AVAILABLE if is_unread else 0)
+
     async def forget(self) -> None:
-        """A device clear: what waits or runs is neither done nor answered any more."""
+        """A device clear: what waits or runs is neither done nor answered any more.
+
+        An instrument that is deaf to it only says that it has done so.
+        """
+        if self.is_under(FaultKind.DEAF_CLEAR):
+            return
         await self._end_worker()
         self._waiting = asyncio.Queue(MOST_WAITING)
         self._worker = asyncio.get_running_loop().create_task(self._work())
@@ -140,7 +165,9 @@ class Visit:
             return
         answer = await self._execute(message)
         if answer is None:
-            return
+            if not faults.is_under(FaultKind.ACKNOWLEDGE) or b"?" in message:
+                return
+            answer = ACKNOWLEDGEMENT + self._station.instrument.dialect.line_end
         steps = deliver(answer, faults.take(), self._station.instrument.random)
         for step in merged(steps) if self.mouth.is_stream else steps:
             match step:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from edged.sim.faults import FaultKind
 from edged.sim.listener import LOOPBACK, TcpListener, reset
 from edged.sim.output import Output
 from edged.sim.visit import Visit
@@ -77,17 +78,18 @@ def integers(*values: int) -> bytes:
 class Vxi11Wire:
     """See ``Wire``. The core channel is the port of the address."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, at: str = LOOPBACK) -> None:
         self._host = host
-        self._core = TcpListener(self._serve)
-        self._abort = TcpListener(self._serve_abort)
+        self._at = at
+        self._core = TcpListener(self._serve, at)
+        self._abort = TcpListener(self._serve_abort, at)
         self._links: dict[int, Link] = {}
         self._made = 0
 
     @property
     def address(self) -> str:
         """See ``Wire``."""
-        return f"TCPIP::{LOOPBACK},{self.port}::inst0::INSTR"
+        return f"TCPIP::{self._at},{self.port}::inst0::INSTR"
 
     @property
     def port(self) -> int:
@@ -196,7 +198,8 @@ class Vxi11Wire:
         if flags & FLAG_END:
             whole = bytes(link.incoming)
             link.incoming.clear()
-            link.output.clear()
+            if not link.visit.is_under(FaultKind.KEEP_OUTPUT):
+                link.output.clear()
             for message in whole.splitlines():
                 if message.strip():
                     await link.visit.hear(message)
@@ -235,8 +238,11 @@ class Vxi11Wire:
         return integers(NO_ERROR)
 
     async def read_status(self, given: Arguments, _mine: list[int]) -> bytes:
-        """The status byte: nothing to tell."""
-        return integers(NO_ERROR if given.integer() in self._links else BAD_LINK, 0)
+        """The status byte, with MAV while something waits to be read."""
+        link = self._links.get(given.integer())
+        if link is None:
+            return integers(BAD_LINK, 0)
+        return integers(NO_ERROR, link.visit.status_byte(is_unread=link.output.is_waiting))
 
     async def nothing(self, given: Arguments, _mine: list[int]) -> bytes:
         """Accepted, and without any effect here."""

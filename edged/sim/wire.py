@@ -99,9 +99,10 @@ class StreamMouth:
 class SocketWire:
     """A raw TCP socket; see ``Wire``."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, at: str = LOOPBACK) -> None:
         self._host = host
-        self._listener = TcpListener(self._serve)
+        self._at = at
+        self._listener = TcpListener(self._serve, at)
         self.open = self._listener.open
         self.power_on = self._listener.power_on
         self.power_off = self._listener.power_off
@@ -110,7 +111,7 @@ class SocketWire:
     @property
     def address(self) -> str:
         """See ``Wire``."""
-        return f"TCPIP::{LOOPBACK}::{self.port}::SOCKET"
+        return f"TCPIP::{self._at}::{self.port}::SOCKET"
 
     @property
     def port(self) -> int:

@@ -1,1 +1,1 @@
-"""What is kept in SQLite: the audit, capability counters, the journal and lockouts."""
+"""What is kept: the audit, capability counters, the journal, lockouts, the last good bench file."""

@@ -19,12 +19,20 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.store.audit_chain import Chain
 from edged.store.audit_entry import Entry, storable_id, storable_ms
-from edged.store.audit_queries import AuditFilter, ExportForm, export_lines, list_rows
+from edged.store.audit_queries import (
+    AuditFilter,
+    ExportForm,
+    export_lines,
+    list_rows,
+    newest_time,
+    oldest_time,
+)
 from edged.store.audit_row import RETENTION_TOOL, AuditRow, Phase
 from edged.store.audit_texts import Familiar, Shelf
 from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.book import Opening
 from edged.store.database import Database
+from edged.store.head_mark import head_mark_of
 
 __all__ = ["Audit"]
 
@@ -39,6 +47,8 @@ ROWS_IN_GROUP: Final = 2_000
 ROWS_REMOVED: Final = 5_000
 """Rows that retention removes in one transaction, for the same reason."""
 
+RETIRE_WITHIN_S: Final = 30.0
+
 Follower = Callable[[tuple[AuditRow, ...]], None]
 
 
@@ -48,12 +58,19 @@ class Audit:
     Args:
         database: where it is kept; the audit attaches itself.
         clock: for the times of its own rows.
+
+    Attributes:
+        newest_before_ms: when the newest row was written that an earlier life has left.
+        loss: which rows are lost, as was found in this life; a sentence, or empty.
     """
 
     def __init__(self, *, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._followers: list[Follower] = []
+        self.newest_before_ms: int | None = None
+        self.loss = ""
+        self._is_loaded = False
         # Retention and verification must not meet: one removes what the other counts.
         self._pruning = asyncio.Lock()
         # Appended to by the loop's thread, taken from by the store thread: time, action's id, what
@@ -66,6 +83,9 @@ class Audit:
         # The store thread's own from here: the items of rows made, how many of them are in the
         # running transaction, news that must come first, and how many lost entries have their row.
         self._chain = Chain()
+        self._mark = head_mark_of(database.path)
+        # The running transaction has a row that somebody relies on: it is synced.
+        self._is_relied_on = False
         self._shelf = Shelf()
         self._backlog: list[Any] = []
         self._in_group = 0
@@ -84,9 +104,11 @@ class Audit:
         """
         # Weighty, so that the row says all of it by itself.
         intent = entry._replace(is_weighty=True)
-        await self._database.write(
-            lambda connection: self._chain.append(connection, [self._shelf.row(intent)])
-        )
+        await self._database.write(lambda connection: self._append_intent(connection, intent))
+
+    def _append_intent(self, connection: sqlite3.Connection, intent: Entry) -> None:
+        self._is_relied_on = True
+        self._chain.append(connection, [self._shelf.row(intent)])
 
     def note(self, entry: Entry) -> None:
         """Have a row written soon. Never raises, never waits."""
@@ -193,6 +215,14 @@ class Audit:
                 await self._database.read(lambda connection: check_page(connection, check))
             return check.report()
 
+    async def oldest_ms(self, now_ms: int) -> int | None:
+        """When the oldest row was written that is not from the future; None where there is none.
+
+        Raises:
+            Failed: STORE_FAILED, the database cannot be read.
+        """
+        return await self._database.read(lambda connection: oldest_time(connection, now_ms=now_ms))
+
     async def retire(self, before_ms: int) -> int:
         """Remove rows older than that, from the oldest on; the chain stays verifiable.
 
@@ -206,7 +236,9 @@ class Audit:
         while True:
             async with self._pruning:
                 removed = await self._database.write(
-                    lambda connection: self._remove(connection, before_ms), is_durable=False
+                    lambda connection: self._remove(connection, before_ms),
+                    is_durable=False,
+                    within_s=RETIRE_WITHIN_S,
                 )
             total += removed
             if removed < ROWS_REMOVED:
@@ -221,8 +253,16 @@ class Audit:
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
-        self._chain.load(connection)
+        lost = self._chain.load(connection, mark=opening.mark, is_new=opening.follows_damaged)
+        if opening.follows_damaged:
+            self._mark.write(*self._chain.head)
+        if not self._is_loaded:
+            self._is_loaded = True
+            self.newest_before_ms = newest_time(connection)
         self._news = opening.news
+        if lost is not None:
+            self.loss = f"Rows {lost[0]} to {lost[1]} of the record are lost."
+            self._news = (*self._news, self.loss)
         if not self._news and self._chain.head.seq == 0:
             self._news = ("The audit begins.",)
 
@@ -243,6 +283,9 @@ class Audit:
     def settle(self, *, is_committed: bool) -> None:
         """See ``Book``."""
         on_disk = self._chain.settle(is_committed=is_committed)
+        is_relied_on, self._is_relied_on = self._is_relied_on, False
+        if is_committed and is_relied_on:
+            self._mark.write(*self._chain.head)
         if not is_committed:
             # What waits must not hold more than a row's worth of what was sent.
             self._make_rows()

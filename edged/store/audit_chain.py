@@ -93,11 +93,25 @@ class Chain:
         """The newest row, also one not committed yet."""
         return self._head
 
-    def load(self, connection: sqlite3.Connection) -> None:
+    def load(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        mark: tuple[int, bytes] | None = None,
+        is_new: bool = False,
+    ) -> tuple[int, int] | None:
         """Find the end of the stored chain.
 
         Where rows and head disagree, somebody has been at the file. The chain goes on behind the
-        later of the two, so that ``verify`` finds what was done.
+        later of the two, so that ``verify`` finds what was done; for the same reason it goes on
+        behind what was written in this life, and behind the mark outside of it.
+
+        Args:
+            mark: number and hash of the row that the record had come to, as noted outside of it.
+            is_new: it is another chain than before, which begins with the first row.
+
+        Returns:
+            The first and the last of the rows that were there and are not any more.
         """
         places = [Link(0, GENESIS)]
         for query in (
@@ -108,9 +122,17 @@ class Chain:
             row = connection.execute(query).fetchone()
             if row is not None and isinstance(row[0], int) and isinstance(row[1], bytes):
                 places.append(Link(*row))
-        self._head = self._committed = max(reversed(places), key=lambda place: place.seq)
+        stored = max(reversed(places), key=lambda place: place.seq)
+        known = Link(0, GENESIS)
+        if not is_new:
+            known = max(self._committed, Link(*mark or known), key=lambda place: place.seq)
         self._places.clear()
         self._appended.clear()
+        if known.seq <= stored.seq:
+            self._head = self._committed = stored
+            return None
+        self._head = self._committed = known
+        return stored.seq + 1, known.seq
 
     def append(self, connection: sqlite3.Connection, rows: Iterable[Stored]) -> None:
         """Write rows behind the newest one, inside a transaction."""

@@ -14,17 +14,25 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from edged.csv_cells import guarded
 from edged.store.audit_row import COLUMNS, AuditRow
 from edged.store.database import Database
 
-__all__ = ["AuditFilter", "ExportForm", "export_lines", "export_rows", "list_rows", "select_rows"]
+__all__ = [
+    "AuditFilter",
+    "ExportForm",
+    "export_lines",
+    "export_rows",
+    "list_rows",
+    "newest_time",
+    "oldest_time",
+    "select_rows",
+]
 
 PAGE_ROWS: Final = 500
 """Rows read at a time: a few milliseconds of the reader's thread, and of its share of the lock."""
 MAX_ROWS: Final = 10_000
 """The most one list may hold."""
-# A spreadsheet takes a cell that begins like this for a formula, and rows hold what strangers sent.
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 Bound = list[str | int]
 
@@ -88,6 +96,20 @@ def fetch(connection: sqlite3.Connection, statement: str, bound: Bound) -> list[
         return connection.execute(statement, bound).fetchall()
     finally:
         connection.text_factory = str
+
+
+def newest_time(connection: sqlite3.Connection) -> int | None:
+    """When the newest row was written, as it says itself."""
+    # With the number: without it SQLite reads and sorts all rows of the view.
+    row = connection.execute("SELECT seq, time_ms FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+    return row[1] if row is not None and isinstance(row[1], int) else None
+
+
+def oldest_time(connection: sqlite3.Connection, *, now_ms: int) -> int | None:
+    """When the oldest row was written whose time is not ahead of ``now_ms``."""
+    query = "SELECT seq, time_ms FROM audit WHERE time_ms <= ? ORDER BY seq LIMIT 1"
+    row = connection.execute(query, (now_ms,)).fetchone()
+    return None if row is None else row[1]
 
 
 async def export_lines(
@@ -167,4 +189,4 @@ def _csv_line(cells: tuple[Any, ...]) -> str:
 
 
 def _safe_cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+    return guarded(value) if isinstance(value, str) else value

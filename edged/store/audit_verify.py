@@ -18,7 +18,15 @@ from edged.store.audit_chain import Link
 from edged.store.audit_queries import fetch
 from edged.store.audit_row import COLUMNS, GENESIS, RETENTION_TOOL, Phase, row_hash
 
-__all__ = ["ChainCheck", "ChainProblem", "ProblemKind", "VerifyReport", "check_page", "read_marks"]
+__all__ = [
+    "ChainCheck",
+    "ChainProblem",
+    "Marks",
+    "ProblemKind",
+    "VerifyReport",
+    "check_page",
+    "read_marks",
+]
 
 PAGE_ROWS: Final = 500
 MAX_PROBLEMS: Final = 100

@@ -11,6 +11,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Protocol
 
+from edged.store.safety_copy import Copied
+
 __all__ = ["Book", "Opening"]
 
 
@@ -21,10 +23,17 @@ class Opening:
     Attributes:
         is_fresh: the database is empty: what the book holds in memory must be written again.
         news: what belongs into the audit; the same sentences come again until they are on disk.
+        follows_damaged: it was begun because the former one was damaged, which is kept: what is
+            missing is there.
+        copied: the second copy of lockouts and journal as a former life has left it.
+        mark: number and hash of the row that the record had come to, noted outside of it.
     """
 
     is_fresh: bool
     news: tuple[str, ...]
+    follows_damaged: bool = False
+    copied: Copied | None = None
+    mark: tuple[int, bytes] | None = None
 
 
 class Book(Protocol):

@@ -19,17 +19,26 @@ from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.store.book import Book
 from edged.store.database_file import DatabaseFile
-from edged.store.health import StoreHealth, refusal
+from edged.store.health import StoreHealth, StoreState, refusal, stalled
 from edged.store.migrations import MIGRATIONS, Migration
 from edged.store.reader import Reader
 from edged.store.writer import Writer
 
 __all__ = ["Database"]
 
+TOLD_S: Final = 30.0
+"""How long nothing is written after a file was lost: whoever looks every ten seconds sees it,
+also on a busy machine."""
 STOP_S: Final = 1.0
 """How long the two threads may take to write what waits and to close."""
 MAX_WAITING: Final = 10_000
 """Awaited writes at one time; each is a caller, so more would be a bug or a siege."""
+
+WRITE_WITHIN_S: Final = 2.0
+"""How long a caller waits for a write; the disk may take it yet, and the answer must not wait."""
+READ_WITHIN_S: Final = 20.0
+"""A list of millions of rows by a filter takes some seconds on a small machine."""
+READ_WHILE_STALLED_S: Final = 5.0
 
 T = TypeVar("T")
 Statement = Callable[[sqlite3.Connection], T]
@@ -43,6 +52,7 @@ class Database:
         clock: for waits, and for times in names and health.
         migrations: schema version → the step that leads to it.
         file: stands in for the file at ``path``, with a quota say.
+        told_s: how long nothing is written after one of its files was lost.
     """
 
     def __init__(
@@ -52,18 +62,27 @@ class Database:
         clock: Clock,
         migrations: Mapping[int, Migration] = MIGRATIONS,
         file: DatabaseFile | None = None,
+        told_s: float = TOLD_S,
     ) -> None:
         self.path = path
         self._books: list[Book] = []
         self._watchers: list[Callable[[StoreHealth], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._clock = clock
         self._is_stopped = False
+        # When the last stall that was told of began.
+        self._told_stall_ms = 0
         self._log = structlog.get_logger("edged.store")
         # Set once the books are loaded, or the first opening has failed.
         self._is_opened = asyncio.Event()
         self._writer_ended = asyncio.Event()
         self._reader_ended = asyncio.Event()
         file = file or DatabaseFile(path=path, clock=clock, migrations=migrations)
+        self._reader = Reader(
+            file=file,
+            report_damage=lambda: self._writer.report_damage(),
+            ended=lambda: self.call_soon(self._reader_ended.set),
+        )
         self._writer = Writer(
             file=file,
             books=self._books,
@@ -71,16 +90,13 @@ class Database:
             publish=self._publish,
             opened=lambda: self.call_soon(self._is_opened.set),
             ended=lambda: self.call_soon(self._writer_ended.set),
-        )
-        self._reader = Reader(
-            file=file,
-            report_damage=self._writer.report_damage,
-            ended=lambda: self.call_soon(self._reader_ended.set),
+            readers=self._reader,
+            told_s=told_s,
         )
 
     @property
     def health(self) -> StoreHealth:
-        """How it is, as of the last group."""
+        """How it is: as of the last group, and ``STALLED`` while one hangs at the disk."""
         return self._writer.health
 
     def attach(self, book: Book) -> None:
@@ -123,25 +139,39 @@ class Database:
         if await self._ends(self._writer_ended):
             self._writer.join(STOP_S)
 
-    async def write(self, statement: Statement[T], *, is_durable: bool = True) -> T:
+    async def write(
+        self,
+        statement: Statement[T],
+        *,
+        is_durable: bool = True,
+        within_s: float = WRITE_WITHIN_S,
+    ) -> T:
         """Run ``statement`` on the store thread in the next group; return once that is committed.
 
         Args:
             statement: called with the connection, inside a transaction. What it raises undoes its
                 own changes only, and is raised here.
             is_durable: committed and synced, so that it survives a power failure.
+            within_s: how long to wait; not at all where the disk has kept others waiting so long.
 
         Cancelling withdraws a statement that has not been run yet.
 
         Raises:
-            Failed: STORE_FAILED, with the reason; nothing was written.
+            Failed: STORE_FAILED, with the reason; nothing was written. Where the disk does not
+                answer it may be found written later, all the same.
         """
         loop = self._running_loop()
+        if self._writer.busy_s >= within_s:
+            raise self._overdue()
         if self._writer.waiting_jobs >= MAX_WAITING:
             raise Failed("The database is too far behind.", code=ErrorCode.STORE_FAILED)
         job = _Job(statement, loop, is_durable=is_durable)
         self._writer.submit(job)
-        return await job.future
+        try:
+            async with asyncio.timeout(within_s):
+                return await job.future
+        except TimeoutError:
+            raise self._overdue() from None
 
     async def read(self, statement: Statement[T]) -> T:
         """Run ``statement`` on the reader's thread, on a connection that can change nothing.
@@ -151,7 +181,17 @@ class Database:
         """
         question = _Question(statement, self._running_loop())
         self._reader.ask(question)
-        return await question.future
+        is_stalled = self.health.state is StoreState.STALLED
+        within_s = READ_WHILE_STALLED_S if is_stalled else READ_WITHIN_S
+        try:
+            async with asyncio.timeout(within_s):
+                return await question.future
+        except TimeoutError:
+            raise Failed(
+                f"The database could not be read within {within_s:g} s.",
+                code=ErrorCode.STORE_FAILED,
+                remedy="Ask for less, or again later; `edged doctor` says how the database is.",
+            ) from None
 
     async def flush(self) -> None:
         """Have all that waits in the books committed (not synced), if that can be done now."""
@@ -171,6 +211,17 @@ class Database:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _overdue(self) -> Failed:
+        """What a caller gets who has waited long enough; the first of a stall tells the others."""
+        health = self._writer.health
+        if health.is_healthy:
+            health = stalled(self._clock.wall_ms())
+        elif health.state is StoreState.STALLED and health.since_ms != self._told_stall_ms:
+            self._told_stall_ms = health.since_ms
+            self._log.error("store_stalled", waiting=self._writer.waiting_jobs)
+            self._tell(health)
+        return refusal(health)
 
     async def _ends(self, ended: asyncio.Event) -> bool:
         try:

@@ -18,14 +18,18 @@ from typing import Final
 import structlog
 
 from edged.clock import Clock
-from edged.store.health import is_locked
+from edged.store.head_mark import head_mark_of
+from edged.store.health import FileLost, is_locked
 from edged.store.migrations import Migration, migrate, version_of
+from edged.store.safety_copy import SAFETY_FILE, SafetyCopy, read_copy
 from edged.store.salvage import salvage
+from edged.store.wal_watch import GONE, WalWatch
 
 __all__ = ["DatabaseFile", "Opened"]
 
-BUSY_S: Final = 1.0
-"""Waiting for another program's lock (a shell that somebody left open)."""
+BUSY_S: Final = 0.5
+"""Waiting for another program's lock (a shell that somebody left open): well within what a caller
+waits, who is to be told of the lock and not of a disk that does not answer."""
 WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024
 """The write-ahead log is cut back to this after a checkpoint, so that a burst does not stay."""
 COMPANIONS: Final = ("-wal", "-shm")
@@ -43,11 +47,13 @@ class Opened:
     Attributes:
         is_fresh: it was empty: nothing that books hold in memory is in it.
         news: sentences that belong into the audit (begun anew, migrated).
+        follows_damaged: it is empty because the former one was damaged.
     """
 
     connection: sqlite3.Connection
     is_fresh: bool
     news: tuple[str, ...]
+    follows_damaged: bool = False
 
 
 class DatabaseFile:
@@ -63,6 +69,13 @@ class DatabaseFile:
         self.path = path
         self._clock = clock
         self._migrations = migrations
+        self.head_mark = head_mark_of(path)
+        self.safety_copy = SafetyCopy(path.with_name(SAFETY_FILE))
+        # As it was before this life has written any.
+        self.copied = read_copy(path.with_name(SAFETY_FILE))
+        self._wal = WalWatch(
+            path.with_name(f"{path.name}{COMPANIONS[0]}"), limit_bytes=WAL_LIMIT_BYTES
+        )
         # The file that is open, as (device, inode), to notice that it was taken away.
         self._opened: tuple[int, int] = (0, 0)
         # Where the damaged file went, until its lockouts and journal have been carried over.
@@ -132,8 +145,50 @@ class DatabaseFile:
         except sqlite3.OperationalError:
             return _readable(f"{address}?mode=ro&immutable=1")
 
-    def is_still_there(self) -> bool:
-        """False once the open file has been deleted or replaced by another one."""
+    def check(self) -> None:
+        """See whether the open files are what they were.
+
+        Raises:
+            FileLost: one has been deleted, replaced or cut.
+        """
+        if not self._is_still_there():
+            raise FileLost("the file was deleted or replaced while in use")
+        if loss := self._wal.loss():
+            raise FileLost(loss)
+
+    def committed(self) -> None:
+        """A commit has been made; see whether its rows are where they belong.
+
+        Raises:
+            FileLost: the log was taken away or cut meanwhile.
+        """
+        if loss := self._wal.committed():
+            raise FileLost(loss)
+
+    def rescue(self, connection: sqlite3.Connection) -> None:
+        """Before a connection is closed that has lost a file: save what is in the log.
+
+        A log without a name is whole, and is folded into the database. One that was cut is emptied:
+        SQLite would fold in what is left of it, without another look, when it closes; the database
+        is as it was when the log began. A log whose database is gone must not meet another one.
+        Nobody else may have the database open.
+        """
+        if not self._is_still_there():
+            if self._wal.is_ours():
+                with contextlib.suppress(OSError):
+                    self._wal.path.unlink()
+            return
+        is_saved = False
+        if self._wal.loss() == GONE:
+            with contextlib.suppress(sqlite3.Error):
+                (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                is_saved = not is_busy
+        if not is_saved:
+            with contextlib.suppress(OSError):
+                os.truncate(self._wal.path, 0)
+        self._log.error("database_log_lost", path=str(self._wal.path), is_saved=is_saved)
+
+    def _is_still_there(self) -> bool:
         try:
             found = self.path.stat()
         except OSError:
@@ -178,19 +233,30 @@ class DatabaseFile:
         if 0 < before < max(self._migrations):
             news.append(self._back_up(connection, before))
         migrate(connection, self._migrations)
-        is_fresh = before == 0 or self._damaged is not None
+        if before < max(self._migrations):
+            # A database whose log is lost has its tables all the same.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        follows_damaged = self._damaged is not None
+        is_fresh = before == 0 or follows_damaged
         if is_fresh:
             news.extend(self._begin(connection))
+        self.safety_copy.watch(connection)
         found = self.path.stat()
         self._opened = (found.st_dev, found.st_ino)
-        return Opened(connection=connection, is_fresh=is_fresh, news=tuple(news))
+        self._wal.begin()
+        return Opened(
+            connection=connection,
+            is_fresh=is_fresh,
+            news=tuple(news),
+            follows_damaged=follows_damaged,
+        )
 
     def _begin(self, connection: sqlite3.Connection) -> list[str]:
         """The first sentences of an empty database, which may follow a damaged one."""
         damaged = self._damaged
         if damaged is None:
             return ["A new database was begun."]
-        found = salvage(damaged, connection)
+        found = salvage(damaged, connection, has_copy=self.copied is not None)
         self._damaged = None
         return [
             f"A new database was begun: the former one was damaged and is kept as {damaged.name}.",

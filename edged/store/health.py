@@ -13,12 +13,14 @@ from typing import Final
 from edged.errors import ErrorCode, Failed
 
 __all__ = [
+    "FileLost",
     "StoreHealth",
     "StoreState",
     "is_locked",
     "judge_error",
     "must_be_moved_aside",
     "refusal",
+    "stalled",
 ]
 
 
@@ -30,6 +32,7 @@ class StoreState(enum.StrEnum):
     """
 
     HEALTHY = "healthy"
+    STALLED = "stalled"
     FULL = "full"
     READ_ONLY = "read_only"
     BROKEN = "broken"
@@ -56,6 +59,16 @@ class StoreHealth:
         return self.state is StoreState.HEALTHY
 
 
+class FileLost(sqlite3.OperationalError):
+    """Somebody has taken a file of the database away, or cut it, while it was in use."""
+
+
+_LOST: Final = (
+    StoreState.BROKEN,
+    "somebody has been at its files",
+    "Find out who deletes or cuts files in the state directory; `edged audit verify` tells what is "
+    "missing. edged goes on by itself.",
+)
 _FULL: Final = (
     StoreState.FULL,
     "the disk is full",
@@ -122,7 +135,10 @@ def judge_error(
         is_writable: whether the file and its directory may be written now; likewise.
         now_ms: Unix epoch milliseconds.
     """
-    if isinstance(error, OSError):
+    if isinstance(error, FileLost):
+        # Another disk may have come to lie over the directory: then that is what is wrong.
+        verdict = _LOST if is_writable else _READ_ONLY
+    elif isinstance(error, OSError):
         verdict = BY_ERRNO.get(error.errno or 0, _UNKNOWN)
     else:
         verdict = BY_SQLITE_CODE.get(_sqlite_code(error), _UNKNOWN)
@@ -132,6 +148,17 @@ def judge_error(
         verdict = _FULL
     state, reason, remedy = verdict
     return StoreHealth(state=state, reason=f"{reason} ({error})", remedy=remedy, since_ms=now_ms)
+
+
+def stalled(since_ms: int) -> StoreHealth:
+    """How it is while the disk neither takes what is written nor refuses it."""
+    return StoreHealth(
+        state=StoreState.STALLED,
+        reason="the disk does not answer",
+        remedy="Look at the disk that holds the state directory, and at what it is connected by; "
+        "edged goes on by itself once it answers.",
+        since_ms=since_ms,
+    )
 
 
 def must_be_moved_aside(error: sqlite3.Error | OSError) -> bool:

@@ -17,12 +17,14 @@ from edged.clock import Clock
 from edged.errors import Failed
 from edged.store.book import Opening
 from edged.store.database import Database
-from edged.store.journal_row import LOAD, JournalEntry, JournalKind, entry_of
+from edged.store.journal_row import LOAD, JournalEntry, JournalKind, left_by
+from edged.store.safety_copy import HEAD
 
 __all__ = ["Journal", "JournalEntry", "JournalKind"]
 
 UPDATE_EVERY_S: Final = 0.5
 """How often one row is written at most: SD cards wear out."""
+FINISH_WITHIN_S: Final = 0.25
 SAVE: Final = (
     "INSERT OR REPLACE INTO journal (id, kind, instrument_id, unit, begun_ms, updated_ms, payload) "
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -66,7 +68,7 @@ class Journal:
         begun = replace(entry, begun_ms=now_ms, updated_ms=now_ms)
         try:
             await self._save(begun, is_durable=True)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Failed):
             # The row may be on disk already: it must not be found there by the next life.
             self._finished.add(begun.id)
             self._database.nudge()
@@ -98,13 +100,19 @@ class Journal:
         await self._save(changed, is_durable=False)
 
     async def finish(self, entry_id: str) -> None:
-        """Remove the row: it ended, or was cleaned up. Never raises; retried until it is done."""
+        """Remove the row: it ended, or was cleaned up. Never raises; retried until it is done.
+
+        Waits for the disk for a moment only: who stops everything finishes many.
+        """
         self._open.pop(entry_id, None)
         self._left.pop(entry_id, None)
         self._written_at.pop(entry_id, None)
         self._finished.add(entry_id)
         try:
-            await self._database.write(lambda connection: connection.execute(REMOVE, (entry_id,)))
+            await self._database.write(
+                lambda connection: connection.execute(REMOVE, (entry_id,)),
+                within_s=FINISH_WITHIN_S,
+            )
         except Failed:
             # The row goes with a later group, once the database heals.
             self._database.nudge()
@@ -134,8 +142,13 @@ class Journal:
         if self._is_loaded:
             self._must_restore = self._must_restore or opening.is_fresh
             return
-        entries = map(entry_of, connection.execute(LOAD).fetchall())
-        self._left = {entry.id: entry for entry in entries}
+        rows = connection.execute(LOAD).fetchall()
+        (head,) = connection.execute(HEAD).fetchone()
+        self._left = left_by(rows, head=head, copied=opening.copied, mark=opening.mark)
+        stored = {row[0] for row in rows}
+        self._must_restore = bool(self._left.keys() - stored)
+        # Of what had ended when the copy was made, and whose end the database has lost.
+        self._finished.update(stored - self._left.keys())
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002

@@ -10,12 +10,15 @@ import contextlib
 import enum
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["LOAD", "JournalEntry", "JournalKind", "entry_of", "read_left"]
+from edged.store.head_mark import head_mark_of
+from edged.store.safety_copy import HEAD, SAFETY_FILE, Copied, read_copy
+
+__all__ = ["LOAD", "JournalEntry", "JournalKind", "entry_of", "left_by", "read_left"]
 
 LOAD: Final = (
     "SELECT id, kind, instrument_id, unit, begun_ms, updated_ms, payload FROM journal "
@@ -69,15 +72,47 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     )
 
 
+def left_by(
+    rows: Iterable[tuple[Any, ...]],
+    *,
+    head: int,
+    copied: Copied | None,
+    mark: tuple[int, bytes] | None,
+) -> dict[str, JournalEntry]:
+    """What a former life left, by ids, oldest first: by the database and by its second copy.
+
+    What either of them has is looked after. But a database that the record had come past has lost
+    rows, and may lack that something had ended: then the copy is right.
+
+    Args:
+        rows: of the database's journal, as ``LOAD`` gives them.
+        head: the number of the database's newest row in the audit.
+        copied: the copy, if there is one; it tells how far the record had come when it was made.
+        mark: tells how far it had come at last.
+    """
+    stored = {entry.id: entry for entry in map(entry_of, rows)}
+    if copied is None:
+        return stored
+    left = {entry.id: entry for entry in map(entry_of, copied.journal)}
+    if head >= max(copied.head, mark[0] if mark else 0):
+        left |= stored
+    return dict(sorted(left.items(), key=lambda item: item[1].begun_ms))
+
+
 def read_left(path: Path) -> tuple[JournalEntry, ...]:
     """What a former life left in the database at ``path``, oldest first; changes nothing there.
 
-    Empty where it cannot be read: the store knows more ways to read a file than this.
+    Where that cannot be read the copy beside it has to do: the store knows more ways to read a file
+    than this.
     """
-    try:
+    rows: list[tuple[Any, ...]] = []
+    head = 0
+    with contextlib.suppress(sqlite3.Error):
         address = f"{path.absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as connection:
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            return tuple(map(entry_of, connection.execute(LOAD).fetchall()))
-    except sqlite3.Error:
-        return ()
+            rows = connection.execute(LOAD).fetchall()
+            (head,) = connection.execute(HEAD).fetchone()
+    copied = read_copy(path.with_name(SAFETY_FILE))
+    left = left_by(rows, head=head, copied=copied, mark=head_mark_of(path).read())
+    return tuple(left.values())

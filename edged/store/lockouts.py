@@ -6,13 +6,14 @@ be written down, and is lifted only when that has been written down.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from edged.clock import Clock
-from edged.errors import ErrorCode, NotFound
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.store.book import Opening
 from edged.store.database import Database
 
@@ -111,6 +112,12 @@ class Lockouts:
             await self._database.write(
                 lambda connection: connection.execute(REMOVE, (instrument_id,))
             )
+        except (asyncio.CancelledError, Failed):
+            # The row may be gone, or go yet, where the disk was slow: write it again, for it holds.
+            self._clearing.discard(instrument_id)
+            self._must_save = True
+            self._database.nudge()
+            raise
         finally:
             self._clearing.discard(instrument_id)
         if self._locked.get(instrument_id) is lockout:
@@ -119,13 +126,19 @@ class Lockouts:
         return lockout
 
     def find(self, instrument_id: str, unit: str = "") -> Lockout | None:
-        """The lockout of an instrument, by its id or, under whatever address, by its unit."""
+        """The lockout of an instrument, by its id or, under whatever address, by its unit.
+
+        Units are compared without regard to case: a unit may spell its maker in two ways.
+        """
         locked = self._locked
         if not locked:
             return None
         if (found := locked.get(instrument_id)) is not None:
             return found
-        return next((lock for lock in locked.values() if unit and lock.unit == unit), None)
+        wanted = unit.casefold()
+        return next(
+            (lock for lock in locked.values() if wanted and lock.unit.casefold() == wanted), None
+        )
 
     def all(self) -> tuple[Lockout, ...]:
         """All of them, oldest first."""
@@ -154,17 +167,10 @@ class Lockouts:
         if self._is_loaded:
             self._must_save = self._must_save or opening.is_fresh
             return
-        stored = [
-            Lockout(
-                instrument_id=key,
-                unit=unit,
-                reason=reason,
-                by=by,
-                since_ms=since_ms if isinstance(since_ms, int) else 0,
-            )
-            for key, unit, reason, by, since_ms in connection.execute(LOAD).fetchall()
-        ]
-        self._locked = {lockout.instrument_id: lockout for lockout in stored} | self._locked
+        stored = _by_id(connection.execute(LOAD).fetchall())
+        copied = _by_id(opening.copied.lockouts if opening.copied else ())
+        self._must_save = self._must_save or bool(copied.keys() - stored.keys())
+        self._locked = copied | stored | self._locked
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
@@ -190,3 +196,16 @@ def _values(lockout: Lockout) -> tuple[str, str, str, str, int]:
         lockout.by,
         lockout.since_ms,
     )
+
+
+def _by_id(rows: Iterable[tuple[Any, ...]]) -> dict[str, Lockout]:
+    return {
+        key: Lockout(
+            instrument_id=key,
+            unit=unit,
+            reason=reason,
+            by=by,
+            since_ms=since_ms if isinstance(since_ms, int) else 0,
+        )
+        for key, unit, reason, by, since_ms in rows
+    }

@@ -90,6 +90,12 @@ SHARED_TEXTS: Final = (
     f"SELECT {_SHOWN} FROM audit_repeat LEFT JOIN audit_text ON id = text",
 )
 
+# Version 3: what was told to put something out, until it is seen to be off.
+TOLD_ON: Final = (
+    "CREATE TABLE told_on (unit TEXT NOT NULL, output TEXT NOT NULL, instrument_id TEXT NOT NULL, "
+    "since_ms INTEGER NOT NULL, PRIMARY KEY (unit, output)) WITHOUT ROWID",
+)
+
 
 def version_of(connection: sqlite3.Connection) -> int:
     """The schema version of a database; 0 for an empty one."""
@@ -135,9 +141,15 @@ def _share_texts(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _keep_what_was_told(connection: sqlite3.Connection) -> None:
+    for statement in TOLD_ON:
+        connection.execute(statement)
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
     {
         1: _lay_first_schema,
         2: _share_texts,
+        3: _keep_what_was_told,
     }
 )

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
-from edged.store.audit_verify import ChainCheck, VerifyReport, check_page, read_marks
+from edged.store.audit_chain import Link
+from edged.store.audit_verify import ChainCheck, Marks, VerifyReport, check_page, read_marks
 from edged.store.database_file import DatabaseFile, close
+from edged.store.head_mark import head_mark_of
 from edged.store.health import is_locked
 from edged.store.migrations import MIGRATIONS
 
@@ -27,7 +29,7 @@ def verify_file(path: Path) -> VerifyReport:
     try:
         connection = file.open_as_far_as_possible()
         try:
-            check = ChainCheck(read_marks(connection))
+            check = ChainCheck(_with_mark(path, read_marks(connection)))
             while not check.is_done:
                 check_page(connection, check)
             return check.report()
@@ -45,3 +47,11 @@ def verify_file(path: Path) -> VerifyReport:
             code=ErrorCode.STORE_FAILED,
             remedy="Name edged.db of a state directory that this user may read.",
         ) from error
+
+
+def _with_mark(path: Path, marks: Marks) -> Marks:
+    """The marks, with the row that the record had come to if the file does not know of it."""
+    told = head_mark_of(path).read()
+    if told is None or told[0] <= (marks.head.seq if marks.head else 0):
+        return marks
+    return marks._replace(head=Link(*told))

@@ -56,11 +56,17 @@ class Reader:
         self._file = file
         self._report_damage = report_damage
         self._ended = ended
-        self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
+        # None ends the thread; True has it let go of the file and go on.
+        self._questions: queue.SimpleQueue[Question | bool | None] = queue.SimpleQueue()
         self._connection: sqlite3.Connection | None = None
         # The file that the connection reads, as (device, inode).
         self._reading: tuple[int, int] = (0, 0)
         self._must_close = False
+        # Somebody waits for the file: what is being read ends.
+        self._is_wanted = False
+        self._is_closed, self._may_open = threading.Event(), threading.Event()
+        self._is_closed.set()
+        self._may_open.set()
         self._log = structlog.get_logger("edged.store")
         self._thread: threading.Thread | None = None
 
@@ -77,6 +83,26 @@ class Reader:
         """Close the file before the next question: it may have been replaced."""
         self._must_close = True
 
+    def release(self, within_s: float) -> bool:
+        """Have the file closed, whatever is being read, and kept closed until ``resume``.
+
+        Called from the writer's thread, who is about to bring the file to another state.
+
+        Returns:
+            False if that takes too long.
+        """
+        self._may_open.clear()
+        if self._is_closed.is_set():
+            return True
+        self._is_wanted = True
+        self._questions.put(True)
+        return self._is_closed.wait(within_s)
+
+    def resume(self) -> None:
+        """The file may be opened again."""
+        self._is_wanted = False
+        self._may_open.set()
+
     def stop(self) -> None:
         """End after what is being read."""
         if self._thread is None:
@@ -91,6 +117,9 @@ class Reader:
 
     def _run(self) -> None:
         while (question := self._questions.get()) is not None:
+            if isinstance(question, bool):
+                self._close()
+                continue
             error: EdgedError | None = None
             try:
                 self._answer(question)
@@ -110,10 +139,16 @@ class Reader:
         if self._connection is None or self._must_close or found != self._reading:
             self._must_close = False
             self._close()
+            # In this order: who asks for the file meanwhile sees either that it is open, or not.
+            self._is_closed.clear()
+            if not self._may_open.is_set():
+                raise sqlite3.OperationalError("a file of it was lost, and it is being mended")
             self._connection = self._file.open_for_reading()
             self._reading = found
         connection = self._connection
-        connection.set_progress_handler(lambda: int(question.is_abandoned), STEPS_BETWEEN_LOOKS)
+        connection.set_progress_handler(
+            lambda: int(question.is_abandoned or self._is_wanted), STEPS_BETWEEN_LOOKS
+        )
         try:
             question.run(connection)
         finally:
@@ -133,6 +168,7 @@ class Reader:
         if self._connection is not None:
             close(self._connection)
             self._connection = None
+        self._is_closed.set()
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -22,8 +22,11 @@ LOST: Final = {
 }
 
 
-def salvage(damaged: Path, connection: sqlite3.Connection) -> list[str]:
+def salvage(damaged: Path, connection: sqlite3.Connection, *, has_copy: bool) -> list[str]:
     """Copy lockouts and journal from a damaged database into a fresh one.
+
+    Args:
+        has_copy: there is a second copy of both, which adds what could not be read.
 
     Returns:
         Sentences that say what was carried over and what was lost.
@@ -41,7 +44,7 @@ def salvage(damaged: Path, connection: sqlite3.Connection) -> list[str]:
         if rows:
             sentences.append(f"{len(rows)} rows of its {table} table were carried over.")
         if not is_whole:
-            sentences.append(LOST[table])
+            sentences.append(f"Its {table} table goes on by its copy." if has_copy else LOST[table])
     return sentences
 
 

@@ -4,6 +4,9 @@ Rows of books may wait for company (50 ms, those of reads 0.25 s) and are not sy
 job that somebody awaits is written at once, and synced to the disk if it is durable. When a group
 fails, the jobs in it are refused, the rows of books stay in memory, and the file is opened again on
 the next job or after a second, whichever comes first: that is how it heals without a restart.
+
+A disk may neither take nor refuse what is written: then the thread hangs in the kernel, and nothing
+can be done about that here. Whoever waits goes by ``busy_s``, and ``health`` tells it.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from edged.store.bell import Bell, Ring
 from edged.store.book import Book, Opening
 from edged.store.database_file import DatabaseFile, close
 from edged.store.health import (
+    FileLost,
     StoreHealth,
     StoreState,
     judge_error,
     must_be_moved_aside,
     refusal,
+    stalled,
 )
 
 __all__ = ["Job", "Writer"]
@@ -37,6 +42,12 @@ RETRY_ASKED_S: Final = 0.1
 """How soon after a failure a job makes it open again: a flood of jobs must not hammer the disk."""
 MAX_JOBS: Final = 1000
 """Jobs in one transaction: a bound on how long the first of them waits for the last."""
+READERS_WITHIN_S: Final = 3.0
+"""How long one who reads may take to let go of a database that has lost a file."""
+LOOK_EVERY_S: Final = 5.0
+"""How often somebody looks whether the file is there still, when nothing is written."""
+STALLED_AFTER_S: Final = 2.0
+"""A disk that has not come back by then does not answer."""
 ASIDE_EVERY_S: Final = 60.0
 """A disk that damages every file at once must not be filled with damaged files."""
 
@@ -59,6 +70,18 @@ class Job(Protocol):
         ...
 
 
+class Readers(Protocol):
+    """Who else has the database open; see ``reader.Reader``."""
+
+    def release(self, within_s: float) -> bool:
+        """Close it and keep it closed; False if that takes too long."""
+        ...
+
+    def resume(self) -> None:
+        """It may be opened again."""
+        ...
+
+
 class Writer:
     """The store thread.
 
@@ -69,6 +92,9 @@ class Writer:
         opened: called when the first opening has been tried and the books are loaded, and again at
             the end, in case it never came to that.
         ended: called as the last thing the thread does.
+        readers: let go of the database when one of its files has been lost.
+        told_s: how long nothing is written after such a loss, so that it is seen, and because who
+            has been at the files may not be done.
     """
 
     def __init__(
@@ -80,16 +106,27 @@ class Writer:
         publish: Callable[[StoreHealth], None],
         opened: Callable[[], None],
         ended: Callable[[], None],
+        readers: Readers,
+        told_s: float,
     ) -> None:
+        self._readers = readers
+        self._told_s = told_s
+        # Until when nothing is written after a loss; whether readers have yet to let go after it.
+        self._held_until = 0.0
+        self._must_release = False
         self._file = file
         self._books = books
         self._clock = clock
         self._publish = publish
         self._opened = opened
         self._ended = ended
-        self.health = StoreHealth(
+        # As of the last group; ``health`` knows of the one under way too.
+        self._health = StoreHealth(
             state=StoreState.BROKEN, reason="it has not been opened", since_ms=clock.wall_ms()
         )
+        # Since when the thread is at the disk, by the monotonic clock and by the other; replaced as
+        # one, because the loop's thread reads it.
+        self._at_disk: tuple[float, int] | None = None
         # Set when the database is newer than the program: nothing will come of trying again.
         self.fatal: EdgedError | None = None
         self._jobs: collections.deque[Job] = collections.deque()
@@ -135,6 +172,20 @@ class Writer:
         self._thread.join(timeout_s)
 
     @property
+    def health(self) -> StoreHealth:
+        """How the database is now: also while the thread hangs at the disk."""
+        at_disk = self._at_disk
+        if at_disk is None or self._clock.monotonic() - at_disk[0] < STALLED_AFTER_S:
+            return self._health
+        return stalled(at_disk[1])
+
+    @property
+    def busy_s(self) -> float:
+        """For how long the thread has been at the disk; 0 while it waits for work."""
+        at_disk = self._at_disk
+        return 0.0 if at_disk is None else self._clock.monotonic() - at_disk[0]
+
+    @property
     def waiting_jobs(self) -> int:
         """Jobs that have not been taken yet."""
         return len(self._jobs)
@@ -143,13 +194,15 @@ class Writer:
 
     def _run(self) -> None:
         try:
+            self._go_to_disk()
             self._reopen()
+            self._at_disk = None
             self._opened()
             while self.fatal is None and not self._bell.is_stopping:
-                is_idle = self.health.is_healthy and not self._has_rows()
-                self._bell.wait(None if is_idle else RETRY_S)
+                is_idle = self._health.is_healthy and not self._has_rows()
+                self._bell.wait(LOOK_EVERY_S if is_idle else RETRY_S)
                 self._write_group(is_last=self._bell.is_stopping)
-            while self._jobs and self.health.is_healthy:
+            while self._jobs and self._health.is_healthy:
                 self._write_group(is_last=True)
         except Exception as bug:  # noqa: BLE001 - the top of a thread
             self._log.error("store_thread_died", exc_info=bug)
@@ -164,33 +217,73 @@ class Writer:
     def _has_rows(self) -> bool:
         return any(book.is_waiting for book in self._books)
 
+    def _go_to_disk(self) -> None:
+        """From here on the disk may take any time; called anew before each thing that may."""
+        self._at_disk = (self._clock.monotonic(), self._clock.wall_ms())
+
+    def _come_back(self) -> StoreHealth | None:
+        """The disk has answered; how the database was meanwhile if that took too long."""
+        stall = self.health if self.busy_s >= STALLED_AFTER_S else None
+        self._at_disk = None
+        return stall
+
     def _write_group(self, *, is_last: bool) -> None:
         self._bell.answer()
         jobs = self._take_jobs()
-        if not self._is_ready(is_asked=bool(jobs), is_last=is_last):
+        self._go_to_disk()
+        try:
+            refused = self._try_group(jobs, is_last=is_last)
+        finally:
+            self._at_disk = None
+        if refused is not None:
             self._settle(is_committed=False)
-            self._refuse(jobs, refusal(self.health))
+            self._refuse(jobs, refused)
             return
+        for job in jobs:
+            job.resolve(None)
+
+    def _try_group(self, jobs: Sequence[Job], *, is_last: bool) -> EdgedError | None:
+        """Write all that waits; gives what those who wait are refused with."""
+        if not self._is_ready(is_asked=bool(jobs), is_last=is_last):
+            return refusal(self.health)
         connection = self._connection
-        if connection is None or not (jobs or self._bell.is_damaged or self._has_rows()):
-            return
+        if connection is None:
+            return refusal(self.health)
+        if not (jobs or self._bell.is_damaged or self._has_rows()):
+            self._look()
+            return None
+        self._go_to_disk()
         try:
             self._commit(connection, jobs, is_last=is_last)
         except (sqlite3.Error, OSError) as error:
             self._fall_ill(error)
-            self._settle(is_committed=False)
-            self._refuse(jobs, refusal(self.health))
+            return refusal(self._health)
         except Exception as bug:  # noqa: BLE001 - a bug in one book must not end the thread
             self._log.error("store_group_failed", exc_info=bug)
             self._fall_ill(sqlite3.OperationalError(f"a bug in edged: {bug}"))
-            self._settle(is_committed=False)
-            self._refuse(jobs, Fault("edged made a mistake while it wrote to its database."))
-        else:
-            self._news.clear()
-            self._settle(is_committed=True)
-            self._recover()
-            for job in jobs:
-                job.resolve(None)
+            return Fault("edged made a mistake while it wrote to its database.")
+        self._news.clear()
+        self._settle(is_committed=True)
+        stall = self._come_back()
+        self._recover()
+        if stall is not None:
+            self._end_stall(connection, stall)
+        return None
+
+    def _end_stall(self, connection: sqlite3.Connection, stall: StoreHealth) -> None:
+        """The disk has come back: that it was away is written with the next group."""
+        self._set_health(stall)
+        try:
+            self._load(connection, is_fresh=False)
+        except sqlite3.Error as error:
+            self._fall_ill(error)
+
+    def _look(self) -> None:
+        """See to the files when there is nothing to write: a loss is told all the same."""
+        try:
+            self._file.check()
+        except (sqlite3.Error, OSError) as error:
+            self._fall_ill(error)
 
     def _commit(
         self, connection: sqlite3.Connection, jobs: Sequence[Job], *, is_last: bool
@@ -198,15 +291,19 @@ class Writer:
         if self._bell.is_damaged:
             self._bell.is_damaged = False
             raise _damage("a reader found it so")
-        if not self._file.is_still_there():
-            raise sqlite3.OperationalError("the file was deleted or replaced while in use")
+        self._file.check()
         self._set_synchronous(connection, is_full=any(job.is_durable for job in jobs))
         connection.execute("BEGIN IMMEDIATE")
         for book in self._books:
             book.write(connection, is_last=is_last)
         for job in jobs:
             job.run(connection)
+        is_durable = any(job.is_durable for job in jobs)
+        self._file.safety_copy.keep(
+            connection, now_s=self._clock.monotonic(), is_durable=is_durable
+        )
         connection.execute("COMMIT")
+        self._file.committed()
 
     def _set_synchronous(self, connection: sqlite3.Connection, *, is_full: bool) -> None:
         """A synced commit syncs the whole log, and so the unsynced groups before it too."""
@@ -218,6 +315,8 @@ class Writer:
         """True with an open database; opens it again when it is time to."""
         if self._connection is not None:
             return True
+        if self._clock.monotonic() < self._held_until and not is_last:
+            return False
         spent_s = self._clock.monotonic() - self._tried_at
         if spent_s < (RETRY_ASKED_S if is_asked else RETRY_S) and not is_last:
             return False
@@ -227,20 +326,29 @@ class Writer:
     def _reopen(self) -> None:
         """Open; once more at once if a damaged file had to make room for a fresh one."""
         aside_at = self._aside_at
+        self._go_to_disk()
         self._open()
         if self._connection is None and self._aside_at != aside_at:
+            self._go_to_disk()
             self._open()
         if self._connection is None and not self._has_loaded:
+            self._go_to_disk()
             self._load_read_only()
 
     def _open(self) -> None:
         self._tried_at = self._clock.monotonic()
+        if self._must_release and not self._release_readers():
+            return
         try:
             opened = self._file.open()
             self._connection = opened.connection
             self._is_synchronous_full = False
             self._add_news(*opened.news)
-            self._load(opened.connection, is_fresh=opened.is_fresh)
+            self._load(
+                opened.connection,
+                is_fresh=opened.is_fresh,
+                follows_damaged=opened.follows_damaged,
+            )
         except (sqlite3.Error, OSError) as error:
             self._fall_ill(error)
         except EdgedError as newer:
@@ -251,12 +359,20 @@ class Writer:
                 self._set_health(StoreHealth(state=StoreState.HEALTHY))
             self._has_loaded = True
 
-    def _load(self, connection: sqlite3.Connection, *, is_fresh: bool) -> None:
+    def _load(
+        self, connection: sqlite3.Connection, *, is_fresh: bool, follows_damaged: bool = False
+    ) -> None:
         news = list(self._news)
-        if self._has_loaded and not self.health.is_healthy:
-            spent_s = (self._clock.wall_ms() - self.health.since_ms) / 1000
-            news.append(f"Nothing could be written for {spent_s:.1f} s: {self.health.reason}.")
-        opening = Opening(is_fresh=is_fresh, news=tuple(news))
+        if self._has_loaded and not self._health.is_healthy:
+            spent_s = (self._clock.wall_ms() - self._health.since_ms) / 1000
+            news.append(f"Nothing could be written for {spent_s:.1f} s: {self._health.reason}.")
+        opening = Opening(
+            is_fresh=is_fresh,
+            news=tuple(news),
+            follows_damaged=follows_damaged,
+            copied=self._file.copied,
+            mark=self._file.head_mark.read(),
+        )
         for book in self._books:
             book.load(connection, opening)
 
@@ -268,7 +384,8 @@ class Writer:
             return
         try:
             for book in self._books:
-                book.load(connection, Opening(is_fresh=False, news=()))
+                # Without the mark: what is in the log only is missed here, and not lost.
+                book.load(connection, Opening(is_fresh=False, news=(), copied=self._file.copied))
             self._has_loaded = True
         except sqlite3.Error as error:
             self._log.warning("database_unreadable", error=str(error))
@@ -283,8 +400,12 @@ class Writer:
             is_writable=self._file.is_writable(),
             now_ms=self._clock.wall_ms(),
         )
+        if isinstance(error, FileLost):
+            self._hold()
         self._close()
-        if self.health.is_healthy:
+        if not self._must_release:
+            self._readers.resume()
+        if self._health.is_healthy:
             # The first retry need not wait: one failure may have been one statement's.
             self._tried_at = self._clock.monotonic() - RETRY_S
         self._set_health(health)
@@ -301,15 +422,28 @@ class Writer:
         # A fresh file can be opened at once.
         self._aside_at, self._tried_at = now, now - RETRY_S
 
+    def _hold(self) -> None:
+        """A file was lost: save what can be saved, and let it be seen before going on."""
+        if self._file.is_writable():
+            self._held_until = self._clock.monotonic() + self._told_s
+        self._release_readers()
+        if self._connection is not None:
+            self._file.rescue(self._connection)
+
+    def _release_readers(self) -> bool:
+        """Whoever has the files open still sees what was, and must not share it with what comes."""
+        self._must_release = not self._readers.release(READERS_WITHIN_S)
+        return not self._must_release
+
     def _recover(self) -> None:
-        if not self.health.is_healthy:
+        if not self._health.is_healthy:
             self._set_health(StoreHealth(state=StoreState.HEALTHY, since_ms=self._clock.wall_ms()))
 
     def _set_health(self, health: StoreHealth) -> None:
-        before, self.health = self.health, health
+        before, self._health = self._health, health
         if before.state is health.state:
             # The same trouble goes on since it began.
-            self.health = StoreHealth(
+            self._health = StoreHealth(
                 state=health.state,
                 reason=health.reason,
                 remedy=health.remedy,
@@ -318,12 +452,13 @@ class Writer:
             return
         tell = self._log.info if health.is_healthy else self._log.warning
         tell("store_state", state=health.state.value, reason=health.reason)
-        self._publish(self.health)
+        self._publish(self._health)
 
     def _add_news(self, *sentences: str) -> None:
         self._news.extend(s for s in sentences if s not in self._news)
 
     def _settle(self, *, is_committed: bool) -> None:
+        self._file.safety_copy.settle(is_committed=is_committed)
         for book in self._books:
             book.settle(is_committed=is_committed)
 

@@ -5,10 +5,12 @@ Not a place for rules: what a tool means is its action, and what it may is the c
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final
 
-from edged.profiles.schema import compile_schema
-from edged.tools.tool import MakeAction, Tool, ToolAnnotations
+from edged.actions.action import Action, Check
+from edged.profiles.schema import Given, compile_given, compile_schema
+from edged.tools.tool import MakeAction, Tool, ToolAnnotations, ToolCall
 
 __all__ = [
     "ANYTHING",
@@ -94,10 +96,22 @@ def entry(
         output_schema=output,
         annotations=annotations,
         check=compile_schema(name, schema),
-        make=make,
+        make=_make_of_given(make, compile_given(schema)),
         wrap_key=wrap_key,
         is_essential=True,
         cancels_on_disconnect=cancels_on_disconnect,
         answers_at_once=answers_at_once,
         may_ask=may_ask,
     )
+
+
+def _make_of_given(make: MakeAction, given: Given) -> MakeAction:
+    """An action is made of the arguments that were given: what is null and optional was not."""
+
+    def made(call: ToolCall, check: Check) -> Action:
+        arguments = given(call.arguments)
+        if arguments is not call.arguments:
+            call = dataclasses.replace(call, arguments=arguments)
+        return make(call, check)
+
+    return made

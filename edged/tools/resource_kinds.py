@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from edged.actions.action import (
     Action,
     FetchWaveform,
+    ReadPicture,
     ReadProfile,
     ReadRun,
     ReadState,
@@ -26,6 +27,7 @@ from edged.actions.action import (
 )
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
+from edged.work.waveforms import PICTURE_URI
 
 __all__ = ["KINDS", "READ_TOOL", "Asked", "ResourceKind", "find_kind", "uri_of"]
 
@@ -54,6 +56,8 @@ class ResourceKind:
         template: its URI with variables in braces (RFC 6570, level 1).
         tool, scope: by what permission it is read.
         make: the action that a read of it means.
+        is_by_maker: read by whoever may call what made it: its URI names that tool, and the
+            command, which is the scope; ``tool`` then stands where no one of them is meant.
     """
 
     template: str
@@ -64,6 +68,13 @@ class ResourceKind:
     make: Callable[[Asked, Mapping[str, Any]], Action]
     scope: str | None = None
     mime_type: str = JSON
+    is_by_maker: bool = False
+
+    def permission(self, values: Mapping[str, str]) -> tuple[str, str | None]:
+        """The tool and scope by which one with these variables is read."""
+        if self.is_by_maker and values:
+            return values["tool"], values["command_name"]
+        return self.tool, self.scope
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -72,9 +83,10 @@ class ResourceKind:
 
     def action(self, asked: Asked) -> Action:
         """What a read asks for, in the words of the tool; nothing is judged yet."""
+        tool, scope = self.permission(asked.values)
         shared = {
-            "tool": self.tool,
-            "scope": self.scope,
+            "tool": tool,
+            "scope": scope,
             "caller": asked.caller,
             "action_id": asked.action_id,
         }
@@ -176,6 +188,15 @@ def _waveform(asked: Asked, shared: Mapping[str, Any]) -> Action:
     )
 
 
+def _picture(asked: Asked, shared: Mapping[str, Any]) -> Action:
+    return ReadPicture(
+        **shared,
+        command_name=asked.values["command_name"],
+        picture_id=asked.values["picture_id"],
+        arguments={"uri": asked.uri},
+    )
+
+
 KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
     {
         kind.name: kind
@@ -265,6 +286,16 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 tool="fetch_waveform",
                 make=_waveform,
                 mime_type="application/octet-stream",
+            ),
+            ResourceKind(
+                template=PICTURE_URI,
+                name="picture",
+                title="One large picture",
+                description="A captured picture that was too large for a tool's result.",
+                tool="execute_command",
+                make=_picture,
+                mime_type="",
+                is_by_maker=True,
             ),
         )
     }

@@ -68,11 +68,28 @@ def present(shelves: Shelves) -> Iterator[ResourceEntry]:
             stream_id=stream_id,
             point_index=index,
         )
+    for picture_id, picture in shelves.waveforms.newest_pictures(MOST_WAVEFORMS):
+        yield _entry(
+            "picture",
+            title=f"Picture of {picture.command_name}: {len(picture.samples)} bytes",
+            size=len(picture.samples),
+            mime_type=picture.mime,
+            tool=picture.tool,
+            command_name=picture.command_name,
+            picture_id=picture_id,
+        )
 
 
 async def values_of(shelves: Shelves, asked: CompletionParams) -> AsyncIterator[str]:
     """Everything that the variable could be."""
     match asked.argument:
+        case "tool" | "command_name" | "picture_id" if "pictures" in asked.ref:
+            for picture_id, picture in shelves.waveforms.newest_pictures(MOST_WAVEFORMS):
+                yield {
+                    "tool": picture.tool,
+                    "command_name": picture.command_name,
+                    "picture_id": picture_id,
+                }[asked.argument]
         case "instrument_id":
             for instrument in shelves.pool.all():
                 for name in filter(None, (instrument.alias, instrument.id)):
@@ -125,6 +142,7 @@ def _entry(
     description: str = "",
     size: int | None = None,
     modified: str = "",
+    mime_type: str = "",
     **values: str | int,
 ) -> ResourceEntry:
     kind = KINDS[kind_name]
@@ -133,7 +151,7 @@ def _entry(
         name=" ".join([kind_name, *map(str, values.values())]),
         title=title or kind.title,
         description=description or kind.description,
-        mime_type=kind.mime_type,
+        mime_type=mime_type or kind.mime_type,
         size=size,
         modified=modified,
     )

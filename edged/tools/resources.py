@@ -77,7 +77,7 @@ class Resources:
     async def entries(self, caller: Caller) -> Sequence[ResourceEntry]:
         """What there is now and the caller may read, in a fixed order."""
         told = [entry for entry in present(self._shelves) if self._may_read(caller, entry)]
-        if self._may(caller, KINDS["run"]):
+        if self._may(caller, KINDS["run"], {}):
             found = await self._shelves.runs.read(list_runs, MOST_RUNS)
             told += [run_entry(run) for run in found]
         return told
@@ -108,7 +108,7 @@ class Resources:
             Refused: NOT_ALLOWED; it is in the audit.
         """
         kind, values = find_kind(uri)
-        self._judge(caller, kind)
+        self._judge(caller, kind, values)
         instrument_id = values.get("instrument_id")
         if instrument_id is not None:
             values["instrument_id"] = self._shelves.pool.get(instrument_id).id
@@ -133,29 +133,30 @@ class Resources:
                 f"{kind.template} has no variable {asked.argument[:100]!r}.",
                 data={"parameter": "argument.name", "variables": list(kind.variables)},
             )
-        self._judge(caller, kind)
+        self._judge(caller, kind, {})
         self._spend_a_completion()
         typed = asked.value.casefold()
         known = dict.fromkeys([value async for value in values_of(self._shelves, asked)])
         found = [value for value in known if typed in value.casefold()]
         return sorted(found, key=lambda value: not value.casefold().startswith(typed))
 
-    def _judge(self, caller: Caller, kind: ResourceKind) -> None:
+    def _judge(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> None:
+        tool, scope = kind.permission(values)
         try:
-            self._permissions.authorize_tool(caller, kind.tool, kind.scope)
+            self._permissions.authorize_tool(caller, tool, scope)
         except Refused as refused:
-            self._path.record.refuse(caller, kind.tool, refused)
+            self._path.record.refuse(caller, tool, refused)
             raise
 
-    def _may(self, caller: Caller, kind: ResourceKind) -> bool:
+    def _may(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> bool:
         try:
-            self._permissions.authorize_tool(caller, kind.tool, kind.scope)
+            self._permissions.authorize_tool(caller, *kind.permission(values))
         except Refused:
             return False
         return True
 
     def _may_read(self, caller: Caller, entry: ResourceEntry) -> bool:
-        return self._may(caller, find_kind(entry.uri)[0])
+        return self._may(caller, *find_kind(entry.uri))
 
     def _spend_a_completion(self) -> None:
         now_s = self._clock.monotonic()
@@ -181,6 +182,8 @@ def _content(kind: ResourceKind, asked: Asked, data: Any) -> Content:
             return Content(
                 uri=asked.uri, mime_type=kind.mime_type, blob=str(data["y_data"]), meta=about
             )
+        case "picture":
+            return Content(uri=asked.uri, mime_type=str(data["mime"]), blob=str(data["image"]))
         case "instrument":
             told = data[0]
         case "command":

@@ -223,7 +223,8 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         "Send raw SCPI",
         "Send one raw SCPI line and return the answer if it is a query. It bypasses the profile's "
         "checks (never the owner's limits), so it counts as dangerous: use execute_command "
-        "whenever the profile has the command. A failure is told in `error`.",
+        "whenever the profile has the command. A failure is told in `error`: a text, or an object "
+        "with code and remedy where the line was refused and not sent.",
         schema=parameters_of(
             ("instrument_id", "scpi_command"),
             instrument_id=INSTRUMENT_ID,
@@ -236,7 +237,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         ),
         output=result_of(
             response={"type": ["string", "null"]},
-            error={"type": ["string", "null"]},
+            error={"type": ["string", "object", "null"]},
             execution_time_ms=NUMBER,
         ),
         annotations=WORK,
@@ -350,8 +351,9 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         "Stop a sweep",
         "End a sweep now, from any session. hold: true parks the output at the present value and "
         "keeps it there; otherwise the sweep's abort makes it safe (usually output off), ahead of "
-        "everything else on the line. Of a sweep that is over its own status is returned and "
-        "nothing is sent. To make the whole bench safe use bench__stop_all.",
+        "everything else on the line; aborted says whether it did. Of a sweep that is over its own "
+        "status is returned and nothing is set: still_on lists what the instrument says is on. To "
+        "make the whole bench safe use bench__stop_all.",
         schema=parameters_of(
             ("sweep_id",),
             sweep_id=SWEEP_ID,
@@ -469,11 +471,18 @@ def bench_tools() -> tuple[Tool, ...]:
             "Make the whole bench safe",
             "Stop everything at once: ends every sweep, stream and sequence and runs the abort of "
             "each sweep, instrument and SDK wrapper (outputs off), ahead of whatever is on the "
-            "lines. Reports for each instrument what was sent and what it confirmed. Use it "
-            "whenever something looks wrong; it is never refused for danger, conflicts or "
-            "lockouts. No substitute for an emergency switch.",
+            "lines. Within a second it reports for each instrument what was sent and what it "
+            "confirmed: is_confirmed is true only if all that was told to put something out "
+            "answered that it is off. Use it whenever something looks wrong; it is never refused "
+            "for danger, conflicts or lockouts. No substitute for an emergency switch.",
             schema=NO_ARGUMENTS,
-            output=result_of(instruments=LIST, sweeps=LIST, is_confirmed=BOOLEAN, took_ms=NUMBER),
+            output=result_of(
+                is_confirmed=BOOLEAN,
+                took_ms=NUMBER,
+                instruments=LIST,
+                unproved=LIST,
+                sweeps=LIST,
+            ),
             annotations=CALM,
             make=stop_all,
         ),

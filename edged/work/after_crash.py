@@ -46,13 +46,18 @@ class AfterCrash:
         self.found = [self.visited.get(entry.id) or Left(entry=entry) for entry in left]
         await asyncio.gather(*map(self._clean_up, self.found))
 
-    async def made_safe(self, unit: str) -> None:
+    async def made_safe(self, unit: str, *, instrument_id: str = "") -> None:
         """A person has had this unit made safe: what it was left with is done.
 
         It may answer at another address by now, and at its old one another unit.
+
+        Args:
+            instrument_id: given where others tell the same of themselves: then only what was left
+                under this id is the unit's for certain.
         """
         for left in self.found:
-            if left.needs_attention and left.entry.unit == unit:
+            is_its = instrument_id in ("", left.entry.instrument_id)
+            if left.needs_attention and left.entry.unit == unit and is_its:
                 left.done, left.at_ms = Clean.ABORTED, self.clock.wall_ms()
                 await self.journal.finish(left.entry.id)
 

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.profiles.abort_proof import Proof, judge, questions_of
 from edged.profiles.match import parse_idn
 from edged.profiles.suffixes import number_with_suffix
 from edged.store.journal_row import JournalEntry, JournalKind
@@ -46,8 +47,8 @@ class Visitor(Protocol):
         """The answer to a query; raises Failed."""
         ...
 
-    async def abort(self, lines: tuple[str, ...]) -> None:
-        """Send lines and hear whether they were taken; raises Failed."""
+    async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:
+        """Send lines and hear whether they were taken; the answers to ``asks``; raises Failed."""
         ...
 
 
@@ -70,6 +71,7 @@ class Left:
     done: Clean = Clean.LEFT_ALONE
     reason: str = ""
     at_ms: int = 0
+    was_sent: bool = False
 
     @property
     def needs_attention(self) -> bool:
@@ -83,6 +85,8 @@ class Left:
         began = f"The daemon died during this {what}."
         if self.done is Clean.ABORTED:
             return f"{began} What makes it safe was sent at the next start."
+        if self.was_sent:
+            return f"{began} What makes it safe was sent at the next start: {self.reason}"
         return f"{began} Nothing was sent at the next start: {self.reason}"
 
     def told(self) -> dict[str, Any]:
@@ -106,7 +110,7 @@ class Left:
                 "state": "done" if self.done is Clean.ABORTED else "given_up",
                 "scpi": list(payload.get("abort", ())),
                 "at_ms": self.at_ms or None,
-                "tries": 1 if self.done is Clean.ABORTED else 0,
+                "tries": 1 if self.was_sent or self.done is Clean.ABORTED else 0,
                 "error": self.reason or None,
             },
             "started_ms": self.entry.begun_ms,
@@ -117,7 +121,7 @@ async def make_safe(left: Left, visit: Visit, clock: Clock, abort_within_s: floa
     """Visit it, and note what came of that; never raises an ``EdgedError``."""
     try:
         async with asyncio.timeout(VISIT_S):
-            left.reason = await _visited(left.entry, visit, clock, abort_within_s)
+            left.reason = await _visited(left, visit, clock, abort_within_s)
     except TimeoutError:
         left.reason = f"{left.entry.instrument_id} did not answer within {VISIT_S:g} s."
     except EdgedError as error:
@@ -126,10 +130,14 @@ async def make_safe(left: Left, visit: Visit, clock: Clock, abort_within_s: floa
         left.done, left.at_ms = Clean.ABORTED, clock.wall_ms()
 
 
-async def _visited(entry: JournalEntry, visit: Visit, clock: Clock, abort_within_s: float) -> str:
-    """Why nothing was sent; empty when the lines were."""
+async def _visited(left: Left, visit: Visit, clock: Clock, abort_within_s: float) -> str:
+    """Why it cannot be believed to be safe; empty when the lines were sent and obeyed."""
+    entry = left.entry
     payload = entry.payload
     lines = tuple(line for line in payload.get("abort", ()) if isinstance(line, str))
+    stored = payload.get("proofs")
+    read = map(Proof.from_json, stored if isinstance(stored, list) else ())
+    proofs = [proof for proof in read if proof is not None]
     address = payload.get("address")
     if not lines or not isinstance(address, str):
         return "its journal does not say how."
@@ -143,8 +151,9 @@ async def _visited(entry: JournalEntry, visit: Visit, clock: Clock, abort_within
             is_due = is_still_there(payload, await visitor.ask(query))
         if not is_due:
             return "it was too long ago, and the set-point is not where it was left."
-        await visitor.abort(lines)
-    return ""
+        left.was_sent = True
+        answers = await visitor.abort(lines, questions_of(proofs))
+    return judge(proofs, answers).error
 
 
 async def _identified(visitor: Visitor, clock: Clock) -> str:

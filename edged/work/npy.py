@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -22,8 +22,10 @@ __all__ = [
     "MAX_MEMBERS",
     "Member",
     "archive_bytes",
+    "directory_bytes",
     "finish_archive",
     "member_bytes",
+    "member_of",
     "npy_bytes",
     "read_npy",
     "text_npy_bytes",
@@ -55,7 +57,7 @@ class Member:
     offset: int
 
 
-def npy_bytes(type_code: str, samples: bytes) -> bytes:
+def npy_bytes(type_code: str, samples: bytes | bytearray) -> bytes:
     """A one-dimensional ``.npy`` file of little-endian numbers.
 
     Args:
@@ -95,6 +97,20 @@ def member_bytes(name: str, data: bytes) -> bytes:
     return header + raw + data
 
 
+def member_of(data: bytes, offset: int) -> Member:
+    """What the directory says of a member that ``member_bytes`` has made, put at ``offset``."""
+    _, _, _, _, _, _, crc, size, _, name_length, _ = _LOCAL.unpack_from(data)
+    name = data[_LOCAL.size : _LOCAL.size + name_length]
+    return Member(name=name, crc=crc, size=size, offset=offset)
+
+
+def directory_bytes(members: Sequence[Member], end: int) -> bytes:
+    """The directory of an archive whose members end at ``end``; it belongs there."""
+    directory = b"".join(map(_central, members))
+    count = len(members)
+    return directory + _END.pack(b"PK\x05\x06", 0, 0, count, count, len(directory), end, 0)
+
+
 def finish_archive(path: Path) -> int:
     """Write the directory behind the whole members; a torn last one is cut off.
 
@@ -121,15 +137,13 @@ def _finish(file: BinaryIO) -> int:
     if members:
         last = members[-1]
         end = last.offset + _LOCAL.size + len(last.name) + last.size
-    directory = b"".join(map(_central, members))
-    closing = _END.pack(b"PK\x05\x06", 0, 0, len(members), len(members), len(directory), end, 0)
     file.seek(end)
     file.truncate()
-    file.write(directory + closing)
+    file.write(directory_bytes(members, end))
     return len(members)
 
 
-def _npy(description: str, length: int, data: bytes) -> bytes:
+def _npy(description: str, length: int, data: bytes | bytearray) -> bytes:
     head = f"{{'descr': '{description}', 'fortran_order': False, 'shape': ({length},), }}"
     padded = head.ljust((len(head) + 1 + 10 + 63) // 64 * 64 - 10 - 1) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded.encode("ascii") + data

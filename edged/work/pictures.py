@@ -20,7 +20,7 @@ __all__ = ["table_figure", "waveform_figure"]
 MOST_STRETCHES: Final = 1_500
 MOST_PANELS: Final = 5
 MOST_LINES: Final = 6
-TIME_COLUMNS: Final = ("t", "timestamp_ms")
+TIME_COLUMNS: Final = ("t", "timestamp_ms", "elapsed_s")
 MILLISECONDS: Final = 1_000.0
 IN_HOURS_FROM_S: Final = 2 * 3600.0
 
@@ -100,9 +100,11 @@ def _axis(
     if is_iv_curve:
         unit, column = known["set"]
         return "set", unit, list(column)
-    if "t" in known:
-        unit, column = known["t"]
-        return "t", *_time(column, unit or "s")
+    # Wall time may jump; the monotonic clock's column, where a recording has it, does not.
+    for name in ("t", "elapsed_s"):
+        if name in known:
+            unit, column = known[name]
+            return name, *_time(column, unit or "s")
     if "timestamp_ms" in known:
         column = known["timestamp_ms"][1]
         first = next(filter(math.isfinite, column))

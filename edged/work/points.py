@@ -15,18 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.profiles.answers import parse_block, parse_preamble
-from edged.profiles.expr import compile_expression
+from edged.profiles.expr import Line, compile_expression
 from edged.profiles.model import Scalar, WaveformAnswer
-from edged.profiles.samples import decode_waveform, x_increment
+from edged.profiles.samples import SIZES, check_count, decode_waveform, x_increment
+from edged.protocol.json_bytes import Base64Text
 from edged.work.trace_figures import outline_of, short, summary_of
 
-__all__ = ["DEFAULT_DECIMATED", "Waveform", "make_waveform"]
+__all__ = ["DEFAULT_DECIMATED", "LargePicture", "Waveform", "as_base64", "make_waveform"]
 
 DTYPES: Final = {"f": "float32", "d": "float64"}
 DEFAULT_DECIMATED: Final = 1_000
 BYTE_TYPES: Final = ("i1", "u1")
-COUNTS: Final = ("points", "length")
-"""What a profile calls the preamble's number of samples, where it has one."""
+PIECE_BYTES: Final = 192 * 1024
+"""Of a block, worked on at once: whole samples of any size, and whole groups of base64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +38,14 @@ class Waveform:
         type_code: ``f`` or ``d``, as in ``array``.
         samples: little-endian, in ``y_unit``.
         preamble: what the instrument said about the trace (x_origin and its kin).
-        announced: how many samples were to come, by the preamble and by what was asked for; 0 is
-            not known.
     """
 
     type_code: str
-    samples: bytes
+    samples: bytes | bytearray
     x_unit: str
     y_unit: str
     x_increment: float
     preamble: Mapping[str, Scalar] = field(default_factory=dict)
-    announced: int = 0
 
     @property
     def length(self) -> int:
@@ -55,30 +53,21 @@ class Waveform:
         return len(self.samples) // (4 if self.type_code == "f" else 8)
 
     def told(self) -> dict[str, Any]:
-        """The metadata that points and results carry; never the samples.
-
-        With a ``warning`` where it is shorter than announced: the end of the trace is missing.
-        """
-        told: dict[str, Any] = {
+        """The metadata that points and results carry; never the samples."""
+        return {
             "y_dtype": DTYPES[self.type_code],
             "y_length": self.length,
             "x_unit": self.x_unit,
             "y_unit": self.y_unit,
             "x_increment": self.x_increment,
         }
-        if self.length < self.announced:
-            told["warning"] = (
-                f"It is cut short: the instrument announced {self.announced} samples and sent "
-                f"{self.length}."
-            )
-        return told
 
     def base64(self) -> dict[str, Any]:
         """The samples as text."""
         return {
             "encoding": "base64",
             "byte_order": "little",
-            "y_data": base64.b64encode(self.samples).decode("ascii"),
+            "y_data": as_base64(self.samples),
         }
 
     def summary(self) -> dict[str, Any]:
@@ -114,9 +103,36 @@ class Waveform:
         return values
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargePicture:
+    """A picture that is too large for a result.
+
+    Attributes:
+        tool: whoever may call it may read the picture: what it was made by.
+        command_name: which command; the scope to judge by.
+        samples: its bytes.
+    """
+
+    tool: str
+    command_name: str
+    mime: str
+    samples: memoryview
+
+
+def as_base64(data: bytes | bytearray | memoryview) -> Base64Text:
+    """By pieces, as ``_samples`` says."""
+    view = memoryview(data)
+    return Base64Text(
+        "".join(
+            base64.b64encode(view[start : start + PIECE_BYTES]).decode("ascii")
+            for start in range(0, len(view), PIECE_BYTES)
+        )
+    )
+
+
 def make_waveform(
     answer: WaveformAnswer,
-    blocks: Sequence[bytes],
+    blocks: Sequence[bytes | bytearray],
     preamble_text: str | None,
     values: Mapping[str, Scalar],
 ) -> Waveform:
@@ -128,56 +144,77 @@ def make_waveform(
         values: the command's parameters.
 
     Raises:
-        Failed: BAD_ANSWER, for a block or preamble that cannot be what the profile says.
+        Failed: BAD_ANSWER, for a block or preamble that cannot be what the profile says, and for
+            another number of samples than was announced.
     """
     preamble = parse_preamble(answer, preamble_text, values) if preamble_text is not None else {}
     known = {**values, **preamble}
-    data = b"".join(map(parse_block, blocks))
+    check_count(answer, blocks, known)
     type_code = "d" if answer.dtype == "f8" else "f"
-    samples = _bytes_as_floats(answer, data, known) if answer.dtype in BYTE_TYPES else None
-    if samples is None:
-        decoded = decode_waveform(answer, data, known)
-        floats = decoded if type_code == "d" else array("f", decoded)
-        if sys.byteorder != "little":
-            floats.byteswap()
-        samples = floats.tobytes()
     return Waveform(
         type_code=type_code,
-        samples=samples,
+        samples=_samples(answer, type_code, [parse_block(block) for block in blocks], known),
         x_unit=answer.x_unit,
         y_unit=answer.y_unit,
         x_increment=x_increment(answer, known),
         preamble=preamble,
-        announced=_announced(preamble, values),
     )
 
 
-def _announced(preamble: Mapping[str, Scalar], values: Mapping[str, Scalar]) -> int:
-    """How many samples are to come: what the preamble counts, or the part of it that was asked."""
-    counts = [count for name in COUNTS if isinstance(count := preamble.get(name), int)]
-    first, last = values.get("first"), values.get("last")
-    if counts and isinstance(first, int) and isinstance(last, int):
-        counts.append(last - first + 1)
-    return max(0, min(counts, default=0))
+def _samples(
+    answer: WaveformAnswer,
+    type_code: str,
+    blocks: Sequence[memoryview],
+    values: Mapping[str, Scalar],
+) -> bytearray:
+    """The numbers of blocks, one after the other, little-endian.
 
-
-def _bytes_as_floats(
-    answer: WaveformAnswer, data: bytes, values: Mapping[str, Scalar]
-) -> bytes | None:
-    """8-bit codes → 32-bit floats by four tables, ten times as fast as one sample after another.
-
-    Returns:
-        ``None`` when the scale is no line in ``value``.
+    By pieces: what is worked out in one call holds back every other thread, and would be held in
+    memory besides the blocks and the numbers.
     """
     line = compile_expression(answer.scale).line("value", values)
-    if line is None:
-        return None
+    tables = _tables(answer, line) if line is not None and answer.dtype in BYTE_TYPES else None
+    count = sum(map(len, blocks)) // SIZES[answer.dtype]
+    samples = bytearray(count * (4 if type_code == "f" else 8))
+    done = 0
+    for block in blocks:
+        for start in range(0, len(block), PIECE_BYTES):
+            piece = block[start : start + PIECE_BYTES]
+            if tables is not None:
+                floats = _looked_up(piece, tables)
+            else:
+                floats = _worked_out(answer, type_code, piece, values)
+            samples[done : done + len(floats)] = floats
+            done += len(floats)
+    return samples
+
+
+def _worked_out(
+    answer: WaveformAnswer, type_code: str, codes: memoryview, values: Mapping[str, Scalar]
+) -> memoryview:
+    decoded = decode_waveform(answer, codes, values)
+    floats = decoded if type_code == "d" else array("f", decoded)
+    if sys.byteorder != "little":
+        floats.byteswap()
+    return memoryview(floats).cast("B")
+
+
+def _tables(answer: WaveformAnswer, line: Line) -> list[bytes]:
+    """For each of the four bytes of a 32-bit float, what it is for each 8-bit code.
+
+    Looking up by them is ten times as fast as working out one sample after another.
+    """
     codes = array("b" if answer.dtype == "i1" else "B", bytes(range(256)))
     table = array("f", [line.slope * code + line.intercept for code in codes])
     if sys.byteorder != "little":
         table.byteswap()
     packed = table.tobytes()
+    return [packed[place::4] for place in range(4)]
+
+
+def _looked_up(codes: memoryview, tables: Sequence[bytes]) -> memoryview:
+    data = bytes(codes)
     floats = bytearray(4 * len(data))
-    for place in range(4):
-        floats[place::4] = data.translate(packed[place::4])
-    return bytes(floats)
+    for place, table in enumerate(tables):
+        floats[place::4] = data.translate(table)
+    return memoryview(floats)

@@ -13,7 +13,7 @@ from edged.actions.outcome import Outcome
 from edged.profiles.model import Scalar
 from edged.work.run_head import RunHead
 
-__all__ = ["NewId", "Perform", "Precheck", "Recorder", "RowSink"]
+__all__ = ["NewId", "Perform", "Precheck", "Recorder", "RowSink", "ToldOutputs"]
 
 Perform = Callable[[Action], Awaitable[Outcome]]
 """Performs an action and never raises an ``EdgedError``: what went wrong is in the outcome."""
@@ -37,7 +37,7 @@ class RowSink(Protocol):
         """One row in the order of the columns; never waits, never raises."""
         ...
 
-    def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
         """One array of little-endian numbers (``f``, ``d``); never waits, never raises."""
         ...
 
@@ -55,4 +55,24 @@ class Recorder(Protocol):
 
     async def open(self, head: RunHead) -> RowSink:
         """Begin a recording; never raises: what cannot be recorded is measured all the same."""
+        ...
+
+
+class ToldOutputs(Protocol):
+    """The seam to ``store.told_on.ToldOn``: what was told to put something out."""
+
+    def turns(self) -> Mapping[str, Mapping[str, int]]:
+        """Unit → output → which telling it was."""
+        ...
+
+    def of(self, unit: str) -> Mapping[str, int]:
+        """The same of one unit."""
+        ...
+
+    def instrument_of(self, unit: str) -> str:
+        """Under which id the unit was last told something."""
+        ...
+
+    def clear(self, unit: str, seen_off: Mapping[str, int]) -> None:
+        """These were seen to be off, unless they have been told something since."""
         ...

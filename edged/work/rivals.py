@@ -43,7 +43,7 @@ def _part_may(thing: SweptThing, part: RawPart, *, is_raw: bool) -> bool:
     if part.is_query:
         return False
     if not part.matches:
-        is_known_end = thing.profile is not None and part.text in thing.profile.abort
+        is_known_end = thing.profile is not None and part.text in thing.profile.abort_lines
         return is_raw and not is_known_end and not _is_harmless(part.text)
     return any(_is_rival(thing, part, match) for match in part.matches)
 

@@ -1,7 +1,8 @@
 """The files of one recording, written by the recorder's thread: rows, arrays, meta.json.
 
-What ``write`` has returned from is on the disk. A write that failed half-way is taken back, so that
-the same rows can be tried again when there is room.
+What ``write`` tells to be written is on the disk, and nothing that it does not: the rest can be
+tried again when there is room. What another program does to the files meanwhile is found at the
+next write and at the end, and told; the recording goes on behind it.
 """
 
 from __future__ import annotations
@@ -14,17 +15,32 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
-from edged.host import write_atomically
+from edged.csv_cells import guarded
 from edged.profiles.model import Scalar
-from edged.work.npy import MAX_ARCHIVE, MAX_MEMBERS, finish_archive, member_bytes, npy_bytes
+from edged.work.npy import finish_archive, member_bytes, npy_bytes
+from edged.work.run_append import THE_DISK, Appending, Archive, Disk
 
-__all__ = ["ARRAYS_FILE", "META_FILE", "ROWS_FILE", "Array", "Row", "RunFiles", "write_meta"]
+__all__ = [
+    "ARRAYS_FILE",
+    "META_FILE",
+    "ROWS_FILE",
+    "Array",
+    "Row",
+    "RunFiles",
+    "Written",
+    "repair",
+    "write_meta",
+]
 
 ROWS_FILE: Final = "data.csv"
 ARRAYS_FILE: Final = "data.npz"
 META_FILE: Final = "meta.json"
+ROWS_AT_ONCE: Final = 1_000
+"""Are whole on the disk or not at all: a disk that has room for some gets those."""
+MOST_HARMS: Final = 8
+"""Are told in words; all are counted."""
 
 Row = Sequence[Scalar | None]
 
@@ -35,7 +51,17 @@ class Array:
 
     name: str
     type_code: str
-    samples: bytes
+    samples: bytes | bytearray
+
+
+@dataclass(slots=True)
+class Written:
+    """What has come on the disk: of the rows and arrays given, the first so many."""
+
+    size: int = 0
+    rows: int = 0
+    arrays: int = 0
+    error: OSError | None = None
 
 
 class RunFiles:
@@ -45,103 +71,215 @@ class RunFiles:
         directory: is made here.
         columns: names of the columns.
 
+    Attributes:
+        rows_lost, arrays_lost: were on the disk until another program took them away.
+
     Raises:
-        OSError: it cannot be written there; FileExistsError: there is such a recording.
+        OSError: it cannot be written there, and nothing of it is; FileExistsError: there is such a
+            recording.
     """
 
-    def __init__(self, directory: Path, columns: Sequence[str]) -> None:
+    def __init__(self, directory: Path, columns: Sequence[str], disk: Disk = THE_DISK) -> None:
         is_first_of_day = not directory.parent.exists()
-        directory.mkdir(parents=True)
+        try:
+            directory.mkdir(parents=True)
+        except OSError:
+            if is_first_of_day:
+                with contextlib.suppress(OSError):
+                    directory.parent.rmdir()
+            raise
         self.directory = directory
-        self._rows = _Appending(directory / ROWS_FILE)
-        self._arrays: _Appending | None = None
+        self.rows_lost = self.arrays_lost = 0
+        self._disk = disk
+        self._header = _lines([columns])
+        # Stands before the next row: what another program took away, or left unfinished.
+        self._before = self._header
+        self._count = 0
+        self._archive: Archive | None = None
+        self._ended: list[Archive] = []
         self._archives = 0
-        self._members = 0
-        self._rows.add(_lines([columns]))
-        self._rows.sync()
-        sync_directory(directory)
-        sync_directory(directory.parent)
-        if is_first_of_day:
-            sync_directory(directory.parent.parent)
+        self._harms: dict[str, None] = {}
+        self._is_closed = False
+        try:
+            self._rows = Appending(directory / ROWS_FILE, disk)
+            self._end_rows()
+            sync_directory(directory)
+            sync_directory(directory.parent)
+            if is_first_of_day:
+                sync_directory(directory.parent.parent)
+        except OSError:
+            self.discard()
+            raise
 
-    def write(self, rows: Sequence[Row], arrays: Sequence[Array]) -> int:
-        """Append and sync; each row and array whole or not at all.
+    @property
+    def harm(self) -> str:
+        """What other programs have done to the files, in sentences; empty if nothing."""
+        return " ".join(self._harms)
 
-        After a failure all of it may be tried again: an array that is there twice is the same.
+    def write(self, rows: Sequence[Row], arrays: Sequence[Array]) -> Written:
+        """Append and sync as many as the disk takes, each row and array whole or not at all.
 
-        Returns:
-            How many bytes.
+        Arrays go first: a row that names one comes after it.
+        """
+        written = Written()
+        try:
+            self._look()
+            self._write_arrays(arrays, written)
+            self._write_rows(rows, written)
+        except OSError as refused:
+            written.error = refused
+        return written
+
+    def close(self) -> None:
+        """End the files; the archive gets its directory. May be tried again.
 
         Raises:
-            OSError: it is not on the disk.
+            OSError: the disk does not take it now.
         """
-        written = 0
-        for array in arrays:
-            written += self._write_array(array)
-        if self._arrays is not None and arrays:
-            self._arrays.sync()
-        if rows:
-            written += self._rows.add(_lines(rows))
-            self._rows.sync()
-        return written
-
-    def close(self) -> None:
-        """End the files; the archive gets its directory."""
-        self._rows.close()
+        if self._is_closed:
+            return
+        self._look()
+        self._end_rows()
         self._end_archive()
+        for archive in self._ended:
+            if found := archive.file.found():
+                self._tell(archive.file.path, found, archive.count, "waveforms")
+                self.arrays_lost += archive.count
+        self._rows.close()
+        self._is_closed = True
 
-    def _write_array(self, array: Array) -> int:
-        if self._arrays is None:
-            self._archives += 1
-            self._members = 0
-            self._arrays = _Appending(self.directory / archive_name(self._archives))
-            sync_directory(self.directory)
-        data = npy_bytes(array.type_code, array.samples)
-        written = self._arrays.add(member_bytes(f"{array.name}.npy", data))
-        self._members += 1
-        if self._members >= MAX_MEMBERS or self._arrays.size >= MAX_ARCHIVE:
-            self._arrays.sync()
+    def discard(self) -> None:
+        """Remove what was begun and cannot be gone on with. Never raises."""
+        with contextlib.suppress(OSError, AttributeError):
+            self._rows.close()
+        with contextlib.suppress(OSError):
+            for file in self.directory.iterdir():
+                file.unlink()
+            self.directory.rmdir()
+            self.directory.parent.rmdir()
+
+    def _write_arrays(self, arrays: Sequence[Array], written: Written) -> None:
+        refused: OSError | None = None
+        for array in arrays:
+            try:
+                written.size += self._room().add(_member(array))
+            except OSError as error:
+                refused = error
+                break
+            written.arrays += 1
+        if self._archive is not None and arrays:
+            gone, why = self._archive.sync()
+            written.arrays -= gone
+            refused = refused or why
+            if not self._archive.count:
+                self._drop_archive(self._archive)
+        if refused is not None:
+            raise refused
+
+    def _room(self) -> Archive:
+        """The archive that has room for a member."""
+        if self._archive is not None and self._archive.is_full:
             self._end_archive()
-        return written
+        if self._archive is None:
+            path = self.directory / archive_name(self._archives + 1)
+            self._archive = Archive(path, self._disk)
+            self._archives += 1
+            sync_directory(self.directory)
+        return self._archive
+
+    def _drop_archive(self, archive: Archive) -> None:
+        archive.file.close()
+        archive.file.path.unlink(missing_ok=True)
+        self._archive = None
+        self._archives -= 1
 
     def _end_archive(self) -> None:
-        if self._arrays is not None:
-            self._arrays.close()
-            finish_archive(self._arrays.path)
-            self._arrays = None
+        if self._archive is not None:
+            self._archive.end()
+            self._ended.append(self._archive)
+            self._archive = None
+
+    def _write_rows(self, rows: Sequence[Row], written: Written) -> None:
+        before = self._before
+        refused: OSError | None = None
+        added = 0
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[start : start + ROWS_AT_ONCE]
+            try:
+                written.size += self._rows.add(self._before + _lines(some))
+            except OSError as error:
+                refused = error
+                break
+            self._before = b""
+            added += len(some)
+        if added:
+            try:
+                self._rows.sync()
+            except OSError:
+                self._before = before
+                raise
+        written.rows = added
+        self._count += added
+        if refused is not None:
+            raise refused
+
+    def _end_rows(self) -> None:
+        if self._before:
+            self._rows.add(self._before)
+            self._before = b""
+        self._rows.sync()
+
+    def _look(self) -> None:
+        """Find out what other programs have done, and go on behind it."""
+        if found := self._rows.found():
+            self._go_on_behind(found)
+        archive = self._archive
+        if archive is not None and (found := archive.file.found()):
+            archive.file.close()
+            self._archive = None
+            left = 0
+            if found not in ("was removed", "was replaced"):
+                with contextlib.suppress(OSError):
+                    left = finish_archive(archive.file.path)
+            lost = max(0, archive.count - left)
+            self.arrays_lost += lost
+            self._tell(archive.file.path, found, lost, "waveforms")
+
+    def _go_on_behind(self, found: str) -> None:
+        path = self._rows.path
+        if found == "was cut short":
+            _cut_torn_line(path)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        rows = Appending(path, self._disk, may_be_there=True)
+        lines, is_whole = _count_lines(path)
+        self._rows.close()
+        self._rows = rows
+        self._before = self._header if not lines else b"" if is_whole else b"\n"
+        left = max(0, lines - 1)
+        lost = max(0, self._count - left)
+        self._count -= lost
+        self.rows_lost += lost
+        self._tell(path, found, lost, "rows")
+
+    def _tell(self, path: Path, found: str, lost: int, what: str) -> None:
+        if len(self._harms) < MOST_HARMS:
+            sentence = f"{path.name} {found} by another program while it was recorded: "
+            sentence += f"{lost} {what} that were on the disk are lost."
+            self._harms[sentence] = None
 
 
-class _Appending:
-    """A file that only grows; what could not be written whole is cut off again."""
+def _member(array: Array) -> bytes:
+    return member_bytes(f"{array.name}.npy", npy_bytes(array.type_code, array.samples))
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.size = 0
-        self._file: BinaryIO = path.open("xb", buffering=0)
 
-    def add(self, data: bytes) -> int:
-        """Put data at the end."""
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[self._file.write(view) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                self._file.seek(self.size)
-                self._file.truncate()
-            raise
-        self.size += len(data)
-        return len(data)
-
-    def sync(self) -> None:
-        """Return when it is on the disk."""
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """No more will come."""
-        with contextlib.suppress(OSError):
-            self.sync()
-        self._file.close()
+def _count_lines(path: Path) -> tuple[int, bool]:
+    """How many lines a file has, a torn last one too, and whether the last one is whole."""
+    count, last = 0, b"\n"
+    with path.open("rb") as file:
+        for part in iter(lambda: file.read(1 << 20), b""):
+            count += part.count(b"\n")
+            last = part[-1:]
+    return count + (last != b"\n"), last == b"\n"
 
 
 def sync_directory(directory: Path) -> None:
@@ -160,26 +298,35 @@ def archive_name(number: int) -> str:
     return ARRAYS_FILE if number == 1 else f"data-{number}.npz"
 
 
-def write_meta(directory: Path, meta: dict[str, Any]) -> None:
+def write_meta(directory: Path, meta: dict[str, Any], disk: Disk = THE_DISK) -> None:
     """Write meta.json, whole or not at all.
 
     Raises:
         OSError: it could not be written.
     """
-    write_atomically(directory / META_FILE, json.dumps(meta, indent=1, default=str) + "\n")
+    disk.put(directory / META_FILE, json.dumps(meta, indent=1, default=str) + "\n")
 
 
-def repair(directory: Path) -> None:
+def repair(directory: Path) -> tuple[int, int]:
     """Make the files of a recording whole that a killed daemon left.
+
+    Returns:
+        How many rows and arrays they hold.
 
     Raises:
         OSError: they cannot be read or written.
     """
+    arrays = 0
     for archive in directory.glob("data*.npz"):
-        finish_archive(archive)
+        count = finish_archive(archive)
+        arrays += count
+        if not count:
+            archive.unlink()
     rows = directory / ROWS_FILE
-    if rows.exists():
-        _cut_torn_line(rows)
+    if not rows.exists():
+        return 0, arrays
+    _cut_torn_line(rows)
+    return max(0, _count_lines(rows)[0] - 1), arrays
 
 
 def _cut_torn_line(path: Path) -> None:
@@ -201,13 +348,15 @@ def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """Numbers so that they read back equal; no cell takes more than one line."""
+    """Numbers so that they read back equal; no cell takes more than one line, or is a formula."""
     match value:
         case None:
             return ""
         case bool():
             return "true" if value else "false"
         case str() if "\n" in value or "\r" in value or "\0" in value:
-            return " ".join(value.replace("\0", " ").splitlines())
+            return guarded(" ".join(value.replace("\0", " ").splitlines()))
+        case str():
+            return guarded(value)
         case _:
             return value

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from edged.actions.caller import Caller
 
-__all__ = ["Column", "RunHead", "RunKind"]
+__all__ = ["ELAPSED", "Column", "RunHead", "RunKind"]
 
 
 class RunKind(enum.StrEnum):
@@ -28,6 +28,10 @@ class Column:
     unit: str = ""
 
 
+ELAPSED: Final = Column(name="elapsed_s", unit="s")
+"""When a row came, since the recording began, by the monotonic clock: wall time may jump."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
     """What stands in meta.json before the first row.
@@ -35,7 +39,7 @@ class RunHead:
     Attributes:
         run_id: the id under which the user knows the work: of the sweep, stream or sequence run.
         command_name: the command measured or swept, or the sequence.
-        columns: of data.csv, in order.
+        columns: what each row is given for, in order.
         measures: ids of further instruments that the rows come from.
         details: whatever else a reader wants to know in a year; JSON-ready.
     """
@@ -49,3 +53,13 @@ class RunHead:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_elapsed(self) -> bool:
+        """Whether ``ELAPSED`` is the recorder's; a table may have a column of that name itself."""
+        return all(column.name != ELAPSED.name for column in self.columns)
+
+    @property
+    def recorded(self) -> tuple[Column, ...]:
+        """The columns of data.csv: those that rows are given for stay where they are."""
+        return (*self.columns, ELAPSED) if self.has_elapsed else self.columns

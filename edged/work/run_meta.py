@@ -53,7 +53,7 @@ def first_meta(head: RunHead, pool: InstrumentPool, clock: Clock) -> dict[str, A
         "command_name": head.command_name,
         "parameters": dict(head.parameters),
         "details": dict(head.details),
-        "columns": [{"name": column.name, "unit": column.unit} for column in head.columns],
+        "columns": [{"name": column.name, "unit": column.unit} for column in head.recorded],
         "caller": _caller(head.caller),
         "instruments": [_instrument(instrument) for instrument in instruments],
         "clock": clock_state(),

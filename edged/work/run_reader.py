@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.work.npy import archive_bytes, member_bytes, npy_bytes, text_npy_bytes
 from edged.work.parquet import parquet_bytes
@@ -227,7 +228,7 @@ def _value(cell: str) -> Any:
     try:
         number = float(cell)
     except ValueError:
-        return cell
+        return unguarded(cell)
     return number if math.isfinite(number) else cell
 
 
@@ -284,7 +285,7 @@ def _columns(directory: Path) -> list[tuple[str, list[str]]]:
             # A row that is being written just now may be short.
             if len(row) == len(names):
                 for column, cell in zip(columns, row, strict=True):
-                    column.append(cell)
+                    column.append(unguarded(cell))
     return list(zip(names, columns, strict=True))
 
 

@@ -3,6 +3,8 @@
 Rows are taken on the event loop and written by one thread, which appends and syncs once a second.
 Nothing here ever deletes data. Over DATA_BUDGET_MB, and while the disk refuses, new recordings are
 refused and the measurement goes on without: a recording that is refused says why and takes nothing.
+One that has ended while the disk refuses keeps its place in line until its rows and its last
+meta.json are on the disk, or says for good what was lost.
 
 Source: SPEC.md section 7.
 """
@@ -13,7 +15,8 @@ import asyncio
 import concurrent.futures
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,10 +25,19 @@ import structlog
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
 from edged.work.ports import NewId, Perform
-from edged.work.recording import Recording
-from edged.work.run_files import Array, Row, RunFiles, write_meta
+from edged.work.recording import MAX_WAITING_BYTES, MAX_WAITING_ROWS, Recording
+from edged.work.run_append import THE_DISK, Disk
+from edged.work.run_files import Array, Row, RunFiles, Written, write_meta
 from edged.work.run_head import RunHead
-from edged.work.run_marks import claim_marks, drop_mark, repair_interrupted, set_mark, used_bytes
+from edged.work.run_marks import (
+    came_to_its_end,
+    claim_marks,
+    drop_mark,
+    note_end,
+    repair_interrupted,
+    set_mark,
+    used_bytes,
+)
 from edged.work.run_meta import asker, first_meta, iso, read_settings
 
 __all__ = ["RunBook"]
@@ -34,7 +46,9 @@ SYNC_EVERY_S: Final = 1.0
 MEASURE_EVERY_S: Final = 600.0
 SETTINGS_WITHIN_S: Final = 1.0
 """How much longer what came to its end may take for the settings of its instruments."""
-CAME_TO_ITS_END: Final = frozenset({"ended", "completed"})
+MAX_IN_LINE: Final = 100
+"""Recordings that have ended and wait for the disk; beyond, none begins."""
+END_NOTED: Final = ("status", "ended_ms", "ended", "summary", "rows", "arrays", "error")
 MEBIBYTE: Final = 1024 * 1024
 RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -49,6 +63,7 @@ class RunBook:
         budget_mb: DATA_BUDGET_MB.
         pool: tells who the instruments are.
         perform, new_id: the command path, by which settings are asked.
+        disk: writes the recordings.
     """
 
     def __init__(
@@ -60,6 +75,7 @@ class RunBook:
         perform: Perform,
         new_id: NewId,
         clock: Clock,
+        disk: Disk = THE_DISK,
     ) -> None:
         self.root = data_dir / "runs"
         # Set once what a killed daemon left is whole again.
@@ -69,9 +85,14 @@ class RunBook:
         self._perform = perform
         self._new_id = new_id
         self._clock = clock
+        self._disk = disk
         self._open: dict[str, Recording] = {}
+        # Have ended, and are not on the disk to their ends; the oldest first.
+        self._line: dict[str, Recording] = {}
         self._used = 0
-        self._error = ""
+        # One at a time takes what waits and puts back what the disk refused: rows stay in order.
+        self._turn = asyncio.Lock()
+        self._kept: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger("edged.runs")
         self._writer = _one_thread("edged-runs")
         self._reader = _one_thread("edged-run-reads")
@@ -93,40 +114,68 @@ class RunBook:
         ]
 
     async def stop(self) -> None:
-        """Everything that has come is on disk when this returns."""
+        """Everything that has come is on disk when this returns, or the log says what is not."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._kept, return_exceptions=True)
+        for recording in tuple(self._line.values()):
+            await self._try_to_end(recording)
         for recording in tuple(self._open.values()):
             await self.close(recording, "interrupted", {})
+        for recording in self._line.values():
+            self._log.error(
+                "recording_lost",
+                run_id=recording.head.run_id,
+                path=recording.told()["path"],
+                rows=len(recording.rows),
+                waveforms=len(recording.arrays),
+                reason=recording.refusal,
+            )
+        self._line.clear()
         self._writer.shutdown(wait=True)
         self._reader.shutdown(wait=False, cancel_futures=True)
 
     def status(self) -> dict[str, Any]:
-        """{path, open, used_mb, budget_mb, is_full, error}: for get_status and doctor."""
+        """{path, open, waiting, used_mb, budget_mb, is_full, error}: for get_status and doctor.
+
+        ``waiting`` have ended and wait for the disk; ``error`` goes when the disk is well.
+        """
+        refusals = (r.refusal for r in (*self._line.values(), *self._open.values()) if r.refusal)
         return {
             "path": str(self.root),
             "open": len(self._open),
+            "waiting": len(self._line),
             "used_mb": round(self._used / MEBIBYTE, 3),
             "budget_mb": self._budget // MEBIBYTE,
             "is_full": self._used >= self._budget,
-            "error": self._error,
+            "error": next(refusals, ""),
         }
 
     async def open(self, head: RunHead) -> Recording:
         """See ``Recorder``."""
-        recording = Recording(head=head, meta=first_meta(head, self._pool, self._clock), book=self)
+        recording = Recording(
+            head=head,
+            meta=first_meta(head, self._pool, self._clock),
+            book=self,
+            clock=self._clock,
+        )
         if self._used >= self._budget:
             return self._refuse(
                 recording,
                 f"No new recordings: {self._used // MEBIBYTE} MiB are recorded and DATA_BUDGET_MB "
                 f"is {self._budget // MEBIBYTE}. Move old runs away, or raise it.",
             )
+        if len(self._line) >= MAX_IN_LINE:
+            return self._refuse(
+                recording,
+                f"No new recordings: {len(self._line)} that have ended wait for the disk, which "
+                f"refuses them. Make room where DATA_DIR is ({self.root}).",
+            )
         date = recording.meta["started"][:10]
-        columns = [column.name for column in head.columns]
+        columns = [column.name for column in head.recorded]
         try:
             recording.files = await self._on_disk(
-                _make_files, self.root, date, columns, recording.meta
+                _make_files, self.root, date, columns, recording.meta, self._disk
             )
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
@@ -141,22 +190,59 @@ class RunBook:
         """End a recording; see ``RowSink.close``."""
         if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
             return
+        self._line[recording.head.run_id] = recording
+        await self._to_its_end(self._end(recording, status, dict(summary)))
+
+    async def _end(self, recording: Recording, status: str, summary: dict[str, Any]) -> None:
         if recording.settings is not None:
             # A short one that came to its end is complete all the same; a stop waits for none.
-            within_s = SETTINGS_WITHIN_S if status in CAME_TO_ITS_END else 0
+            within_s = SETTINGS_WITHIN_S if came_to_its_end(status) else 0
             await asyncio.wait({recording.settings}, timeout=within_s)
             recording.settings.cancel()
             await asyncio.gather(recording.settings, return_exceptions=True)
-        await self._sync([recording])
         ended_ms = self._clock.wall_ms()
         recording.meta.update(
-            status=status, ended_ms=ended_ms, ended=iso(ended_ms), summary=dict(summary)
+            status=status, ended_ms=ended_ms, ended=iso(ended_ms), summary=summary
         )
-        try:
-            await self._on_disk(_end_files, self.root, recording.files, recording.told_meta())
-        except OSError as refused:
-            self._note_error(recording, refused)
+        recording.has_ended = True
+        if not await self._try_to_end(recording) and self._is_too_much():
+            recording.give_up(f"{recording.refusal} Too much waits for it already.")
+            await self._try_to_end(recording)
         self._publish(recording.head.run_id)
+
+    async def _try_to_end(self, recording: Recording) -> bool:
+        """Write all of a recording that has ended; one that cannot be written stays in line."""
+        files = recording.files
+        if files is None:
+            return True
+        await self._sync_now([recording])
+        if not recording.rows and not recording.arrays:
+            try:
+                await self._on_disk(_end_files, self.root, recording, files, self._disk)
+            except OSError as refused:
+                self._note_refusal(recording, refused)
+            else:
+                recording.refusal = ""
+                self._tell_harm(recording)
+                self._line.pop(recording.head.run_id, None)
+                return True
+        told = recording.told_meta()
+        end = {name: told.get(name) for name in END_NOTED}
+        if end != recording.noted:
+            recording.noted = end
+            run_id, place = recording.head.run_id, files.directory.relative_to(self.root).as_posix()
+            await self._on_disk(note_end, self.root, run_id, place, end, self._disk)
+        return False
+
+    def _is_too_much(self) -> bool:
+        """Whether what has ended and waits takes more memory than it may."""
+        rows = sum(len(recording.rows) for recording in self._line.values())
+        samples = sum(recording.waiting_bytes for recording in self._line.values())
+        return rows > MAX_WAITING_ROWS or samples > MAX_WAITING_BYTES
+
+    async def sync(self) -> None:
+        """Write what waits, of what is under way and of what has ended; done each second."""
+        await self._to_its_end(self._sync_all())
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.
@@ -176,43 +262,68 @@ class RunBook:
             listener(run_id)
 
     def _refuse(self, recording: Recording, why: str) -> Recording:
-        recording.error = why
+        recording.refused = why
         self._log.warning("recording_refused", run_id=recording.head.run_id, reason=why)
         return recording
 
     async def _mend_and_measure(self, claimed: asyncio.Future[None]) -> None:
         await asyncio.shield(claimed)
-        await self.read(repair_interrupted, iso(self._clock.wall_ms()))
-        self.mended.set()
         while True:
+            # What a full disk kept from being mended is tried again each time.
+            await self.read(repair_interrupted, iso(self._clock.wall_ms()))
+            self.mended.set()
             await self.measure()
             await self._clock.sleep(MEASURE_EVERY_S)
 
     async def _sync_forever(self) -> None:
         while True:
             await self._clock.sleep(SYNC_EVERY_S)
-            await self._sync([r for r in self._open.values() if r.rows or r.arrays])
+            await self.sync()
 
-    async def _sync(self, recordings: Sequence[Recording]) -> None:
+    async def _sync_all(self) -> None:
+        await self._sync_now(tuple(self._open.values()))
+        for recording in tuple(self._line.values()):
+            if recording.has_ended and await self._try_to_end(recording):
+                self._publish(recording.head.run_id)
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it all, also where whoever waits for it goes: what was taken must not be lost."""
+        task = asyncio.create_task(work)
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+        await asyncio.shield(task)
+
+    async def _sync_now(self, recordings: Sequence[Recording]) -> None:
         """Write what waits; what cannot be written waits on."""
-        batch = [(r, r.files, *r.take()) for r in recordings if r.files is not None]
-        if not batch:
-            return
-        results = await self._on_disk(_write_all, [entry[1:] for entry in batch])
-        for (recording, _, rows, arrays), result in zip(batch, results, strict=True):
-            if isinstance(result, OSError):
-                recording.put_back(rows, arrays)
-                self._note_error(recording, result)
-            else:
-                self._used += result
-                if recording.error and rows:
-                    recording.error = self._error = ""
+        async with self._turn:
+            batch = [_Batch.of(r, r.files) for r in recordings if r.files and r.is_owed]
+            if batch:
+                await self._on_disk(_write_all, batch, self._disk)
+            for entry in batch:
+                self._take_note(entry)
 
-    def _note_error(self, recording: Recording, error: OSError) -> None:
+    def _take_note(self, entry: _Batch) -> None:
+        recording, written = entry.recording, entry.written
+        recording.put_back(entry.rows[written.rows :], entry.arrays[written.arrays :])
+        self._used += written.size
+        self._tell_harm(recording)
+        if written.error is not None:
+            recording.is_meta_owed = recording.is_meta_owed or entry.is_meta_owed
+            self._note_refusal(recording, written.error)
+        elif not recording.has_ended:
+            recording.refusal = ""
+
+    def _note_refusal(self, recording: Recording, error: OSError) -> None:
         why = f"The disk refuses the recording: {error}."
-        if recording.error != why:
+        if recording.refusal != why:
             self._log.error("recording_failed", run_id=recording.head.run_id, reason=str(error))
-        recording.error = self._error = why
+        recording.refusal = why
+
+    def _tell_harm(self, recording: Recording) -> None:
+        harm = recording.files.harm if recording.files is not None else ""
+        if harm != recording.harm_told:
+            recording.harm_told = harm
+            self._log.error("recording_harmed", run_id=recording.head.run_id, reason=harm)
 
     async def _read_settings(self, recording: Recording) -> None:
         settings = await read_settings(
@@ -220,12 +331,8 @@ class RunBook:
         )
         for entry in recording.meta["instruments"]:
             entry["settings"] = settings.get(entry["id"])
-        if recording.files is None:
-            return
-        try:
-            await self._on_disk(write_meta, recording.files.directory, recording.told_meta())
-        except OSError as refused:
-            self._note_error(recording, refused)
+        recording.is_meta_owed = True
+        await self._to_its_end(self._sync_now([recording]))
 
     async def _on_disk(self, function: Callable[..., T], *arguments: Any) -> T:
         loop = asyncio.get_running_loop()
@@ -234,30 +341,60 @@ class RunBook:
         return await asyncio.shield(work)
 
 
-def _make_files(root: Path, date: str, columns: Sequence[str], meta: dict[str, Any]) -> RunFiles:
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    """What of one recording is on its way to the disk, and how much of it came there."""
+
+    recording: Recording
+    files: RunFiles
+    rows: list[Row]
+    arrays: list[Array]
+    is_meta_owed: bool
+    written: Written = field(default_factory=Written)
+
+    @classmethod
+    def of(cls, recording: Recording, files: RunFiles) -> _Batch:
+        rows, arrays = recording.take()
+        # At its end meta.json is written when everything else is.
+        is_owed = recording.is_meta_owed and not recording.has_ended
+        recording.is_meta_owed = False
+        return cls(recording=recording, files=files, rows=rows, arrays=arrays, is_meta_owed=is_owed)
+
+    def write(self, disk: Disk) -> None:
+        self.written = self.files.write(self.rows, self.arrays)
+        if self.is_meta_owed and self.written.error is None:
+            try:
+                write_meta(self.files.directory, self.recording.told_meta(), disk)
+            except OSError as refused:
+                self.written.error = refused
+
+
+def _make_files(
+    root: Path, date: str, columns: Sequence[str], meta: dict[str, Any], disk: Disk
+) -> RunFiles:
     run_id = meta["run_id"]
     if RUN_ID.fullmatch(run_id) is None:
         raise ValueError(f"{run_id!r} is no name for a directory")
-    files = RunFiles(root / date / run_id, columns)
-    write_meta(files.directory, meta)
-    set_mark(root, run_id, f"{date}/{run_id}")
+    files = RunFiles(root / date / run_id, columns, disk)
+    try:
+        write_meta(files.directory, meta, disk)
+        set_mark(root, run_id, f"{date}/{run_id}", disk)
+    except OSError:
+        files.discard()
+        drop_mark(root, run_id)
+        raise
     return files
 
 
-def _end_files(root: Path, files: RunFiles, meta: dict[str, Any]) -> None:
+def _end_files(root: Path, recording: Recording, files: RunFiles, disk: Disk) -> None:
     files.close()
-    write_meta(files.directory, meta)
+    write_meta(files.directory, recording.told_meta(is_whole=True), disk)
     drop_mark(root, files.directory.name)
 
 
-def _write_all(batch: Sequence[tuple[RunFiles, list[Row], list[Array]]]) -> list[int | OSError]:
-    results: list[int | OSError] = []
-    for files, rows, arrays in batch:
-        try:
-            results.append(files.write(rows, arrays))
-        except OSError as refused:
-            results.append(refused)
-    return results
+def _write_all(batch: Sequence[_Batch], disk: Disk) -> None:
+    for entry in batch:
+        entry.write(disk)
 
 
 def _one_thread(name: str) -> concurrent.futures.ThreadPoolExecutor:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from edged.clock import Clock
 from edged.errors import Failed
 from edged.instruments.pool import InstrumentPool
+from edged.profiles.abort_proof import proofs_of
 from edged.store.journal import JournalEntry, JournalKind
 from edged.work.journalling import HEARTBEAT_S, Journalling, place_of
 from edged.work.units import unit_of_instrument
@@ -41,7 +42,9 @@ class SequenceJournal:
             Failed: STORE_FAILED; the sequence must not begin.
         """
         instrument = self.pool.get(instrument_id)
-        abort = instrument.profile.abort if instrument.profile is not None else ()
+        profile = instrument.profile
+        abort = profile.abort if profile is not None and not lines else ()
+        proofs = proofs_of(profile, abort) if profile is not None else ()
         await self.journal.begin(
             JournalEntry(
                 id=run_id,
@@ -51,7 +54,8 @@ class SequenceJournal:
                 payload={
                     **place_of(instrument),
                     "sequence": sequence_name,
-                    "abort": list(lines or abort),
+                    "abort": list(lines or (step.send for step in abort)),
+                    "proofs": [proof.to_json() for proof in proofs],
                 },
             )
         )

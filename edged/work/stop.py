@@ -2,13 +2,15 @@
 
 The ramps, streams and sequences are told to end, and in the same moment every instrument gets its
 abort as a job that pre-empts whatever is on its line; nothing waits for anything else, so one
-instrument that hangs delays no other. What can be asked is asked afterwards.
+instrument that hangs delays no other. In the same breath each is asked whether it obeyed. After a
+second the answer is given: what has not answered by then is not confirmed, and goes on being tried.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import functools
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,20 +18,22 @@ import structlog
 
 from edged.actions.action import Purpose, SendLines, StopAll
 from edged.actions.caller import Caller
-from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.profiles.answers import clean_text
-from edged.work.abort_proof import Proof, proofs_of
-from edged.work.ports import NewId, Perform
+from edged.work.obey import Obeyed, obey
+from edged.work.ports import NewId, Perform, ToldOutputs
+from edged.work.stopped import Stopped, StopState
 from edged.work.sweeps import SweepBook
+from edged.work.units import unit_of_instrument
 
 __all__ = ["BenchStop", "EndWork", "StopOthers"]
 
 REASON: Final = "Everything was stopped."
-WORK_ENDS_WITHIN_S: Final = 6.0
-"""``finally`` steps have 5 s by default; what takes longer is not waited for."""
+ANSWER_S: Final = 0.9
+"""Whoever stops everything is answered within a second; the rest of it is the way there."""
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 2.0
 
 EndWork = Callable[[], Awaitable[object]]
 """Ends one kind of long work that is not a sweep; returns when that is done."""
@@ -49,29 +53,24 @@ async def _no_others(_caller: Caller, _parent_id: str, _tool: str) -> list[dict[
 log = structlog.get_logger("edged.stop")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Stopped:
-    """What became of one instrument."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """One stop: who gave it, and what had been told to put something out by then."""
 
-    instrument: Instrument
-    lines: tuple[str, ...]
+    caller: Caller
+    action_id: str
+    tool: str
     began: float
-    state: str = "nothing_to_send"
-    error: str = ""
-    taken_ms: float | None = None
-    asked: list[dict[str, Any]] = field(default_factory=list)
-    confirmed_ms: float | None = None
+    told: Mapping[str, Mapping[str, int]]
+    by_unit: dict[str, list[Stopped]] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def seen_off(self, unit: str) -> Mapping[str, int]:
+        """What is shown to be off by all that call themselves this unit: twins share a serial."""
+        twins = [one.seen_off() for one in self.by_unit[unit]]
         return {
-            "instrument_id": self.instrument.id,
-            "alias": self.instrument.alias,
-            "state": self.state,
-            "scpi": list(self.lines),
-            "taken_after_ms": self.taken_ms,
-            "confirmed": self.asked,
-            "confirmed_after_ms": self.confirmed_ms,
-            "error": self.error or None,
+            output: turn
+            for output, turn in twins[0].items()
+            if all(output in others for others in twins[1:])
         }
 
 
@@ -86,6 +85,8 @@ class BenchStop:
         new_id: makes action ids.
         clock: for how long things took.
         made_safe: told of each instrument that obeyed its abort.
+        told_on: what was told to put something out and has not been seen to be off since.
+        try_for_s: how long an abort that an instrument did not take is tried again.
         stop_others: makes SDK wrappers safe.
         recall: from its call on nothing that was admitted before is begun.
     """
@@ -100,6 +101,8 @@ class BenchStop:
         new_id: NewId,
         clock: Clock,
         made_safe: Callable[[str], Awaitable[None]],
+        told_on: ToldOutputs,
+        try_for_s: float,
         stop_others: StopOthers = _no_others,
         recall: Callable[[], None] = _nothing_waits,
     ) -> None:
@@ -110,100 +113,200 @@ class BenchStop:
         self._new_id = new_id
         self._clock = clock
         self._made_safe = made_safe
+        self._told_on = told_on
+        self._try_for_s = try_for_s
         self._stop_others = stop_others
         self._recall = recall
+        # What goes on after the answer: by instrument id, and what else is ending.
+        self._trying: dict[str, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Future[Any]] = set()
 
     async def stop_all(self, action: StopAll) -> dict[str, Any]:
-        """End everything; returns when each instrument has answered or cannot.
+        """End everything; returns after a second at the latest.
 
         Returns:
-            {instruments, wrappers, sweeps, is_confirmed, took_ms}: ``state`` of one is confirmed
-            (it said so itself), taken (it took the lines without an error, and there is nothing to
-            ask), failed, or nothing_to_send (no abort is known for it).
+            {is_confirmed, took_ms, instruments, unproved, wrappers, sweeps, is_work_ended}:
+            ``is_confirmed`` when everything that was told to put something out answered that it is
+            off. For the ``state`` of one instrument see ``StopState``.
         """
         # Once begun it goes on, whoever asked for it: a client that gives up waiting stops nothing.
         return await asyncio.shield(
             asyncio.ensure_future(self._stop(action.caller, action.action_id, action.tool))
         )
 
+    async def close(self) -> None:
+        """The daemon stops: nothing is tried any more."""
+        left = [*self._trying.values(), *self._ending]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     async def _stop(self, caller: Caller, action_id: str, tool: str) -> dict[str, Any]:
         began = self._clock.monotonic()
+        # Both at once: what is marked by now and has not gone out is called back.
         self._recall()
-        nested = caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}")
-        ends = [asyncio.ensure_future(end()) for end in self._end_work]
-        sweeps = asyncio.ensure_future(self._sweeps.stop_all(REASON))
-        instruments = [
-            asyncio.ensure_future(self._make_safe(i, nested, action_id, tool, began))
-            for i in self._pool.all()
-        ]
-        others = asyncio.ensure_future(self._stop_others(nested, action_id, tool))
-        stopped = await asyncio.gather(*instruments)
-        wrappers = await others
-        told = await sweeps
-        if ends:
-            await asyncio.wait(ends, timeout=WORK_ENDS_WITHIN_S)
-        failed = [s.instrument.id for s in stopped if s.state == "failed"]
-        failed += [w["instrument_id"] for w in wrappers if w["state"] == "failed"]
-        for one in stopped:
-            if one.state in {"confirmed", "taken"}:
-                await self._made_safe(one.instrument.id)
-        log.warning("bench_stopped", instruments=len(stopped), sweeps=len(told), failed=failed)
+        order = _Order(
+            caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
+            action_id=action_id,
+            tool=tool,
+            began=began,
+            told=self._told_on.turns(),
+        )
+        ends = [self._keep(asyncio.ensure_future(end())) for end in self._end_work]
+        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(REASON)))
+        stopped = [self._begin(instrument, order) for instrument in self._pool.all()]
+        others = self._keep(asyncio.ensure_future(self._stop_others(order.caller, action_id, tool)))
+        await self._wait([*ends, sweeps, others, *(one.settled for one in stopped)])
+        told = sweeps.result() if sweeps.done() else list(self._sweeps.active())
+        wrappers = others.result() if others.done() else []
+        absent = self._absent(order, stopped, wrappers)
+        is_work_ended = all(end.done() for end in ends) and sweeps.done() and others.done()
+        is_confirmed = (
+            is_work_ended
+            and not absent
+            and all(one.is_believed for one in stopped)
+            and all(w["state"] not in {"failed", "trying"} for w in wrappers)
+            and not any(w["unconfirmed"] for w in wrappers)
+            and all(s["status"] == "stopped" for s in told)
+        )
+        reports = [one.to_json() for one in stopped] + absent
+        log.warning(
+            "bench_stopped",
+            is_confirmed=is_confirmed,
+            instruments=len(stopped),
+            sweeps=len(told),
+            unconfirmed=[r["instrument_id"] for r in reports if r["unconfirmed"] or r["error"]],
+        )
         return {
-            "is_confirmed": not failed and all(s["status"] == "stopped" for s in told),
+            "is_confirmed": is_confirmed,
             "took_ms": self._since_ms(began),
-            "instruments": [s.to_json() for s in stopped],
+            "instruments": reports,
+            "unproved": [
+                {"instrument_id": one.instrument.id, "output": output}
+                for one in stopped
+                for output in one.unproved
+            ],
             "wrappers": wrappers,
             "sweeps": [
                 {name: s[name] for name in ("sweep_id", "instrument_id", "status", "error")}
                 for s in told
             ],
+            "is_work_ended": is_work_ended,
         }
 
-    async def _make_safe(
-        self, instrument: Instrument, caller: Caller, parent_id: str, tool: str, began: float
-    ) -> _Stopped:
-        profile = instrument.safe_by
-        lines = profile.abort if profile is not None else ()
-        stopped = _Stopped(instrument=instrument, lines=lines, began=began)
-        if not lines or profile is None:
-            return stopped
+    async def _wait(self, parts: list[asyncio.Future[Any]]) -> None:
+        """Until all are done, and no longer than the answer may take."""
+        bound = asyncio.ensure_future(self._clock.sleep(ANSWER_S))
+        try:
+            pending = {part for part in parts if not part.done()}
+            while pending and not bound.done():
+                await asyncio.wait({*pending, bound}, return_when=asyncio.FIRST_COMPLETED)
+                pending = {part for part in pending if not part.done()}
+        finally:
+            bound.cancel()
+            await asyncio.gather(bound, return_exceptions=True)
 
-        def send(what: tuple[str, ...], purpose: Purpose) -> Awaitable[Outcome]:
-            return self._perform(
-                SendLines(
-                    tool=tool,
-                    caller=caller,
-                    action_id=self._new_id(),
-                    parent_id=parent_id,
-                    instrument_id=instrument.id,
-                    lines=what,
-                    purpose=purpose,
-                )
-            )
+    def _keep(self, part: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """Have it go on after the answer, with somebody who ends it when the daemon stops."""
+        self._ending.add(part)
+        part.add_done_callback(self._ending.discard)
+        return part
 
-        outcome = await send(lines, Purpose.ABORT)
-        if outcome.error is not None:
-            stopped.state, stopped.error = "failed", str(outcome.error)
+    def _begin(self, instrument: Instrument, order: _Order) -> Stopped:
+        """Give one instrument its abort; what was still being tried of an older stop ends."""
+        unit = unit_of_instrument(instrument).key
+        stopped = Stopped.of(instrument, order.told.get(unit, {}))
+        order.by_unit.setdefault(unit, []).append(stopped)
+        if not stopped.lines:
+            stopped.settle()
             return stopped
-        stopped.state, stopped.taken_ms = "taken", self._since_ms(began)
-        for proof in proofs_of(profile, lines):
-            self._judge(stopped, proof, await send((proof.query,), Purpose.PROOF))
-        if stopped.asked and stopped.state == "taken":
-            stopped.state, stopped.confirmed_ms = "confirmed", self._since_ms(began)
+        older = self._trying.pop(instrument.id, None)
+        if older is not None:
+            self._keep(older)
+            older.cancel()
+        task = asyncio.ensure_future(self._until_obeyed(stopped, unit, order))
+        self._trying[instrument.id] = task
+        task.add_done_callback(functools.partial(self._forget, instrument.id))
         return stopped
 
-    def _judge(self, stopped: _Stopped, proof: Proof, outcome: Outcome) -> None:
-        if outcome.error is not None:
-            stopped.state, stopped.error = "failed", str(outcome.error)
-            return
-        answer = str(outcome.data["answer"] or "")
-        is_so = proof.is_given_by(answer)
-        stopped.asked.append(
-            {"query": proof.query, "answer": clean_text(answer), "is_as_wanted": is_so}
+    def _forget(self, instrument_id: str, task: asyncio.Task[None]) -> None:
+        if self._trying.get(instrument_id) is task:
+            del self._trying[instrument_id]
+
+    async def _until_obeyed(self, stopped: Stopped, unit: str, order: _Order) -> None:
+        """Try until the instrument has obeyed, or until it is too late to do so unasked.
+
+        One that answers and is not off is tried too, until somebody orders it anew.
+        """
+        give_up = self._clock.monotonic() + self._try_for_s
+        delay_s = FIRST_RETRY_S
+        try:
+            while True:
+                obeyed = await self._try(stopped, order)
+                stopped.note(obeyed, self._since_ms(order.began))
+                if not obeyed.error:
+                    self._told_on.clear(unit, order.seen_off(unit))
+                    await self._made_safe(stopped.instrument.id)
+                    return
+                stopped.settle()
+                if self._clock.monotonic() >= give_up:
+                    log.error("stop_given_up", instrument_id=stopped.instrument.id,
+                              error=obeyed.error)  # fmt: skip
+                    return
+                await self._clock.sleep(delay_s)
+                delay_s = min(2 * delay_s, LONGEST_RETRY_S)
+                while not stopped.instrument.is_reachable and self._clock.monotonic() < give_up:
+                    # It was taken away: each try would be a row of the record, and reach nobody.
+                    await self._clock.sleep(LONGEST_RETRY_S)
+                if obeyed.is_heard and self._told_on.of(unit) != order.told.get(unit, {}):
+                    return
+        finally:
+            stopped.settle()
+
+    async def _try(self, stopped: Stopped, order: _Order) -> Obeyed:
+        def note_taken() -> None:
+            stopped.note_taken(self._since_ms(order.began))
+
+        return await obey(
+            self._perform,
+            SendLines(
+                tool=order.tool,
+                caller=order.caller,
+                action_id=self._new_id(),
+                parent_id=order.action_id,
+                instrument_id=stopped.instrument.id,
+                lines=stopped.lines,
+                purpose=Purpose.ABORT,
+                note_taken=note_taken,
+            ),
+            stopped.proofs,
         )
-        if not is_so:
-            stopped.state = "failed"
-            stopped.error = f"{proof.query} answers {clean_text(answer)!r}, not {proof.wanted!r}."
+
+    def _absent(
+        self, order: _Order, stopped: list[Stopped], wrappers: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Units that were told to put something out and are not here to be asked."""
+        here = {unit_of_instrument(one.instrument).key for one in stopped}
+        ids = {wrapper["instrument_id"] for wrapper in wrappers}
+        found = []
+        for unit in order.told:
+            outputs, instrument_id = self._told_on.of(unit), self._told_on.instrument_of(unit)
+            if unit in here or instrument_id in ids or not outputs:
+                continue
+            found.append(
+                {
+                    "instrument_id": instrument_id,
+                    "alias": "",
+                    "state": StopState.ABSENT.value,
+                    "scpi": [],
+                    "taken_after_ms": None,
+                    "confirmed": [],
+                    "confirmed_after_ms": None,
+                    "unconfirmed": sorted(outputs),
+                    "error": "It was told to put something out, and is not here to be asked.",
+                }
+            )
+        return found
 
     def _since_ms(self, began: float) -> float:
         return round((self._clock.monotonic() - began) * 1000, 1)

@@ -91,8 +91,6 @@ def _waveform_point(told: Mapping[str, Any], timestamp_ms: int) -> Point:
     shown = {name: told[name] for name in WAVEFORM_FIELDS}
     index = told["point_index"]
     row = (timestamp_ms, index, *shown.values(), array_name(index))
-    if "warning" in told:
-        shown["warning"] = told["warning"]
     return Point(shown, None, row)
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.actions.caller import Caller
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import Command, Parameter, Profile, Scalar, SweepPlan
+from edged.profiles.abort_proof import Proof, proofs_of
+from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.render import placeholders, render
 from edged.work.plan import RampPlan, behind_s, steps_left
 from edged.work.ports import RowSink
@@ -37,11 +38,13 @@ class AbortReport:
     """What became of a sweep's abort.
 
     Attributes:
+        proofs: what shows that the lines were obeyed.
         state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
         at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
     """
 
     lines: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
     state: str = "not_needed"
     at_ms: int = 0
     tries: int = 0
@@ -104,13 +107,22 @@ class SweptThing:
         """The command's parameters with the swept one at ``value``."""
         return {**self.values, self.plan.parameter: value}
 
-    def abort_lines(self) -> tuple[str, ...]:
+    def abort_steps(self) -> tuple[AbortStep, ...]:
         """The sweep's own abort for what it swept, else the profile's."""
         if self.plan.abort:
-            return tuple(
-                render(line, self.command.parameters, self.values) for line in self.plan.abort
-            )
+            return tuple(map(self._rendered, self.plan.abort))
         return self.profile.abort if self.profile else ()
+
+    def abort_proofs(self) -> tuple[Proof, ...]:
+        """What shows that this abort was obeyed."""
+        return proofs_of(self.profile, self.abort_steps()) if self.profile else ()
+
+    def _rendered(self, step: AbortStep) -> AbortStep:
+        send, ask = (
+            render(template, self.command.parameters, self.values) if template else ""
+            for template in (step.send, step.ask)
+        )
+        return replace(step, send=send, ask=ask)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ class SweepJournal:
                     "rate": sweep.plan.rate_per_s,
                     "setpoint": thing.setpoint_query,
                     "abort": list(sweep.abort.lines),
+                    "proofs": [proof.to_json() for proof in sweep.abort.proofs],
                     "last_step": sweep.confirmed,
                     "reach": sweep.plan.rate_per_s * WRITTEN_EVERY_S + sweep.plan.max_step,
                     "tolerance": sweep.tolerance,

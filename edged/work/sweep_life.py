@@ -14,12 +14,10 @@ from typing import Final
 import structlog
 
 from edged.actions.action import Purpose
-from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Failed
-from edged.profiles.answers import clean_text
-from edged.work.abort_proof import proofs_of
 from edged.work.journalling import HEARTBEAT_S
+from edged.work.obey import obey
 from edged.work.ports import NewId, Perform
 from edged.work.states import SweepEvent, next_sweep_state
 from edged.work.sweep import Ending, Sweep
@@ -31,6 +29,8 @@ __all__ = ["SweepLife"]
 
 LOOK_S: Final = 1.0
 """What a last look at the instrument may delay the word that a sweep holds."""
+LONGEST_REST_S: Final = 10.0
+"""What the output's time to follow may delay that word besides; nothing is written meanwhile."""
 LOOK_EVERY_S: Final = 2.0
 """How soon a parked sweep notices that its instrument was switched off and on."""
 FIRST_RETRY_S: Final = 0.25
@@ -102,7 +102,8 @@ class SweepLife:
         """Stay where it is until somebody wishes otherwise; the journal hears that it lives."""
         wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
         look = asyncio.create_task(self.ramp.look_back(sweep), name=f"{sweep.sweep_id}-look")
-        await asyncio.wait({wish, look}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        within_s = min(self.ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
+        await asyncio.wait({wish, look}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         sweep.parked.set()
         beat = asyncio.create_task(self._beat(sweep), name=f"{sweep.sweep_id}-beat")
         try:
@@ -159,11 +160,8 @@ class SweepLife:
         """Send the abort now, and see that it was obeyed; returns why that failed, or nothing."""
         report = sweep.abort
         report.tries += 1
-        outcome = await self._say(sweep, report.lines, Purpose.ABORT)
-        if outcome.error is None:
-            report.error = await self._disobedience(sweep)
-        else:
-            report.error = str(outcome.error)
+        action = sweep.lines(self.new_id(), report.lines, Purpose.ABORT)
+        report.error = (await obey(self.perform, action, report.proofs)).error
         if not report.error:
             report.state, report.at_ms = "done", self.clock.wall_ms()
         log.warning(
@@ -174,21 +172,6 @@ class SweepLife:
             error=report.error,
         )
         return report.error
-
-    async def _disobedience(self, sweep: Sweep) -> str:
-        """What the instrument says against having obeyed, where its profile knows what to ask."""
-        thing = sweep.thing
-        for proof in proofs_of(thing.profile, sweep.abort.lines) if thing.profile else ():
-            outcome = await self._say(sweep, (proof.query,), Purpose.PROOF)
-            if outcome.error is not None:
-                return str(outcome.error)
-            answer = str(outcome.data["answer"] or "")
-            if not proof.is_given_by(answer):
-                return f"{proof.query} answers {clean_text(answer)!r}, not {proof.wanted!r}."
-        return ""
-
-    async def _say(self, sweep: Sweep, lines: tuple[str, ...], purpose: Purpose) -> Outcome:
-        return await self.perform(sweep.lines(self.new_id(), lines, purpose))
 
     async def _abort_later(self, sweep: Sweep) -> None:
         """Try again until the line takes it, or until it is too late to do so unasked."""

@@ -74,7 +74,7 @@ class Ramp:
                     return Ending(event=SweepEvent.STOP_HOLD)
                 if (ending := await self._look(sweep)) is not None:
                     return ending
-            await self._read_back(sweep, is_last=True)
+            await self._read_at_rest(sweep)
         except EdgedError as error:
             return Ending(event=SweepEvent.FAILURE, reason=str(error))
         return Ending(event=SweepEvent.TARGET_REACHED)
@@ -82,7 +82,23 @@ class Ramp:
     async def look_back(self, sweep: Sweep) -> None:
         """Read what the instrument gives where it is parked; what fails there changes nothing."""
         with contextlib.suppress(EdgedError):
-            await self._read_back(sweep, is_last=True)
+            await self._read_at_rest(sweep)
+
+    def rest_s(self, sweep: Sweep) -> float:
+        """How long the last step still needs before a readback tells of it; 0 without readback."""
+        if sweep.thing.plan.readback is None:
+            return 0.0
+        settled = max(sweep.request.settle_s, sweep.thing.plan.interval_ms / 1000)
+        return max(0.0, sweep.written_at + settled - self.clock.monotonic())
+
+    async def _read_at_rest(self, sweep: Sweep) -> None:
+        """The last readback, once the output has had the time to follow.
+
+        Raises:
+            EdgedError: it failed.
+        """
+        await self._wait_until(sweep, self.clock.monotonic() + self.rest_s(sweep))
+        await self._read_back(sweep, is_last=True)
 
     async def _wait_until(self, sweep: Sweep, due: float) -> None:
         while (left := due - self.clock.monotonic()) > 0:

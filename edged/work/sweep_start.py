@@ -77,7 +77,8 @@ class SweepStart:
             written_at=now,
             meeting=meeting,
         )
-        sweep.abort.lines = thing.abort_lines()
+        sweep.abort.lines = tuple(step.send for step in thing.abort_steps())
+        sweep.abort.proofs = thing.abort_proofs()
         if (first := next_step(plan, plan.start)) is not None:
             self.precheck(self.ramp.step(sweep, first))
         sweep.sink = await self._open_sink(sweep) if measures else None

@@ -23,6 +23,7 @@ from edged.work.journalling import Journalling
 from edged.work.left_work import Left as Found
 from edged.work.ports import NewId, Perform, Precheck, Recorder
 from edged.work.states import SweepEvent, SweepState
+from edged.work.still_on import still_on
 from edged.work.sweep import Ending, Sweep, SweptThing
 from edged.work.sweep_claims import SweepClaims
 from edged.work.sweep_journal import SweepJournal
@@ -78,6 +79,8 @@ class SweepBook:
         abort_within_s: float,
     ) -> None:
         self._clock = clock
+        self._perform = perform
+        self._new_id = new_id
         self._journal = SweepJournal(journal=journal)
         ramp = Ramp(perform=perform, new_id=new_id, clock=clock, note=self._journal.note)
         self._start = SweepStart(
@@ -157,21 +160,32 @@ class SweepBook:
         return self._find(sweep_id).told(self._clock.monotonic(), points)
 
     async def stop(self, sweep_id: str, *, hold: bool) -> dict[str, Any]:
-        """Park a sweep, or abort it; of one that is over: its own status, and nothing is sent.
+        """Park a sweep, or abort it; of one that is over: its own status, and nothing is set.
+
+        Whoever wanted it aborted is told whether it was (``aborted``), and where it was over
+        already what is still on (``still_on``): a sweep that came to its target leaves it there.
 
         Raises:
             NotFound: UNKNOWN_SWEEP.
         """
         found = self._found.get(sweep_id)
         if found is not None:
-            return _short(found.told())
+            known = {} if hold else {"aborted": False, "still_on": []}
+            return {**_short(found.told()), **known}
         sweep = self._find(sweep_id)
         event = SweepEvent.STOP_HOLD if hold else SweepEvent.STOP_ABORT
         is_parked = hold and sweep.state is SweepState.HOLDING
-        if not sweep.ended.is_set() and not is_parked:
+        was_over = sweep.ended.is_set()
+        if not was_over and not is_parked:
             sweep.wishes.put_nowait(Ending(event=event))
             await (sweep.parked if hold else sweep.ended).wait()
-        return _short(sweep.told(self._clock.monotonic()))
+        told = _short(sweep.told(self._clock.monotonic()))
+        if hold:
+            return told
+        told["aborted"] = not was_over and sweep.abort.state == "done"
+        if was_over or sweep.state is SweepState.COMPLETED:
+            told["still_on"] = await still_on(self._perform, self._new_id, sweep)
+        return told
 
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""

@@ -1,4 +1,4 @@
-"""Captured waveforms, kept for fetch_waveform under a memory budget.
+"""Captured waveforms and large pictures, kept to be fetched under one memory budget.
 
 When there is no room the oldest goes, of whichever stream, and a later fetch of it says so.
 Decoding and encoding run on a thread of their own.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import itertools
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -19,19 +20,27 @@ from edged.errors import ErrorCode, NotFound
 from edged.plot.figure import Figure
 from edged.profiles.model import Scalar, WaveformAnswer
 from edged.work.pictures import waveform_figure
-from edged.work.points import DEFAULT_DECIMATED, Waveform, make_waveform
+from edged.work.points import (
+    DEFAULT_DECIMATED,
+    LargePicture,
+    Waveform,
+    as_base64,
+    make_waveform,
+)
 
-__all__ = ["WaveformBook"]
+__all__ = ["PICTURE_URI", "WaveformBook"]
 
+PICTURE_URI: Final = "edged://pictures/{tool}/{command_name}/{picture_id}"
 MEBIBYTE: Final = 1024 * 1024
 MAX_STREAMS: Final = 10_000
-"""Streams whose number of waveforms is remembered, so that an old id is still told apart."""
+"""Streams whose number of waveforms is remembered, so that an old id is still told apart; and as
+many pictures."""
 
 T = TypeVar("T")
 
 
 class WaveformBook:
-    """The waveforms that can be fetched.
+    """The waveforms and large pictures that can be fetched.
 
     Args:
         memory_mb: WAVEFORM_MEMORY_MB.
@@ -39,24 +48,43 @@ class WaveformBook:
 
     def __init__(self, memory_mb: int) -> None:
         self._memory_mb = memory_mb
-        self._kept: OrderedDict[tuple[str, int], Waveform] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], Waveform | LargePicture] = OrderedDict()
         self._bytes = 0
         # Stream id → how many waveforms it has had.
         self._counts: OrderedDict[str, int] = OrderedDict()
+        # Ids of all pictures there were.
+        self._pictures: OrderedDict[str, None] = OrderedDict()
         self._listeners: list[Callable[[str, int], None]] = []
         self._thread = concurrent.futures.ThreadPoolExecutor(
             max_workers=1, thread_name_prefix="edged-waveforms"
         )
 
     def subscribe(self, listener: Callable[[str, int], None]) -> Callable[[], None]:
-        """Tell of each new waveform, by stream_id and point_index; gives what ends that."""
+        """Tell of each new waveform, by stream_id and point_index, and of each picture by its id.
+
+        Returns:
+            What ends that.
+        """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def newest(self, most: int) -> list[tuple[str, int, Waveform]]:
         """What can be fetched, newest first: stream_id, point_index, waveform."""
-        newest = itertools.islice(reversed(self._kept.items()), most)
-        return [(stream_id, index, waveform) for (stream_id, index), waveform in newest]
+        waveforms = (
+            (stream_id, index, kept)
+            for (stream_id, index), kept in reversed(self._kept.items())
+            if isinstance(kept, Waveform)
+        )
+        return list(itertools.islice(waveforms, most))
+
+    def newest_pictures(self, most: int) -> list[tuple[str, LargePicture]]:
+        """The pictures that can be read, newest first, each with its id."""
+        pictures = (
+            (picture_id, kept)
+            for (picture_id, _), kept in reversed(self._kept.items())
+            if isinstance(kept, LargePicture)
+        )
+        return list(itertools.islice(pictures, most))
 
     def stop(self) -> None:
         """Let the thread go."""
@@ -73,12 +101,12 @@ class WaveformBook:
     async def decode(
         self,
         answer: WaveformAnswer,
-        blocks: Sequence[bytes],
+        blocks: Sequence[bytes | bytearray],
         preamble: str | None,
         values: Mapping[str, Scalar],
     ) -> Waveform:
         """See ``points.make_waveform``."""
-        return await self._on_thread(make_waveform, answer, blocks, preamble, values)
+        return await self.on_thread(make_waveform, answer, blocks, preamble, values)
 
     def add(self, stream_id: str, waveform: Waveform) -> int:
         """Keep a waveform; what is too old for the budget goes.
@@ -91,14 +119,63 @@ class WaveformBook:
         self._counts.move_to_end(stream_id)
         if len(self._counts) > MAX_STREAMS:
             self._counts.popitem(last=False)
-        self._kept[stream_id, index] = waveform
-        self._bytes += len(waveform.samples)
+        self._keep(stream_id, index, waveform)
+        return index
+
+    def add_picture(self, picture: LargePicture) -> str:
+        """Keep a picture; what is too old for the budget goes.
+
+        Returns:
+            Its id.
+        """
+        picture_id = f"picture-{secrets.token_hex(5)}"
+        self._pictures[picture_id] = None
+        if len(self._pictures) > MAX_STREAMS:
+            self._pictures.popitem(last=False)
+        self._keep(picture_id, 0, picture)
+        return picture_id
+
+    def _keep(self, name: str, index: int, captured: Waveform | LargePicture) -> None:
+        self._kept[name, index] = captured
+        self._bytes += len(captured.samples)
         while self._bytes > self._memory_mb * MEBIBYTE:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.samples)
         for listener in tuple(self._listeners):
-            listener(stream_id, index)
-        return index
+            listener(name, index)
+
+    def picture(self, picture_id: str) -> LargePicture:
+        """One picture.
+
+        Raises:
+            NotFound: UNKNOWN_RESOURCE, which says whether it was evicted.
+        """
+        kept = self._kept.get((picture_id, 0))
+        if isinstance(kept, LargePicture):
+            return kept
+        if picture_id in self._pictures:
+            raise NotFound(
+                f"{picture_id} was evicted: large pictures and waveforms are kept in "
+                f"{self._memory_mb} MiB (WAVEFORM_MEMORY_MB), and the oldest go first.",
+                code=ErrorCode.UNKNOWN_RESOURCE,
+                data={"picture_id": picture_id, "evicted": True},
+                remedy="Take the picture again, and read it sooner.",
+            )
+        raise NotFound(
+            f"There is no picture {picture_id[:100]!r}.",
+            code=ErrorCode.UNKNOWN_RESOURCE,
+            data={"picture_id": picture_id[:100]},
+            remedy="Take its URI from the result of execute_command.",
+        )
+
+    async def read_picture(self, picture: LargePicture) -> dict[str, Any]:
+        """{mime, length, encoding, image}: a picture as text, made beside the loop."""
+        return {
+            "mime": picture.mime,
+            "length": len(picture.samples),
+            "encoding": "base64",
+            "image": await self.on_thread(as_base64, picture.samples),
+        }
 
     def get(self, stream_id: str, point_index: int) -> Waveform:
         """One waveform.
@@ -107,7 +184,7 @@ class WaveformBook:
             NotFound: UNKNOWN_STREAM; UNKNOWN_POINT, which says whether it was evicted.
         """
         kept = self._kept.get((stream_id, point_index))
-        if kept is not None:
+        if isinstance(kept, Waveform):
             return kept
         count = self._counts.get(stream_id)
         if count is None:
@@ -146,11 +223,11 @@ class WaveformBook:
         shown: dict[str, Any] = {}
         match form:
             case "base64":
-                shown = await self._on_thread(waveform.base64)
+                shown = await self.on_thread(waveform.base64)
             case "summary":
-                shown = await self._on_thread(waveform.summary)
+                shown = await self.on_thread(waveform.summary)
             case "decimated":
-                shown = await self._on_thread(waveform.decimated, points)
+                shown = await self.on_thread(waveform.decimated, points)
         return {
             "stream_id": stream_id,
             "point_index": point_index,
@@ -167,8 +244,9 @@ class WaveformBook:
             NotFound: see ``get``.
         """
         title = f"Waveform {point_index} of {stream_id}"
-        return await self._on_thread(waveform_figure, self.get(stream_id, point_index), title)
+        return await self.on_thread(waveform_figure, self.get(stream_id, point_index), title)
 
-    async def _on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Do what takes long beside the loop, one such thing after another."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, function, *arguments)

@@ -31,6 +31,10 @@ class DrivenClock:
     def wall_ms(self) -> int:
         return self._wall_start_ms + round((self._now - self._start) * 1000)
 
+    def set_wall(self, wall_ms: int) -> None:
+        """Have wall time jump."""
+        self._wall_start_ms = wall_ms - round((self._now - self._start) * 1000)
+
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             await asyncio.sleep(0)

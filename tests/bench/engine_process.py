@@ -33,6 +33,7 @@ class EngineProcess:
     state_dir: Path
     log: Path
     ports: dict[str, Any]
+    token: str = ""
 
     @property
     def mcp_url(self) -> str:
@@ -45,9 +46,10 @@ class EngineProcess:
     def rpc(self, method: str, **params: Any) -> Any:
         """One RPC call; raises AssertionError on a JSON-RPC error."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        request = urllib.request.Request(
-            self.rpc_url, body.encode(), {"Content-Type": "application/json"}
-        )
+        headers = {"Content-Type": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(self.rpc_url, body.encode(), headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
             reply = json.load(answer)
         assert "error" not in reply, reply

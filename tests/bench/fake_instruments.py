@@ -13,7 +13,7 @@ from typing import Any
 
 from edged.errors import Conflict, EdgedError, ErrorCode, NotFound
 from edged.instruments.address import Transport
-from edged.instruments.conversation import Ask, AskBlock, Pause, Send
+from edged.instruments.conversation import Ask, AskBlock, ExpectMore, Pause, Send
 from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.bench import UnitRules
 from edged.profiles.loader import parse_profile
@@ -89,6 +89,7 @@ class FakeInstrument:
     serial: str = "0001"
     transport: Transport = Transport.SOCKET
     is_connected: bool = True
+    is_reachable: bool = True
     is_offered: bool = True
     answers: dict[str, str] = field(default_factory=dict)
     failing: Exception | None = None
@@ -97,6 +98,7 @@ class FakeInstrument:
     submitted: list[tuple[FakeTalk, Callable[[], None]]] = field(default_factory=list)
     meeting: object = 1
     safe_by: Profile | None = None
+    block: bytes = b"#15hello"
 
     def __post_init__(self) -> None:
         self.safe_by = self.profile
@@ -182,12 +184,12 @@ class FakeInstrument:
             case Ask(text=text):
                 self.sent.append(text)
                 if text == "SYST:ERR?":
-                    return '0,"No error"'
+                    return self.answers.pop(text, '0,"No error"')
                 return self.answers.get(text, "0")
             case AskBlock(text=text):
                 self.sent.append(text)
-                return b"#15hello"
-            case Pause():
+                return self.block
+            case Pause() | ExpectMore():
                 return None
         raise AssertionError(step)
 

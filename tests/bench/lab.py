@@ -17,6 +17,7 @@ from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.bench import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Command, Connection, ErrorCheck, ErrorKind, Match, Profile
+from tests.bench.fake_bus import FakeBus
 from tests.bench.loopback_instrument import LoopbackInstrument
 
 PROFILE = Profile(
@@ -47,6 +48,8 @@ class Lab:
         open_link: Callable[[str], Link] | None = None,
     ) -> None:
         self.pool = InstrumentPool(clock=SystemClock())
+        # What it tells is found, not configured.
+        self.bus = FakeBus("lan", tells_departures=False)
         self.events: list[Event] = []
         self.news = asyncio.Event()
         self.pool.subscribe(self._hear)
@@ -60,6 +63,7 @@ class Lab:
             clock=SystemClock(),
             rescan_interval_s=60,
             gone_after_s=0.5,
+            sources=(self.bus,),
         )
 
     async def begin(self, *entries: InstrumentEntry | LoopbackInstrument) -> None:

@@ -20,8 +20,9 @@ TURNS = 10
 class LoopbackInstrument:
     """``async with LoopbackInstrument() as instrument``, then ``instrument.address``."""
 
-    def __init__(self, idn: str = IDN, *, port: int = 0) -> None:
+    def __init__(self, idn: str = IDN, *, port: int = 0, host: str = "127.0.0.1") -> None:
         self.idn = idn
+        self.host = host
         self.port = port
         self.received: list[str] = []
         self.connections = 0
@@ -38,7 +39,7 @@ class LoopbackInstrument:
 
     @property
     def address(self) -> str:
-        return f"TCPIP::127.0.0.1::{self.port}::SOCKET"
+        return f"TCPIP::{self.host}::{self.port}::SOCKET"
 
     @property
     def open_connections(self) -> int:
@@ -58,7 +59,7 @@ class LoopbackInstrument:
 
     async def plug_in(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+            self._server = await asyncio.start_server(self._serve, self.host, self.port)
             self.port = self._server.sockets[0].getsockname()[1]
 
     async def unplug(self) -> None:
@@ -107,7 +108,8 @@ class LoopbackInstrument:
         finally:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
+                # ``unplug`` waits for the same, and must not be cancelled with this.
+                await asyncio.shield(writer.wait_closed())
             self._tasks.discard(task)
             self._writers.discard(writer)
 

@@ -79,8 +79,8 @@ class Connection:
         self._buffer = b""
 
     @classmethod
-    async def to(cls, port: int) -> Connection:
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=16 * 1024 * 1024))
+    async def to(cls, port: int, host: str = "127.0.0.1") -> Connection:
+        return cls(*await asyncio.open_connection(host, port, limit=16 * 1024 * 1024))
 
     async def __aenter__(self) -> Connection:
         return self
@@ -165,6 +165,7 @@ class McpClient:
     version: str = ""
     next_id: int = 1
     headers: dict[str, str] = field(default_factory=dict)
+    host: str = "127.0.0.1"
 
     async def initialize(self, version: str = "2025-03-26") -> Answer:
         answer = await self.request(
@@ -205,19 +206,19 @@ class McpClient:
     async def send(
         self, verb: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Answer:
-        async with await Connection.to(self.port) as connection:
+        async with await Connection.to(self.port, self.host) as connection:
             connection.send(self.bytes_of(verb, body, headers))
             return await connection.read_answer()
 
     async def open_post(self, message: Any, headers: Mapping[str, str] | None = None) -> Connection:
         """Send a POST and leave the connection open, nothing read."""
-        connection = await Connection.to(self.port)
+        connection = await Connection.to(self.port, self.host)
         connection.send(self.bytes_of("POST", json.dumps(message).encode(), headers))
         return connection
 
     async def open_stream(self, last_event_id: str = "") -> Connection:
         """A GET stream whose head says 200."""
-        connection = await Connection.to(self.port)
+        connection = await Connection.to(self.port, self.host)
         more = {"Last-Event-ID": last_event_id} if last_event_id else {}
         connection.send(self.bytes_of("GET", headers={"Accept": "text/event-stream", **more}))
         status, headers = await connection.read_head()

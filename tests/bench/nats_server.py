@@ -112,10 +112,16 @@ class NatsServer:
         raise AssertionError((self.directory / "nats.log").read_text())
 
     def stop(self) -> None:
+        """Kill it."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    def freeze(self) -> None:
+        """It is there and does nothing, until it is killed."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
 
 
 @contextlib.contextmanager

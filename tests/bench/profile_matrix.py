@@ -7,13 +7,14 @@ What a command needs to find before it can work (an output that is on, a chosen 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from edged.errors import Invalid
-from edged.profiles.bounds import effective_bound
+from edged.profiles.bounds import effective_bound, possible_values
 from edged.profiles.loader import load_library
 from edged.profiles.model import (
     Bound,
@@ -106,6 +107,9 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 """Profile → command → what is sent before it; the call's arguments stand in braces."""
+
+FEW = 8
+"""A parameter with so many values at most is a channel or a choice."""
 
 REGISTERED_S = 10.0
 """How long the slowest may take until it has its profile."""
@@ -256,6 +260,25 @@ def _ends(command: Command) -> Iterator[tuple[Arguments, str]]:
             for end in ("min", "max"):
                 fixed = {**others, parameter.name: _end(parameter, bound, end)}
                 yield fixed, f"{parameter.name} at its {end}"
+
+
+def everywhere(command: Command) -> Iterator[Case]:
+    """The call for each channel and each choice, every number at its largest."""
+    few = {name: _few(parameter) for name, parameter in command.parameters.items()}
+    for choice in itertools.product(*few.values()):
+        fixed: Arguments = {n: v for n, v in zip(few, choice, strict=True) if v is not None}
+        for name, parameter in command.parameters.items():
+            if name not in fixed:
+                fixed[name] = _end(parameter, effective_bound(parameter, fixed), "max")
+        found = _valid(command, fixed, "everywhere")
+        if found is not None:
+            yield found
+
+
+def _few(parameter: Parameter) -> list[Scalar | None]:
+    """Its values where there are few of them, else nothing in particular."""
+    values = possible_values(parameter)
+    return list(values) if 0 < len(values) <= FEW else [None]
 
 
 def refusals(command: Command) -> Iterator[Case]:

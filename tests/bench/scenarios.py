@@ -181,6 +181,8 @@ def block_spoiled(spoil: Spoil, place: int, length: int = 200_000) -> Scenario:
 
 
 async def preempted_while_nothing_comes(trial: Trial) -> None:
+    # What a header is looked at for once must not meet the silence in its place.
+    await trial.ask()
     trial.proxy.hang()
     asked = asyncio.create_task(trial.line.echo("hung", answer_s=20.0, timeout_s=20.0))
     await trial.wired.heard('DIAG:ECHO? "hung"')
@@ -195,6 +197,8 @@ async def preempted_while_nothing_comes(trial: Trial) -> None:
 
 
 async def cancelled_while_nothing_comes(trial: Trial) -> None:
+    # What a header is looked at for once must not meet the silence in its place.
+    await trial.ask()
     trial.proxy.hang()
     asked = asyncio.create_task(trial.line.echo("hung", answer_s=20.0, timeout_s=20.0))
     await trial.wired.heard('DIAG:ECHO? "hung"')
@@ -370,6 +374,8 @@ class Neighbour:
 async def hold(scenario: Scenario, wired: Wired, line: Line, neighbour: Line) -> Trial:
     """Run a scenario and everything that must hold around it."""
     trial = Trial(wired, line)
+    await trial.must_answer(20.0)
+    # Before the second it was looked whether more follows the first; from then on none is held up.
     await trial.must_answer(20.0)
     other = Neighbour(neighbour)
     try:

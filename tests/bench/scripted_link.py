@@ -34,6 +34,8 @@ class ScriptedLink:
         self.preempted = 0
         self.tuned_to: Connection | None = None
         self.while_waiting: Callable[[], None] | None = None
+        # What ``status_byte`` gives: always the same, or one after the other.
+        self.status: int | list[int | LinkError | None] | None = None
 
     def open(self, timeout_s: float) -> None:
         assert timeout_s > 0
@@ -87,6 +89,20 @@ class ScriptedLink:
         self.events.append("clear")
         self.arrived = b""
         return self.can_clear
+
+    def marks_answers(self) -> bool:
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        assert timeout_s > 0
+        self._check()
+        if not isinstance(self.status, list):
+            return self.status
+        self.events.append("status_byte")
+        told = self.status.pop(0) if self.status else 0
+        if isinstance(told, LinkError):
+            raise told
+        return told
 
     def preempt(self, ticket: int) -> None:
         self.preempted = max(self.preempted, ticket)

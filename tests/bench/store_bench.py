@@ -18,6 +18,7 @@ from edged.store.health import StoreState
 from edged.store.journal import Journal
 from edged.store.lockouts import Lockouts
 from edged.store.migrations import MIGRATIONS
+from edged.store.told_on import ToldOn
 
 WAIT_S = 5.0
 
@@ -36,16 +37,18 @@ class QuotaFile(DatabaseFile):
 
 
 class StoreBench:
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+    def __init__(self, path: Path, clock: Clock | None = None, *, told_s: float = 0.0) -> None:
         clock = clock or SystemClock()
         self.path = path
         self.clock = clock
         self.file = QuotaFile(path=path, clock=clock, migrations=MIGRATIONS)
-        self.database = Database(path=path, clock=clock, file=self.file)
+        # What is lost is told at once here, and not for a while.
+        self.database = Database(path=path, clock=clock, file=self.file, told_s=told_s)
         self.audit = Audit(database=self.database, clock=clock)
         self.capability = CapabilityBook(database=self.database, clock=clock)
         self.journal = Journal(database=self.database, clock=clock)
         self.lockouts = Lockouts(database=self.database, clock=clock)
+        self.told_on = ToldOn(database=self.database, clock=clock)
 
     async def fill_the_disk(self) -> None:
         self.file.is_disk_full = True
@@ -61,19 +64,25 @@ class StoreBench:
                 await self.database.flush()
                 await asyncio.sleep(0.01)
 
-    async def has_state(self, state: StoreState) -> None:
-        await until(self.database.subscribe, lambda: self.database.health.state is state)
+    async def has_state(self, state: StoreState, *, within_s: float = WAIT_S) -> None:
+        await until(
+            self.database.subscribe,
+            lambda: self.database.health.state is state,
+            within_s=within_s,
+        )
 
 
 async def until(
     subscribe: Callable[[Callable[[object], None]], Callable[[], None]],
     is_so: Callable[[], bool],
+    *,
+    within_s: float = WAIT_S,
 ) -> None:
     """Wait for the notification after which it is so."""
     told = asyncio.Event()
     unsubscribe = subscribe(lambda _: told.set())
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(within_s):
             while not is_so():
                 await told.wait()
                 told.clear()
@@ -82,8 +91,10 @@ async def until(
 
 
 @contextlib.asynccontextmanager
-async def running_store(path: Path, clock: Clock | None = None) -> AsyncIterator[StoreBench]:
-    store = StoreBench(path, clock)
+async def running_store(
+    path: Path, clock: Clock | None = None, *, told_s: float = 0.0
+) -> AsyncIterator[StoreBench]:
+    store = StoreBench(path, clock, told_s=told_s)
     await store.database.start()
     try:
         yield store

@@ -12,24 +12,30 @@ from edged.actions.action import Action, ReadSweep, RunCommand, SendScpi, StartS
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
+from edged.commands.captures import Captures
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
+from edged.commands.freshness import Acquisitions
 from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_out
+from edged.commands.owners_word import owner_allows
 from edged.commands.path import CommandPath
 from edged.commands.recall import Recalls
 from edged.commands.record import LogRecord, Record
 from edged.commands.resolve import Resolver
 from edged.commands.sweep_executors import SweepExecutors
+from edged.commands.telling import noting_tellings
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
 from edged.profiles.bench import UnitRules
 from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
+from edged.store.told_on import ToldOn
 from edged.work.run_head import RunHead
 from edged.work.sequences import SequenceBook
 from edged.work.stop import BenchStop
 from edged.work.sweeps import SweepBook
+from edged.work.waveforms import WaveformBook
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -236,7 +242,7 @@ class Sheet:
     def append(self, row: Any) -> None:
         self.rows.append(tuple(row))
 
-    def append_samples(self, name: str, type_code: str, samples: bytes) -> None:
+    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
         raise AssertionError((name, type_code, samples))
 
     def told(self) -> dict[str, Any]:
@@ -255,6 +261,16 @@ class Recorder:
         return self.sheets[-1]
 
 
+class NoDatabase:
+    """What a book that is never written is attached to."""
+
+    def attach(self, _book: Any) -> None:
+        return
+
+    def nudge(self) -> None:
+        return
+
+
 class SweepHouse:
     """Everything between a tool call and the supply."""
 
@@ -267,15 +283,19 @@ class SweepHouse:
         record: Record | None = None,
     ) -> None:
         self.clock = clock
-        self.supplies = [Supply(clock, f"psu{n + 1}") for n in range(supplies)]
+        self.supplies = [
+            Supply(clock, f"psu{n + 1}", serial=f"{n + 1:04}") for n in range(supplies)
+        ]
         self.supply = self.supplies[0]
         self.journal, self.recorder = Notebook(), Recorder()
+        self.told_on = ToldOn(database=NoDatabase(), clock=clock)  # type: ignore[arg-type]
         self.ids = itertools.count()
         self.artist = FakeArtist()
         # Of every instrument, while there is one.
         self.lockout: Lockout | None = None
         hold_locked_out = locked_out(lambda _instrument: self.lockout)
-        self.recalls = Recalls(hold_locked_out)
+        permissions = permissions or Permissions()
+        self.recalls = Recalls(hold_locked_out, owner_allows(RawScpi.ALL, permissions))
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
         self.sweeps = SweepBook(
@@ -301,14 +321,19 @@ class SweepHouse:
             new_id=self.new_id,
             clock=clock,
             made_safe=self.sweeps.note_made_safe,
+            told_on=self.told_on,
+            try_for_s=120,
             recall=self.recalls.stop,
         )
+        acquisitions = Acquisitions()
+        self.waveforms = WaveformBook(8)
         rooms = Executors(
             pool=self.pool,
             discovery=None,  # type: ignore[arg-type]
             catalog=catalog,
             sequences=sequences,
-            captures=None,  # type: ignore[arg-type]
+            captures=Captures(self.waveforms, acquisitions),
+            acquisitions=acquisitions,
             profiles=dict,
             status=dict,
             experience=lambda _instrument: {},
@@ -319,10 +344,11 @@ class SweepHouse:
                 sweeps=self.sweeps,
                 bench_stop=self.bench_stop,
                 artist=self.artist,  # type: ignore[arg-type]
+                note_stopped=acquisitions.note_stopped,
             ).table(),
         )
         self.path = CommandPath(
-            permissions=permissions or Permissions(),
+            permissions=permissions,
             resolver=Resolver(pool=self.pool, catalog=catalog, raw_scpi=RawScpi.ALL),
             holds=(hold_denied, hold_unswept, hold_locked_out, hold_swept(self.sweeps.claims)),
             record=record or LogRecord(),
@@ -330,6 +356,7 @@ class SweepHouse:
             failure_shape=failure_shape,
             clock=clock,
             recalls=self.recalls,
+            note_told=noting_tellings(self.told_on.note),
         )
 
     def new_id(self) -> str:
@@ -398,7 +425,7 @@ class SweepHouse:
         told: dict[str, Any] = outcome.data
         return told
 
-    async def command(self, name: str, instrument: str = "psu1", **given: Any) -> Outcome:
+    async def command(self, name: str, /, instrument: str = "psu1", **given: Any) -> Outcome:
         return await self.perform(
             RunCommand(
                 tool="execute_command",

@@ -24,12 +24,12 @@ import usb.backend.libusb1
 import usb.core
 
 PACKET_BYTES = 64
-BULK_OUT, BULK_IN = 0x01, 0x82
+BULK_OUT, BULK_IN, INTERRUPT_IN = 0x01, 0x82, 0x83
 STRING_DESCRIPTOR = 0x0300
 GET_DESCRIPTOR = 6
 LANGUAGES = bytes((4, 3, 0x09, 0x04))
 
-INITIATE_CLEAR, CHECK_CLEAR, GET_CAPABILITIES = 5, 6, 7
+INITIATE_CLEAR, CHECK_CLEAR, GET_CAPABILITIES, READ_STATUS = 5, 6, 7, 128
 INITIATE_ABORT_IN, CHECK_ABORT_IN = 3, 4
 SUCCESS, PENDING, FAILED = 1, 2, 0x80
 
@@ -43,7 +43,11 @@ class UsbInstrument:
     """A small SCPI instrument with USBTMC. ``faults`` befall the next answers, one each.
 
     Faults: ``lose``, ``late`` (0.3 s), ``garbage``, ``short`` (cut in the middle, announced whole),
-    ``stall``, ``wrong_tag``, ``double``, ``stray``, ``pieces`` (transfers of 16 bytes), ``unplug``.
+    ``stall``, ``wrong_tag``, ``double``, ``stray``, ``pieces`` (transfers of 16 bytes), ``unplug``,
+    ``extra`` (another message after it), ``second_line`` (another line in it).
+    ``keeps_output``: unread answers stay and come before new ones. ``is_deaf_to_clear``: it says
+    that it was cleared, and what is under way is answered all the same. ``acknowledges``: what asks
+    nothing is answered by ``OK``.
     """
 
     def __init__(
@@ -54,24 +58,34 @@ class UsbInstrument:
         product: int = 0x0E11,
         idn: str = "",
         can_clear: bool = True,
+        has_status: bool = True,
+        has_interrupt: bool = False,
     ) -> None:
         self.vendor = vendor
         self.product = product
         self.serial = serial
         self.idn = idn or f"ACME,USB1,{serial},1.0"
         self.can_clear = can_clear
+        self.has_status = has_status
+        self.has_interrupt = has_interrupt
         self.faults: deque[str] = deque()
         self.received: list[str] = []
         self.special: dict[str, Callable[[], bytes]] = {}
         self.is_plugged = False
         self.takes_nothing = False
+        self.keeps_output = False
+        self.is_deaf_to_clear = False
+        self.acknowledges = False
+        self.aborts = 0
         self.clears = 0
         self.resets = 0
         self.opened = 0
         self._news = threading.Condition()
         self._output: deque[bytes] = deque()  # whole messages
+        self.notices: deque[bytes] = deque()  # of the interrupt endpoint
         self._asked: tuple[int, int] | None = None  # tag and size of the request in hand
         self._transfer = b""
+        self._ends_short = False  # an aborted transfer ends by an empty packet
         self._fate = ""
         self._epoch = 0
         self._timers: list[threading.Timer] = []
@@ -106,13 +120,18 @@ class UsbInstrument:
         with self._news:
             has_come = self._news.wait_for(
                 lambda: (
-                    not self.is_plugged or bool(self._transfer or (self._asked and self._output))
+                    not self.is_plugged
+                    or self._ends_short
+                    or bool(self._transfer or (self._asked and self._output))
                 ),
                 timeout_ms / 1000,
             )
             self._check()
             if not has_come:
                 raise usb_error(errno.ETIMEDOUT, "Operation timed out")
+            if self._ends_short:
+                self._ends_short = False
+                return b""
             if not self._transfer:
                 self._transfer = self._next_transfer()
             if self._fate == "stall":
@@ -122,17 +141,49 @@ class UsbInstrument:
             data, self._transfer = self._transfer[:count], self._transfer[count:]
             return data
 
-    def control_in(self, request: int) -> bytes:
+    def interrupt_in(self, timeout_ms: int) -> bytes:
+        with self._news:
+            self._news.wait_for(
+                lambda: not self.is_plugged or bool(self.notices), timeout_ms / 1000
+            )
+            self._check()
+            if not self.notices:
+                raise usb_error(errno.ETIMEDOUT, "Operation timed out")
+            return self.notices.popleft()
+
+    def status(self) -> int:
+        with self._news:
+            return 0x10 if self._output or self._transfer else 0
+
+    def control_in(self, request: int, value: int) -> bytes:
         self._check()
+        if request == READ_STATUS and self.has_status:
+            if not self.has_interrupt:
+                return bytes((SUCCESS, value, self.status()))
+            self.notices.append(bytes((0x80 | value, self.status())))
+            return bytes((SUCCESS, value, 0))
         if request == GET_CAPABILITIES:
             return bytes((SUCCESS, 0, 0, 1, 0, 0)) + bytes(8) + bytes((4,)) + bytes(9)
         if request == INITIATE_CLEAR:
             if not self.can_clear:
                 return bytes((FAILED,))
             self.clears += 1
-            self.forget()
+            if self.is_deaf_to_clear:
+                with self._news:
+                    self._output.clear()
+                    self._asked = None
+                    self._transfer = b""
+            else:
+                self.forget()
             return bytes((SUCCESS,))
-        if request in {CHECK_CLEAR, INITIATE_ABORT_IN, CHECK_ABORT_IN}:
+        if request == INITIATE_ABORT_IN:
+            with self._news:
+                is_in_hand = self._asked is not None and self._asked[0] == value
+                if is_in_hand:
+                    self._asked, self._transfer, self._ends_short = None, b"", True
+                self.aborts += is_in_hand
+                return bytes((SUCCESS if is_in_hand else FAILED, value))
+        if request in {CHECK_CLEAR, CHECK_ABORT_IN}:
             return bytes((SUCCESS,)) + bytes(7)
         raise usb_error(errno.EPIPE, "Pipe error")
 
@@ -164,7 +215,8 @@ class UsbInstrument:
         with self._news:
             self.received.append(line)
             # An answer that was not read is interrupted by the next message (IEEE 488.2).
-            self._output.clear()
+            if not self.keeps_output:
+                self._output.clear()
             self._news.notify_all()
         head, _, rest = line.partition(" ")
         if line in self.special:
@@ -174,7 +226,10 @@ class UsbInstrument:
         elif head == "ECHO?":
             self._answer(rest.encode() + b"\n")
         elif head == "DELAY?":
-            self._later(float(rest), b"late\n")
+            delay, _, text = rest.partition(",")
+            self._later(float(delay), (text.strip() or "late").encode() + b"\n")
+        elif self.acknowledges and "?" not in line:
+            self._answer(b"OK\n")
 
     def _answer(self, data: bytes) -> None:
         fault = self.faults.popleft() if self.faults else ""
@@ -192,6 +247,10 @@ class UsbInstrument:
                 self._output.extend((data, data))
             elif fault == "stray":
                 self._output.append(b"\n" + data)
+            elif fault == "extra":
+                self._output.extend((data, b"8.888\n"))
+            elif fault == "second_line":
+                self._output.append(data + b"8.888\n")
             elif fault != "lose":
                 self._output.append(data)
             self._news.notify_all()
@@ -260,11 +319,14 @@ class FakeBackend(usb.backend.IBackend):
             iConfiguration=0, bmAttributes=0xC0, bMaxPower=0, extra_descriptors=[],
         )  # fmt: skip
 
-    def get_interface_descriptor(self, _d: UsbInstrument, intf: int, alt: int, _config: int) -> Any:
+    def get_interface_descriptor(
+        self, device: UsbInstrument, intf: int, alt: int, _config: int
+    ) -> Any:
         if intf or alt:
             raise IndexError(intf)
         return SimpleNamespace(
-            bLength=9, bDescriptorType=4, bInterfaceNumber=0, bAlternateSetting=0, bNumEndpoints=2,
+            bLength=9, bDescriptorType=4, bInterfaceNumber=0, bAlternateSetting=0,
+            bNumEndpoints=2 + device.has_interrupt,
             bInterfaceClass=0xFE, bInterfaceSubClass=3, bInterfaceProtocol=1, iInterface=0,
             extra_descriptors=[],
         )  # fmt: skip
@@ -273,9 +335,10 @@ class FakeBackend(usb.backend.IBackend):
         self, _d: UsbInstrument, endpoint: int, _intf: int, _alt: int, _config: int
     ) -> Any:
         return SimpleNamespace(
-            bLength=7, bDescriptorType=5, bEndpointAddress=(BULK_OUT, BULK_IN)[endpoint],
-            bmAttributes=2, wMaxPacketSize=PACKET_BYTES, bInterval=0, bRefresh=0, bSynchAddress=0,
-            extra_descriptors=[],
+            bLength=7, bDescriptorType=5,
+            bEndpointAddress=(BULK_OUT, BULK_IN, INTERRUPT_IN)[endpoint],
+            bmAttributes=(2, 2, 3)[endpoint], wMaxPacketSize=PACKET_BYTES, bInterval=0,
+            bRefresh=0, bSynchAddress=0, extra_descriptors=[],
         )  # fmt: skip
 
     def open_device(self, device: UsbInstrument) -> UsbInstrument:
@@ -315,6 +378,14 @@ class FakeBackend(usb.backend.IBackend):
             buff[place] = byte
         return len(data)
 
+    def intr_read(
+        self, handle: UsbInstrument, _endpoint: int, _intf: int, buff: Any, timeout: int
+    ) -> int:
+        data = handle.interrupt_in(timeout)
+        for place, byte in enumerate(data):
+            buff[place] = byte
+        return len(data)
+
     def ctrl_transfer(
         self,
         handle: UsbInstrument,
@@ -328,7 +399,7 @@ class FakeBackend(usb.backend.IBackend):
         if request == GET_DESCRIPTOR and value & 0xFF00 == STRING_DESCRIPTOR:
             answer = self._string(handle, value & 0xFF)
         else:
-            answer = handle.control_in(request)
+            answer = handle.control_in(request, value)
         answer = answer[: len(data)]
         for place, byte in enumerate(answer):
             data[place] = byte

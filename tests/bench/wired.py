@@ -75,8 +75,8 @@ class Line:
     async def fetch(self, question: str, timeout_s: float = 15.0) -> bytes:
         def talk() -> Conversation[bytes]:
             data = yield AskBlock(question)
-            assert isinstance(data, bytes)
-            return data
+            assert isinstance(data, bytes | bytearray)
+            return bytes(data)
 
         return await self.actor.converse(
             talk, unit=1, priority=Priority.MEASURE, timeout_s=timeout_s, name=question

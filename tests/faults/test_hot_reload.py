@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import Connection, McpClient
+from tests.promises import promise
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -223,8 +225,37 @@ def test_the_owners_file_is_taken_in_and_a_broken_one_is_not(story: Story) -> No
     assert "bench.yaml:2:" in story.status()["bench_error"]
     assert story.maximum() == 3
     story.reloaded(story.bench_file.unlink)
-    assert story.status()["bench_error"] == ""
+    told = story.status()
+    assert "was there and is gone" in told["bench_error"]
+    assert told["bench_error_since_ms"]
+    assert story.maximum() == 3
+    story.reloaded(lambda: story.bench_file.write_text("format: 1\n"))
+    assert (story.status()["bench_error"], story.status()["bench_error_since_ms"]) == ("", None)
     assert story.maximum() == 10
+
+
+@promise("owner.asked-when-it-goes-out")
+def test_a_write_that_waits_for_its_line_is_judged_by_the_file_as_it_is_then(story: Story) -> None:
+    patient = UNKNOWN.replace("kind: queue}}", "kind: queue}, timeout_ms: 40000}")
+    story.reloaded(lambda: story.write(patient))
+    story.engine.sim("fault", instrument="gx1", kind="late", seconds=12, count=1)
+    limit = "format: 1\nGX000001: {alias: gx1, limits: {set_level: {level: {max: 3}}}}\n"
+    with ThreadPoolExecutor() as callers:
+        asking = callers.submit(story.call, "read")
+        story.until(lambda: story.entry_of("gx1")["line_state"] == "busy")
+        mark = story.engine.sim("log", since=2**53)["last"]
+        over = callers.submit(story.call, "set_level", level=4)
+        within = callers.submit(story.call, "set_level", level=2)
+        story.reloaded(lambda: story.bench_file.write_text(limit))
+        assert not over.done()
+        refused = over.result(2 * WITHIN_S)["error"]["message"]
+        assert refused.startswith("The owner changed what may be done with ")
+        assert "maximum 3 V" in refused
+        assert not within.result(2 * WITHIN_S)["is_error"]
+        assert not asking.result(2 * WITHIN_S)["is_error"]
+    page = story.engine.sim("log", instrument="gx1", since=mark)
+    sent = [entry["text"] for entry in page["entries"] if entry["direction"] == "in"]
+    assert [text.strip() for text in sent if text.startswith("LEV ")] == ["LEV 2.000"]
 
 
 def test_a_verification_report_is_told_by_list_profiles(story: Story) -> None:

@@ -123,6 +123,6 @@ def test_whatever_can_be_swept_arrives_and_is_aborted_by_a_stop(
     since = bench.mark()
     stopped = bench.engine.tool("stop_sweep", sweep_id=sweep_id, hold=False)
     assert stopped["result"]["status"] == "stopped", stopped
-    abort = [render(line, command.parameters, case.arguments) for line in command.sweep.abort]
+    abort = [render(step.send, command.parameters, case.arguments) for step in command.sweep.abort]
     received = bench.received(key, since)
     assert [line for line in received if line in abort][-len(abort) :] == abort

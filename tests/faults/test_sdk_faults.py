@@ -20,6 +20,7 @@ import pytest
 from edged.clock import SystemClock
 from edged.sdk.output import OutputLog
 from edged.sdk.process import Launch, WorkerDied, WorkerProcess
+from edged.sdk.wire import MAX_RESULT
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
@@ -234,6 +235,40 @@ async def test_where_no_limit_can_be_set_memory_is_looked_at(tmp_path: Path) -> 
     worker, _ended = await worker_of(launch)
     await worker.start()
     with pytest.raises(WorkerDied, match="MiB of memory, over its 100"):
+        await worker.ask("act", {}, WITHIN_S)
+    await worker.end()
+
+
+@promise("sdk.result-is-bounded")
+@pytest.mark.parametrize("size", [MAX_RESULT + 1, 15_000_000])
+async def test_a_result_that_is_too_long_stays_in_the_worker_and_the_limit_is_named(
+    tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "long.py"
+    path.write_text(
+        HEAD + f"sizes = [{size}]\ndef act():\n    return 'x' * sizes.pop() if sizes else 7\n"
+    )
+    worker, _ended = await worker_of(Launch(stem="long", path=path))
+    await worker.start()
+    answer = await worker.ask("act", {}, WITHIN_S)
+    assert f"over the maximum of {MAX_RESULT}" in answer["error"]["message"]
+    assert "fewer samples" in answer["error"]["remedy"]
+    assert (await worker.ask("act", {}, WITHIN_S))["value"] == 7
+    await worker.end()
+
+
+async def test_a_worker_that_announces_more_than_a_result_may_have_is_ended_unread(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "floods.py"
+    path.write_text(
+        HEAD + "import os\ndef act():\n    for fd in range(3, 20):\n"
+        "        try:\n            os.write(fd, (15_000_000).to_bytes(4, 'big'))\n"
+        "        except OSError:\n            pass\n"
+    )
+    worker, _ended = await worker_of(Launch(stem="floods", path=path))
+    await worker.start()
+    with pytest.raises(WorkerDied, match=f"over the maximum of {MAX_RESULT}"):
         await worker.ask("act", {}, WITHIN_S)
     await worker.end()
 

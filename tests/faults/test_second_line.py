@@ -39,7 +39,7 @@ def engine(bench: SimBench, tmp_path: Path) -> Iterator[EngineProcess]:
     config = {
         "INSTRUMENTS": [
             {"address": bench.address("psu1"), "name": "psu1", "timeout_ms": 3000},
-            {"address": bench.address("again")},
+            {"address": bench.address("again"), "name": "psu1"},
         ],
         "GONE_AFTER_SEC": 60,
     }

@@ -1,4 +1,4 @@
-"""10,000 calls of 8 clients under random faults: no answer is ever stale or another's."""
+"""10,000 calls under random faults: no answer is ever stale or another's."""
 
 import asyncio
 import random
@@ -15,7 +15,9 @@ from tests.bench.scenarios import GARBLED
 from tests.bench.wired import NETWORK, Line, Lines, Wired, wired
 from tests.promises import promise
 
-CLIENTS = 8
+CLIENTS = 5
+# Many where one that was caught saying more than it was asked is asked slowly; HiSLIP's ids tell.
+UNITS = {WireKind.SOCKET: 50, WireKind.VXI11: 50, WireKind.HISLIP: 1}
 CALLS = {WireKind.SOCKET: 10_000, WireKind.VXI11: 10_000, WireKind.HISLIP: 10_000}
 ANSWER_S = 0.08
 SEED = 20_261_121
@@ -86,37 +88,46 @@ async def trouble(
             await proxy.listen()
 
 
+async def storm(lines: Lines, kind: WireKind, seed: int, calls: int, told: Counter[str]) -> None:
+    """One unit in trouble, and its clients."""
+    async with wired(kind) as unit:
+        assert unit.proxy is not None
+        line = lines.open(unit.address, unit.idn, Connection(timeout_ms=300))
+        await line.echo("ready")
+        here: Counter[str] = Counter()
+        troubling = asyncio.create_task(trouble(unit, unit.proxy, random.Random(seed), here))
+        try:
+            each = calls // CLIENTS
+            await asyncio.gather(*(client(line, n, each, here) for n in range(CLIENTS)))
+        finally:
+            troubling.cancel()
+            await asyncio.gather(troubling, return_exceptions=True)
+        told += here
+        await unit.proxy.heal()
+        await unit.clear()
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    assert await line.echo("after") == "after"
+                    break
+                except Failed:
+                    await asyncio.sleep(0.05)
+        assert await line.actor.stop(5.0)
+
+
 @promise("line.no-crossed-answer")
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", NETWORK)
 async def test_no_answer_of_ten_thousand_is_stale_or_crossed(kind: WireKind) -> None:
     told: Counter[str] = Counter()
-    async with wired(kind) as unit:
-        assert unit.proxy is not None
-        lines = Lines()
-        troubling = None
-        try:
-            line = lines.open(unit.address, unit.idn, Connection(timeout_ms=300))
-            await line.echo("ready")
-            troubling = asyncio.create_task(trouble(unit, unit.proxy, random.Random(SEED), told))
-            each = CALLS[kind] // CLIENTS
-            await asyncio.gather(*(client(line, n, each, told) for n in range(CLIENTS)))
-            troubling.cancel()
-            await asyncio.gather(troubling, return_exceptions=True)
-            await unit.proxy.heal()
-            await unit.clear()
-            async with asyncio.timeout(10):
-                while True:
-                    try:
-                        assert await line.echo("after") == "after"
-                        break
-                    except Failed:
-                        await asyncio.sleep(0.05)
-        finally:
-            if troubling is not None:
-                troubling.cancel()
-                await asyncio.gather(troubling, return_exceptions=True)
-            await lines.close()
+    calls = CALLS[kind] // UNITS[kind]
+    lines = Lines()
+    try:
+        async with asyncio.TaskGroup() as storms:
+            for n in range(UNITS[kind]):
+                storms.create_task(storm(lines, kind, SEED + n, calls, told))
+    finally:
+        await lines.close()
     assert sum(told.values()) == CALLS[kind]
     assert told["right"] > CALLS[kind] // 4, told
     assert sum(told.values()) - told["right"] > 50, told

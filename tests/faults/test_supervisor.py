@@ -2,81 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess
+from tests.bench.engine_process import REPOSITORY
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.supervised import EDGED, Supervised, supervised
 from tests.promises import promise
-
-EDGED = (sys.executable, "-m", "edged")
-
-
-@dataclass
-class Supervised:
-    process: subprocess.Popen[bytes]
-    directory: Path
-
-    def facts(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads((self.directory / "engine.json").read_text())
-            if psutil.pid_exists(found["pid"]):
-                return found
-        return {}
-
-    def engine(self) -> EngineProcess:
-        """The engine as it is now."""
-        wait_for(self.facts)
-        return EngineProcess(self.process, self.directory, self.directory / "log", self.facts())
-
-    def connected(self) -> bool:
-        listed = self.engine().tool("list_instruments")["result"]
-        return bool(listed) and all(entry["is_connected"] for entry in listed)
-
-
-@contextlib.contextmanager
-def supervised(
-    directory: Path, bench: SimBench, *, stderr: Any = subprocess.DEVNULL
-) -> Iterator[Supervised]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    config = directory / "edged.yaml"
-    settings = {
-        "MCP_PORT": port,
-        "RPC_PORT": 0,
-        "STATE_DIR": str(directory),
-        "BENCH_FILE": str(directory / "bench.yaml"),
-        "DISCOVERY": [],
-        "INSTRUMENTS": [{"address": bench.address(n), "name": n} for n in bench.instruments],
-    }
-    config.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items()))
-    process = subprocess.Popen(
-        [*EDGED, "supervisor", "--config", str(config)],
-        stdin=subprocess.DEVNULL,
-        stderr=stderr,
-        cwd=REPOSITORY,
-    )
-    try:
-        made = Supervised(process, directory)
-        wait_for(made.connected)
-        yield made
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(15)
 
 
 def aborts(bench: SimBench, since: int) -> list[float]:

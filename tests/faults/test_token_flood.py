@@ -57,7 +57,7 @@ def issuer() -> Iterator[tuple[TokenIssuer, Issuer]]:
 
 
 @promise("auth.flood-at-the-door")
-async def test_ten_thousand_bad_tokens_make_at_most_one_extra_request_a_minute(
+async def test_ten_thousand_bad_tokens_make_nine_extra_requests_and_then_one_a_minute(
     issuer: tuple[TokenIssuer, Issuer], tmp_path: Path
 ) -> None:
     tokens, server = issuer
@@ -76,7 +76,8 @@ async def test_ten_thousand_bad_tokens_make_at_most_one_extra_request_a_minute(
         statuses = await flood(engine, flood_tokens(tokens))
         minutes = (time.monotonic() - began) // 60
         assert statuses == {401}
-        assert server.asked <= 2 + minutes
+        # The keys themselves, one for a signature, and one for each of the first eight key ids.
+        assert server.asked <= 10 + minutes
         assert (await client.post(ping, good)).status == 200
         grown = psutil.Process(engine.process.pid).memory_info().rss - before
         assert grown < 50 * 1024 * 1024

@@ -9,6 +9,9 @@ import pytest
 
 from edged.cli.main import main
 from edged.profiles.format_schema import profile_schema
+from edged.profiles.loader import load_library
+from edged.store.bench_copy import BenchCopy
+from tests.promises import promise
 
 ROOT = Path(__file__).parents[2]
 CLEAN = """\
@@ -19,7 +22,7 @@ model: One
 instrument_class: power_supply
 source: "guide"
 match: {idn: 'acme,one\\b', examples: ["ACME,ONE,1,2"]}
-abort: ["OUTP OFF"]
+abort: [{send: "OUTP OFF", ask: "OUTP?", expect: "^(0|OFF)$"}]
 commands:
   set_v:
     description: Set it.
@@ -30,6 +33,9 @@ commands:
   on: {description: On., scpi: "OUTP ON", is_dangerous: true}
   off: {description: Off., scpi: "OUTP OFF", is_safe: true}
 """
+
+
+ABORT = 'abort: [{send: "OUTP OFF", ask: "OUTP?", expect: "^(0|OFF)$"}]\n'
 
 
 @pytest.fixture
@@ -58,7 +64,7 @@ def test_clean_profiles_leave_lint_silent_with_0(
         ("max: 9", "mux: 9", "13:43", 'Did you mean "max"?'),
         ("VOLT {v}", "VOLT {w}", "12:11", "no parameter"),
         ("VOLT {v}", "VOLT {v", "12:11", "placeholder"),
-        ('abort: ["OUTP OFF"]\n', "", "2:1", "Add the SCPI that switches all outputs off."),
+        (ABORT, "", "2:1", "Add the SCPI that switches all outputs off."),
         (", is_safe: true", "", "2:1", "is_safe: true"),
         (', setpoint: "VOLT?"', "", "14:12", '"setpoint"'),
         (", unit: V}}\n    sweep", "}}\n    sweep", "13:18", "has limits but no unit"),
@@ -156,3 +162,20 @@ def test_the_bench_file_is_shown_unit_by_unit(
     bench.write_text("format: 1\nSN1: {limits: {set_v: {v: {max: 10}}}}\n")
     assert main(["bench", "show"]) == 1
     assert f"{bench}:2:28: " in capsys.readouterr().err
+
+
+@promise("owner.file-lost-lifts-nothing")
+def test_a_bench_file_that_is_gone_is_shown_as_it_holds(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = place / "bench.yaml"
+    bench.write_text("format: 1\nSN1: {alias: psu, limits: {set_v: {v: {max: 5}}}}\n")
+    copy = BenchCopy(bench, place / "state")
+    copy.keep(copy.read(load_library([place])), 1)
+    bench.unlink()
+    assert main(["bench", "show", "psu", "--json"]) == 1
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert [unit["key"] for unit in told["units"]] == ["SN1"]
+    assert "was there and is gone" in told["error"]
+    assert "was there and is gone" in shown.err

@@ -33,6 +33,8 @@ def test_a_trace_tells_what_was_said_and_when(engine: EngineProcess) -> None:
 def test_a_fault_at_run_time_is_an_error_with_its_trace_and_then_it_is_over(
     engine: EngineProcess,
 ) -> None:
+    # Whatever is owed after the raw line of before must not meet the fault in its place.
+    edged(engine.state_dir, "call", "rigol_dp832__measure_voltage", "channel=1")
     edged(engine.state_dir, "sim", "fault", "psu1", "drop", "--count", "1")
     answer = as_json(engine, "call", "rigol_dp832__measure_voltage", "channel=1", status=1)
     trace = answer["error"]["data"]["trace"]

@@ -12,13 +12,17 @@ from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.conversation import lines_conversation
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import Arrived, Changed, Left
+from edged.instruments.scan import Knowledge
 from edged.instruments.visa_link import VisaLibrary
+from edged.profiles.bench import BenchFile
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import (
     Connection,
     Match,
     Probe,
     Profile,
 )
+from edged.profiles.unit_rules import UnitRules
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.promises import promise
@@ -410,9 +414,9 @@ async def test_a_unit_at_two_addresses_is_one_instrument_that_fails_over(
 ) -> None:
     async with LoopbackInstrument() as again:
         lab = make_lab()
-        await lab.begin(psu)
+        await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=300, name="psu"))
         instrument = await lab.saw(Arrived)
-        lab.discovery.watch(InstrumentEntry(address=again.address, timeout_ms=300))
+        lab.discovery.watch(InstrumentEntry(address=again.address, timeout_ms=300, name="PSU"))
         await lab.saw(Changed)
         assert instrument.alternatives == (again.address,)
         assert lab.pool.all() == (instrument,)
@@ -448,6 +452,144 @@ async def test_two_names_of_the_owner_are_two_units_though_they_tell_one_serial_
                 await asyncio.sleep(0.02)
         assert await lab.ask(lab.pool.get("left"), "ECHO? y") == "y"
         assert len(lab.pool.known()) == 2
+
+
+@promise("units.twins")
+async def test_two_hosts_that_tell_one_serial_number_are_never_each_others_line(
+    make_lab: MakeLab,
+) -> None:
+    async with LoopbackInstrument() as one, LoopbackInstrument(host="127.0.0.2") as other:
+        lab = make_lab()
+        await lab.begin(one, other)
+        await lab.saw(Arrived, 2)
+        first, second = lab.pool.get(one.address), lab.pool.get(other.address)
+        assert first is not second
+        assert (first.alternatives, second.alternatives) == ((), ())
+        for unit, twin in ((first, second), (second, first)):
+            warning = unit.summary()["warning"]
+            assert f"It and {twin.address} tell the same serial number A001" in warning
+        with pytest.raises(NotFound) as caught:
+            lab.pool.get("A001")
+        assert set(caught.value.data["ids"]) == {first.id, second.id}
+        await one.unplug()
+        for road in ("command", "safe"):
+            with pytest.raises(Failed):
+                await first.converse(
+                    lambda: lines_conversation(("VOLT 7",), first.connection),
+                    priority=Priority.SAFE if road == "safe" else Priority.COMMAND,
+                    timeout_s=1,
+                    name="write",
+                    is_repeatable=road == "safe",
+                )
+        await lab.saw(Left)
+        assert "VOLT 7" not in other.received
+        # Also while the first is away its number is not the second's name.
+        with pytest.raises(NotFound):
+            lab.pool.get("A001")
+
+
+@promise("units.twins")
+async def test_a_unit_that_comes_back_at_another_host_is_a_new_one(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    """It may have moved, or be its twin: nobody can tell, so no name moves with it."""
+    async with LoopbackInstrument(host="127.0.0.2") as elsewhere:
+        lab = make_lab()
+        await lab.begin(psu)
+        first = await lab.saw(Arrived)
+        assert lab.pool.get("A001") is first
+        await psu.unplug()
+        await lab.saw(Left)
+        lab.discovery.watch(InstrumentEntry(address=elsewhere.address, timeout_ms=300))
+        second = await lab.saw(Arrived, 2)
+        assert second is not first
+        assert second.id == elsewhere.address
+        with pytest.raises(NotFound):
+            lab.pool.get("A001")
+        with pytest.raises(Failed):
+            await lab.ask(lab.pool.get(psu.address), "ECHO? 1")
+        assert "ECHO? 1" not in elsewhere.received
+
+
+@promise("units.owner-joins")
+async def test_two_hosts_are_one_unit_where_the_owner_gives_both_one_name(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument(host="127.0.0.2") as again:
+        lab = make_lab()
+        await lab.begin(
+            InstrumentEntry(address=psu.address, timeout_ms=300, name="psu"),
+            InstrumentEntry(address=again.address, timeout_ms=300, name="psu"),
+        )
+        await lab.saw(Changed)
+        (instrument,) = lab.pool.all()
+        assert {instrument.address, *instrument.alternatives} == {psu.address, again.address}
+        assert instrument.summary()["warning"] == ""
+
+
+async def test_two_entries_for_one_host_are_two_units_unless_they_have_one_name(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument() as again:
+        lab = make_lab()
+        await lab.begin(psu, again)
+        await lab.saw(Arrived, 2)
+        assert [unit.alternatives for unit in lab.pool.all()] == [(), ()]
+
+
+@promise("units.hosts-resolved")
+async def test_a_host_by_its_name_and_by_its_number_is_one(make_lab: MakeLab) -> None:
+    async with LoopbackInstrument() as one, LoopbackInstrument() as again:
+        by_name = again.address.replace("127.0.0.1", "localhost")
+        lab = make_lab()
+        lab.bus.plug(by_name)
+        await lab.begin(one)
+        await lab.saw(Changed)
+        (instrument,) = lab.pool.all()
+        assert {instrument.address, *instrument.alternatives} == {one.address, by_name}
+
+
+@promise("units.owners-names")
+async def test_no_unit_answers_to_the_name_of_another_that_is_away(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    """Its serial number spells the name that the owner gave to the other."""
+    async with LoopbackInstrument("ACME,PSU1,LEFT,1.0") as spelling:
+        lab = make_lab()
+        lab.bus.plug(spelling.address)
+        left = InstrumentEntry(address=psu.address, timeout_ms=300, name="left")
+        await lab.begin(left)
+        await lab.saw(Arrived, 2)
+        owners = lab.pool.get(psu.address)
+        assert lab.pool.get("left") is lab.pool.get("LEFT") is owners
+        await psu.unplug()
+        await lab.saw(Left)
+        assert lab.pool.get("left") is owners
+        with pytest.raises(Failed):
+            await lab.ask(lab.pool.get("Left"), "ECHO? 1")
+        assert "ECHO? 1" not in spelling.received
+        assert lab.pool.get(spelling.address).identity.serial == "LEFT"
+
+
+@promise("units.owners-names")
+@pytest.mark.parametrize("giver", ["INSTRUMENTS", "bench.yaml"])
+async def test_no_unit_answers_to_the_name_of_another_that_was_never_met(
+    make_lab: MakeLab, psu: LoopbackInstrument, giver: str
+) -> None:
+    psu.idn = "ACME,PSU1,LEFT,1.0"
+    lab = make_lab()
+    if giver == "INSTRUMENTS":
+        lab.discovery.watch(InstrumentEntry(address="TCPIP::127.0.0.9::1::SOCKET", name="left"))
+    else:
+        rules = UnitRules(key="A001", alias="left")
+        knowledge = Knowledge(library=ProfileLibrary(), bench=BenchFile(units={"A001": rules}))
+        await lab.discovery.learn(knowledge, lambda: None)
+    await lab.begin(psu)
+    await lab.saw(Arrived)
+    with pytest.raises(NotFound, match="the name that the owner of this bench gave to") as caught:
+        lab.pool.get("left")
+    assert caught.value.code is ErrorCode.UNKNOWN_INSTRUMENT
+    assert lab.pool.get(psu.address).identity.serial == "LEFT"
 
 
 async def test_units_without_a_serial_number_are_told_apart_by_address(make_lab: MakeLab) -> None:

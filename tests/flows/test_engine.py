@@ -22,6 +22,7 @@ from jsonschema import Draft202012Validator
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_rules import holds
+from tests.bench.relay_chain import wait_for
 from tests.promises import promise
 
 SUPPLY = "psu1"
@@ -288,6 +289,8 @@ def test_an_unknown_tool_is_an_error_and_an_unknown_instrument_a_tool_error(
 
 
 def test_a_failed_send_scpi_is_a_normal_result_with_its_error(engine: EngineProcess) -> None:
+    # What a raw line of before left owed must not meet the fault in its place.
+    call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command="*IDN?")
     engine.sim("fault", instrument="psu1", kind="timeout", count=1)
     result = call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command="*IDN?")
     assert result["isError"] is False
@@ -398,10 +401,36 @@ def test_a_taken_mcp_port_is_one_warning_and_the_rest_lives(tmp_path: Path) -> N
             assert status["mcp"]["port"] is None
             assert status["instrument_count"] == 1
             assert str(port) in status["mcp"]["error"]
-            lines = [json.loads(x) for x in engine.log.read_text().splitlines() if x[:1] == "{"]
             # A busy machine may be warned of in other words.
-            warnings = [x["event"] for x in lines if x["level"] == "warning"]
+            warnings = [x["event"] for x in lines_of(engine) if x["level"] == "warning"]
             assert [event for event in warnings if "mcp" in event] == ["mcp_not_listening"]
+
+
+@promise("mcp.port-freed")
+def test_an_mcp_port_that_becomes_free_is_bound_once_and_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with running_engine(
+            tmp_path,
+            "--instruments",
+            "psu1=rigol_dp832",
+            config={"MCP_PORT": port, "RESCAN_INTERVAL_SEC": 1},
+        ) as engine:
+            assert engine.ports["mcp_port"] is None
+            taken.close()
+            wait_for(lambda: engine.tool("get_status")["result"]["mcp"]["port"])
+            told = engine.tool("get_status")["result"]["mcp"]
+            assert (told["port"], told["error"]) == (port, "")
+            file = json.loads((engine.state_dir / "engine.json").read_text())
+            assert (file["mcp_port"], file["pid"]) == (port, engine.process.pid)
+            with socket.create_connection(("127.0.0.1", port), 5):
+                pass
+            events = [line["event"] for line in lines_of(engine)]
+            assert events.count("mcp_not_listening") == events.count("mcp_listening") == 1
+
+
+def lines_of(engine: EngineProcess) -> list[dict[str, Any]]:
+    return [json.loads(x) for x in engine.log.read_text().splitlines() if x[:1] == "{"]
 
 
 @promise("mcp.disabled")

@@ -45,7 +45,7 @@ class Stuck:
 
     async def ask(self) -> str:
         return await self.actor.converse(
-            hang, unit=1, priority=Priority.COMMAND, timeout_s=0.05, name="hang"
+            hang, unit=1, priority=Priority.COMMAND, timeout_s=0.3, name="hang"
         )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,7 +19,9 @@ from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.bench import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection, Match, Probe, Profile
+from edged.profiles.unit_rules import UnitRules
 from tests.bench.fake_bus import FakeBus, FakeMonitor
+from tests.bench.lab import PROFILE
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.promises import promise
 
@@ -41,7 +43,11 @@ def profile(
 
 
 class Bench:
-    """A pool, its discovery with fake buses, and what was published."""
+    """A pool, its discovery with fake buses, and what was published.
+
+    Args:
+        roads: an address that a bus tells → where its line leads in truth.
+    """
 
     def __init__(
         self,
@@ -53,6 +59,8 @@ class Bench:
         profiles: Sequence[Profile] = (profile(),),
         rescan_interval_s: float = 3600,
         gone_after_s: float = 0.5,
+        bench: BenchFile | None = None,
+        roads: Mapping[str, str] | None = None,
     ) -> None:
         self.pool = InstrumentPool(clock=SystemClock())
         self.events: list[Event] = []
@@ -61,10 +69,11 @@ class Bench:
         self.discovery = Discovery(
             self.pool,
             knowledge=Knowledge(
-                library=ProfileLibrary(profiles={p.key: p for p in profiles}), bench=BenchFile()
+                library=ProfileLibrary(profiles={p.key: p for p in profiles}),
+                bench=bench or BenchFile(),
             ),
             entries=entries,
-            open_link=library.open_link,
+            open_link=lambda address: library.open_link((roads or {}).get(address, address)),
             clock=SystemClock(),
             rescan_interval_s=rescan_interval_s,
             gone_after_s=gone_after_s,
@@ -239,27 +248,91 @@ async def test_a_unit_on_usb_and_lan_fails_over_when_it_is_unplugged(
         assert Left not in [type(event) for event in bench.events]
 
 
+async def test_the_owners_name_holds_whichever_address_answered_first(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument() as second:
+        lan = FakeBus("lan", tells_departures=False)
+        lan.plug(psu.address)
+        bench = make_bench(lan)
+        await bench.begin()
+        instrument = await bench.saw(Arrived)
+        bench.discovery.watch(InstrumentEntry(address=second.address, timeout_ms=300, name="psu"))
+        await bench.saw(Changed, 2)
+        assert bench.pool.get("psu") is instrument
+        assert instrument.address == psu.address
+        assert instrument.is_offered
+
+
+async def test_what_the_owner_says_under_a_name_holds_at_the_units_other_addresses(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    async with LoopbackInstrument() as second:
+        lan = FakeBus("lan", tells_departures=False)
+        lan.plug(psu.address)
+        rules = {
+            "A001": UnitRules(key="A001", alias="main"),
+            "psu": UnitRules(key="psu", deny=frozenset({"set"})),
+        }
+        bench = make_bench(lan, bench=BenchFile(units=rules), profiles=[PROFILE])
+        await bench.begin()
+        instrument = await bench.saw(Arrived)
+        assert instrument.rules.deny == frozenset()
+        bench.discovery.watch(InstrumentEntry(address=second.address, timeout_ms=300, name="PSU"))
+        await bench.until(lambda: instrument.rules.deny == {"set"})
+        assert instrument.alias == "main"
+        assert bench.pool.get("psu") is instrument
+
+
 async def test_two_units_that_tell_one_serial_number_are_two_instruments(
-    make_bench: MakeBench, psu: LoopbackInstrument, monkeypatch: pytest.MonkeyPatch
+    make_bench: MakeBench, psu: LoopbackInstrument
 ) -> None:
     async with LoopbackInstrument(psu.idn) as clone:
+        ports = {"ASRL1::INSTR": psu.address, "ASRL2::INSTR": clone.address}
         usb = FakeBus()
-        usb.plug(psu.address)
-        bench = make_bench(usb)
+        usb.plug("ASRL1::INSTR")
+        bench = make_bench(usb, roads=ports)
         await bench.begin()
         first = await bench.saw(Arrived)
-        # As it is on USB: a unit has one such plug.
-        monkeypatch.setattr(type(first.transport), "is_plugged", property(lambda _self: True))
-        usb.plug(clone.address)
+        usb.plug("ASRL2::INSTR")
         (second,) = await bench.discovery.scan()
         assert second is not first
         assert first.alternatives == ()
-        usb.unplug(psu.address)
+        assert first.twins == ("ASRL2::INSTR",)
+        assert second.twins == ("ASRL1::INSTR",)
+        usb.unplug("ASRL1::INSTR")
         await bench.discovery.scan()
-        usb.plug(psu.address)
+        usb.plug("ASRL1::INSTR")
         await bench.discovery.scan()
-        assert first.address == psu.address
-        assert second.address == clone.address
+        assert first.address == "ASRL1::INSTR"
+        assert second.address == "ASRL2::INSTR"
+
+
+@promise("units.twins")
+async def test_a_unit_on_usb_and_lan_keeps_its_own_line_only_when_a_twin_comes(
+    make_bench: MakeBench, psu: LoopbackInstrument
+) -> None:
+    """Whose the address on the network is nobody can say then, so it stands for itself."""
+    async with LoopbackInstrument() as on_lan, LoopbackInstrument(host="127.0.0.2") as twin:
+        usb, lan = FakeBus(), FakeBus("lan", tells_departures=False)
+        usb.plug("ASRL1::INSTR")
+        bench = make_bench(usb, lan, roads={"ASRL1::INSTR": psu.address})
+        await bench.begin()
+        instrument = await bench.saw(Arrived)
+        lan.plug(on_lan.address)
+        await bench.discovery.scan()
+        assert instrument.alternatives == (on_lan.address,)
+        lan.plug(twin.address)
+        await bench.discovery.scan()
+        await bench.until(lambda: len(bench.pool.all()) == 3)
+        assert all(unit.alternatives == () for unit in bench.pool.all())
+        on_lan.received.clear()
+        twin.received.clear()
+        usb.unplug("ASRL1::INSTR")
+        await bench.discovery.scan()
+        with pytest.raises(Failed):
+            await bench.ask(instrument, "ECHO? 1")
+        assert "ECHO? 1" not in [*on_lan.received, *twin.received]
 
 
 @promise("discovery.bad-bus")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from edged.profiles.loader import parse_profile
 from edged.profiles.model import Bound, Mark, Profile
 from edged.tools.registry import ToolRegistry
 from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.promises import promise
 
 TEXT = """\
 format: 1
@@ -163,6 +165,34 @@ async def test_what_the_owner_wrote_holds_at_once(house: House) -> None:
     assert house.first.remark.startswith("Not offered: bench.yaml:2:1: ")
 
 
+@promise("owner.asked-when-it-goes-out")
+async def test_what_the_owner_writes_while_a_unit_is_being_asked_who_it_is_holds_for_it() -> None:
+    visa = VisaLibrary(clock=SystemClock())
+    async with LoopbackInstrument(idn="ACME,PSU1,A000,1.0") as unit:
+        house = House(visa, [unit])
+        marks = {"": Mark(path="bench.yaml", line=2, column=1)}
+        limits = {"set_level": {"level": Bound(max=5)}}
+        rules = UnitRules(key="A000", limits=limits, marks=marks)
+        learning: list[asyncio.Task[int]] = []
+
+        def told_meanwhile() -> bytes:
+            if not learning:
+                known = knowing(profile(), units={"A000": rules})
+                learning.append(asyncio.ensure_future(house.learn(known)))
+            return b"ACME,PSU1,A000,1.0\n"
+
+        unit.special["*IDN?"] = told_meanwhile
+        await house.discovery.learn(knowing(profile()), before=lambda: None)
+        await house.begin()
+        await learning[0]
+        found = house.first.profile
+        assert found is not None
+        assert found.commands["set_level"].parameters["level"].max == 5
+        await house.discovery.stop()
+        await house.pool.stop()
+    visa.close()
+
+
 async def test_a_new_profiles_own_question_must_be_answered(house: House) -> None:
     house.units[0].special["LANG?"] = lambda: b"SCPI\n"
     house.units[1].special["LANG?"] = lambda: b"TSP\n"
@@ -214,4 +244,4 @@ async def test_what_makes_a_unit_safe_stays_known_when_its_profile_is_taken_away
     await house.learn(knowing())
     assert house.first.profile is None
     assert house.first.safe_by is not None
-    assert house.first.safe_by.abort == ("LEV 0",)
+    assert [step.send for step in house.first.safe_by.abort] == ["LEV 0"]

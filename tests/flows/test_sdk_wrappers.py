@@ -209,10 +209,16 @@ def test_a_wrapper_that_is_locked_out_takes_reads_and_safe_tools_only(
 
 @promise("sdk.stop-all")
 def test_stop_all_runs_what_a_wrapper_marks_as_its_abort(engine: EngineProcess) -> None:
+    engine.tool("rough__arm")
+    engine.tool("relays__switch", relay=3, to="closed")
     stopped = engine.tool("bench__stop_all")["result"]
-    told = {one["tool"]: one["state"] for one in stopped["wrappers"]}
-    assert told == {"rough__off": "taken", "relays__all_open": "taken"}
-    assert stopped["is_confirmed"] is True
+    told = {one["tool"]: (one["state"], one["unconfirmed"]) for one in stopped["wrappers"]}
+    # The one returns what its device says, the other only that it did something.
+    assert told == {
+        "rough__off": ("taken", ["its device"]),
+        "relays__all_open": ("confirmed", []),
+    }
+    assert stopped["is_confirmed"] is False
 
 
 @promise("sdk.documented")

@@ -67,9 +67,10 @@ def test_a_korad_is_set_verified_measured_and_made_safe(
     stopped = engine.tool("bench__stop_all")["result"]
     assert korad.is_on is False
     assert {one["instrument_id"]: one["state"] for one in stopped["wrappers"]} == {
-        f"sdk:{KORAD}": "taken",
-        f"sdk:{DIGILENT}": "taken",
+        f"sdk:{KORAD}": "confirmed",
+        f"sdk:{DIGILENT}": "confirmed",
     }
+    assert stopped["is_confirmed"]
 
 
 def test_no_way_round_the_owners_limit_of_a_korad(engine: EngineProcess, korad: FakeKorad) -> None:

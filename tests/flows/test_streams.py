@@ -387,14 +387,14 @@ def test_the_command_line_streams_lists_shows_and_exports(
     assert run_id in cli(engine, "runs", "list").stdout.decode()
     shown = json.loads(cli(engine, "runs", "show", run_id, "--json").stdout)
     assert shown["meta"]["instruments"][0]["idn"].startswith("RIGOL")
-    assert shown["columns"] == ["timestamp_ms", "value", "flag"]
+    assert shown["columns"] == ["timestamp_ms", "value", "flag", "elapsed_s"]
     text = cli(engine, "runs", "export", run_id).stdout.decode()
     rows = list(csv.reader(io.StringIO(text)))
     assert len(rows) == end["count"] + 1
     out = tmp_path / "table.npz"
     cli(engine, "runs", "export", run_id, "--format", "npz", "--output", out)
     with zipfile.ZipFile(out) as archive:
-        assert archive.namelist() == ["timestamp_ms.npy", "value.npy", "flag.npy"]
+        assert archive.namelist() == [f"{name}.npy" for name in shown["columns"]]
     out = tmp_path / "table.parquet"
     cli(engine, "runs", "export", run_id, "--format", "parquet", "--output", out)
     assert len(read_parquet(out.read_bytes())["value"]) == end["count"]
@@ -508,7 +508,7 @@ def test_the_table_of_a_sequence_is_recorded(engine: EngineProcess) -> None:
     recording = done["result"]["recording"]
     assert (recording["rows"], recording["error"]) == (3, "")
     shown = engine.rpc("runs.show", run_id=recording["run_id"])
-    assert shown["columns"] == ["number", "voltage_V"]
+    assert shown["columns"] == ["number", "voltage_V", "elapsed_s"]
     assert [row[1] for row in shown["rows"]] == [
         row["voltage_V"] for row in done["result"]["result"]["rows"]
     ]

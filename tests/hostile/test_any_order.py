@@ -127,6 +127,12 @@ class WorldLink:
     def clear(self, timeout_s: float) -> bool:
         return False
 
+    def marks_answers(self) -> bool:
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        return None
+
     def preempt(self, ticket: int) -> None:
         pass
 

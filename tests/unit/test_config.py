@@ -142,6 +142,7 @@ ALLOWED = {
     "SESSION_IDLE_SEC": ("60", 60),
     "MAX_SESSIONS": ("10", 10),
     "WAVEFORM_MEMORY_MB": ("1", 1),
+    "MAX_BLOCK_MB": ("1024", 1024),
     "AUDIT_RETENTION_DAYS": ("30", 30),
     "DATA_BUDGET_MB": ("100", 100),
     "GONE_AFTER_SEC": ("5", 5),

@@ -62,6 +62,26 @@ HTTP = [
         body=result(),
     ),
     Case(
+        rule="http.origin",
+        name="its own is served",
+        message=PING,
+        headers={"Host": "10.0.0.9:8767", "Origin": "http://10.0.0.9:8767"},
+        body=result(),
+    ),
+    *(
+        Case(
+            rule="http.origin",
+            name=f"a page of another loopback port, {verb}",
+            verb=verb,
+            message=PING,
+            headers={"Origin": "http://localhost:3000", "Sec-Fetch-Site": "same-site"},
+            status=403,
+            body=error(-32600, None),
+            has=JSON,
+        )
+        for verb in ("POST", "GET", "DELETE")
+    ),
+    Case(
         rule="http.host",
         name="a foreign name",
         message=PING,

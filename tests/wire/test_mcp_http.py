@@ -169,7 +169,7 @@ async def test_a_plain_get_is_4xx_with_an_error_body(mcp: Endpoint) -> None:
     assert_refused(await mcp.client().send("GET"), 400)
 
 
-@pytest.mark.parametrize("path", ["/", "/sse", "/messages", "/mcp/", "/mcpx", "/%6dcp", "/rpc"])
+@pytest.mark.parametrize("path", ["/", "/sse", "/messages", "/mcp//", "/mcpx", "/%6dcp", "/rpc"])
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 async def test_no_other_path_is_served(mcp: Endpoint, path: str, verb: str) -> None:
     client = McpClient(mcp.port, path=path)
@@ -429,9 +429,35 @@ async def test_http_1_0_is_served_and_closed(mcp: Endpoint) -> None:
 
 
 async def test_the_absolute_form_of_a_proxy_is_served(mcp: Endpoint) -> None:
+    own = f"http://127.0.0.1:{mcp.port}/mcp".encode()
     request = mcp.client().bytes_of("POST", json.dumps(PING).encode(), {"Connection": "close"})
-    request = request.replace(b"POST /mcp", b"POST http://localhost/mcp", 1)
+    request = request.replace(b"POST /mcp", b"POST " + own, 1)
     assert split(await mcp.exchange(request)).status == 200
+
+
+@pytest.mark.parametrize(
+    "target", ["evil.example/mcp", "evil.example:8767/mcp", "127.0.0.1@evil.example/mcp", "/mcp"]
+)
+async def test_an_absolute_form_of_another_host_than_the_one_that_is_judged_is_refused(
+    mcp: Endpoint, target: str
+) -> None:
+    request = mcp.client().bytes_of("POST", json.dumps(PING).encode(), {"Connection": "close"})
+    request = request.replace(b"POST /mcp", f"POST http://{target}".encode(), 1)
+    for _ in range(3):  # a head that passed is known by its bytes from the third time on
+        assert split(await mcp.exchange(request)).status == 400
+
+
+@promise("mcp.path-with-slash")
+async def test_every_verb_is_served_with_a_slash_at_the_end_of_the_path_too(mcp: Endpoint) -> None:
+    client = mcp.client()
+    client.path = "/mcp/"
+    await client.initialize()
+    assert (await client.request("ping")).json()["result"] == {}
+    async with await client.open_stream():
+        pass
+    assert (await client.send("DELETE")).status == 200
+    client.path = "/mcp//"
+    assert_refused(await client.request("ping"), 404)
 
 
 async def test_any_text_comes_back_as_ascii_on_one_line(mcp: Endpoint) -> None:

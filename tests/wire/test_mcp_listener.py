@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
@@ -11,8 +12,20 @@ from pathlib import Path
 import pytest
 
 from edged.errors import ErrorCode, Failed
+from edged.processes.watchdog import ask, look_at_mcp
 from tests.bench.mcp_client import Connection
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.promises import promise
+
+
+@promise("supervisor.full-is-alive")
+async def test_a_listener_that_takes_no_more_connections_is_alive_for_whoever_looks() -> None:
+    async with running_endpoint(max_connections=2) as mcp, contextlib.AsyncExitStack() as stack:
+        for _ in range(2):
+            await stack.enter_async_context(await Connection.to(mcp.port))
+        # Some are told, those beyond are closed without a word.
+        looks = [ask(mcp.port, look_at_mcp(mcp.port, "/mcp")) for _ in range(100)]
+        assert all(await asyncio.gather(*looks))
 
 
 async def test_a_taken_port_is_told_with_its_number(mcp: Endpoint) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.config_keys import PRIVATE_NETWORKS, Exposure
+from edged.http.pulse import Pulse
 from edged.processes.port_proxy import PortProxy, ProxySettings
+from edged.processes.watchdog import Health, Watchdog
 from tests.bench.mcp_endpoint import running_endpoint
 from tests.promises import promise
 
@@ -36,6 +38,7 @@ async def answer_each(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 class Bench:
     proxy: PortProxy
     port: int
+    pulse: Pulse
     serve: Serve = answer_each
     is_away: bool = False
     engine: asyncio.Server | None = None
@@ -76,6 +79,7 @@ async def running(
 ) -> AsyncIterator[Bench]:
     allowed = tuple(ipaddress.ip_network(text) for text in networks) or PRIVATE_NETWORKS
     bench: Bench
+    pulse = Pulse(SystemClock())
     proxy = PortProxy(
         ProxySettings(
             expose=(Exposure.ANY,),
@@ -84,12 +88,13 @@ async def running(
             is_port_shared=is_port_shared,
         ),
         engine_port=lambda: None if bench.is_away else port,
+        pulse=pulse,
         changed=lambda _addresses: None,
         clock=SystemClock(),
         addresses=lambda: (OTHER,),
         is_loopback=lambda address: address == "127.0.0.1",
     )
-    bench = Bench(proxy, port, serve)
+    bench = Bench(proxy, port, pulse, serve)
     proxy.port = port
     await proxy.look()
     if with_engine:
@@ -99,6 +104,7 @@ async def running(
     finally:
         await bench.stop_engine()
         await proxy.stop()
+        pulse.stop()
         await asyncio.sleep(0.01)
 
 
@@ -201,6 +207,93 @@ async def test_an_engine_that_dies_under_a_call_gives_503_and_under_a_stream_an_
         await bench.stop_engine()
         assert (await call.answer())[0] == 503
         assert await stream.rest() == b""
+
+
+class Looks:
+    """What the watchdog's looks come to: an answer as long as the engine is not hung."""
+
+    def __init__(self) -> None:
+        self.is_well = asyncio.Event()
+        self.is_well.set()
+        self.taken = asyncio.Queue[float]()
+
+    async def ask(self, _port: int, _request: bytes) -> bool:
+        self.taken.put_nowait(asyncio.get_running_loop().time())
+        await self.is_well.wait()
+        return True
+
+
+@contextlib.asynccontextmanager
+async def watched(bench: Bench) -> AsyncIterator[Looks]:
+    looks, health = Looks(), Health(rpc_port=1, mcp_port=None, mcp_path="/mcp")
+    watchdog = Watchdog(health, pulse=bench.pulse, clock=SystemClock(), ask=looks.ask)
+    watching = asyncio.create_task(watchdog.until_hung())
+    try:
+        yield looks
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+@promise("supervisor.silent-at-once")
+async def test_an_engine_that_hangs_is_answered_for_within_a_second_and_asked_nothing_more(
+    port: int,
+) -> None:
+    got = asyncio.Queue[bytes]()
+
+    async def hang(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        while True:
+            got.put_nowait(await reader.readuntil(b"\r\n\r\n{}"))
+
+    async with running(port, serve=hang) as bench, watched(bench) as looks:
+        async with Line.to(port) as first, Line.to(port) as idle, Line.to(port) as new:
+            looks.is_well.clear()
+            began = asyncio.get_running_loop().time()
+            status, body = await first.ask()
+            assert asyncio.get_running_loop().time() - began < 1.5  # a busy machine has its part
+            assert (status, got.qsize()) == (503, 1)
+            assert "may still be carried out" in json.loads(body)["error"]["message"]
+            for line in (idle, new):
+                status, body = await line.ask()
+                assert status == 503
+                assert "Nothing of this request" in json.loads(body)["error"]["message"]
+            assert got.qsize() == 1
+        bench.serve = answer_each
+        looks.is_well.set()
+        while bench.pulse.is_silent:
+            await looks.taken.get()
+            await asyncio.sleep(0)
+        async with Line.to(port) as line:
+            assert (await line.ask())[0] == 200
+
+
+@promise("proxy.long-calls-last")
+async def test_a_call_that_takes_long_is_doubted_once_and_outlasts_an_engine_that_hangs_a_while(
+    port: int,
+) -> None:
+    done, got = asyncio.Event(), asyncio.Event()
+
+    async def query(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        got.set()
+        await done.wait()
+        writer.write(ANSWER)
+        await reader.read()
+
+    async with running(port, serve=query) as bench, watched(bench) as looks, Line.to(port) as long:
+        long.writer.write(REQUEST)
+        await got.wait()
+        asked = asyncio.get_running_loop().time()
+        # A look at once, because nothing is heard; then those of each second.
+        assert await looks.taken.get() - asked < 0.9
+        assert await looks.taken.get() - asked > 0.9
+        looks.is_well.clear()
+        async with Line.to(port) as other:
+            assert (await other.ask())[0] == 503
+        assert bench.pulse.is_silent
+        done.set()
+        assert await long.answer() == (200, b"done")
+        assert not bench.pulse.is_silent
 
 
 async def test_events_pass_at_once_and_one_by_one(port: int) -> None:
@@ -375,6 +468,7 @@ async def test_addresses_that_come_are_bound_and_those_that_go_are_left(port: in
             is_port_shared=False,
         ),
         engine_port=lambda: None,
+        pulse=Pulse(SystemClock()),
         changed=told.append,
         clock=SystemClock(),
         addresses=lambda: now,

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from edged.auth.keys import KeyBook
+from edged.auth.keys import JwksError, KeyBook
 from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
+from edged.http.pulse import Pulse
+from edged.processes.watchdog import Health, Watchdog
 from edged.protocol.origins import Guard
 from edged.relay import front as front_module
 from edged.relay.carrier import Carrier, EngineAddress
@@ -32,6 +34,7 @@ from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 from tests.promises import promise
 
 CLOCK = SystemClock()
+BROKEN_OFF_S = 30.0
 
 
 class Keys:
@@ -96,6 +99,7 @@ class Bench:
             link,
             edge_id=edge_id,
             engine=lambda: EngineAddress(endpoint.port, "/mcp"),
+            pulse=Pulse(CLOCK),
             peer_header=lambda peer: ("Edged-Peer", f"s {peer}"),
             clock=CLOCK,
         )
@@ -170,6 +174,36 @@ async def test_the_news_stream_of_a_session_passes_through(bench: Bench) -> None
     assert event is not None
     assert event.json()["method"] == "notifications/tools/list_changed"
     stream.abort()
+
+
+class Unreachable:
+    """Implements ``JwksSource``."""
+
+    async def fetch(self) -> bytes:
+        raise JwksError("It is down.")
+
+
+@promise("auth.no-keys-is-503")
+async def test_a_front_that_can_have_no_key_says_that_it_cannot_judge(bench: Bench) -> None:
+    book = KeyBook(Unreachable(), url="u", state_dir=None, clock=CLOCK)
+    blind = RelayFront(
+        await bench.link("front"),
+        verifier=Verifier(book, issuer=ISSUER, clock=CLOCK),
+        guard=Guard.of(host_name=""),
+        clock=CLOCK,
+    )
+    await blind.start()
+    runner = web.ServerRunner(blind.server())
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    client = bench.client(runner.addresses[0][1])
+    answer = await client.post(client.tool_call("echo"))
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    assert "cannot be authenticated now" in answer.json()["error"]["message"]
+    bad = await client.post(client.tool_call("echo"), {"Authorization": "Bearer x.y.z"})
+    assert bad.status == 401
+    await runner.cleanup()
+    await blind.stop()
 
 
 @promise("relay.front-checks")
@@ -281,6 +315,9 @@ async def test_bodies_up_to_the_limit_pass_and_larger_ones_are_413(bench: Bench)
         ({"Host": "relay.example"}, 200),
         ({"Host": "evil.example"}, 403),
         ({"Origin": "http://evil.example"}, 403),
+        ({"Host": "relay.example", "Origin": "http://relay.example"}, 200),
+        ({"Host": "relay.example", "Origin": "http://relay.example:81"}, 403),
+        ({"Origin": "http://localhost:3000", "Sec-Fetch-Site": "cross-site"}, 403),
         ({"Content-Encoding": "gzip"}, 415),
         ({"Edge-Caller-JWT": "mine"}, 200),
     ],
@@ -292,6 +329,19 @@ async def test_the_front_guards_its_own_name(
     await bench.edge()
     client = bench.client()
     assert (await client.post(client.message("ping"), headers)).status == status
+
+
+@promise("mcp.path-with-slash")
+async def test_the_front_serves_an_edge_with_a_slash_at_the_end_of_the_path_too(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    await bench.edge()
+    client = bench.client()
+    client.path += "/"
+    assert (await client.request("ping")).status == 200
+    client.path += "/"
+    assert (await client.request("ping")).status == 404
 
 
 @pytest.mark.parametrize(
@@ -340,6 +390,50 @@ async def test_both_ends_come_back_after_the_server_was_restarted(bench: Bench) 
             await asyncio.sleep(0.05)
 
 
+@promise("relay.reconnect")
+# The NATS client forgets to close a connection on which the server never says a word.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("harm", [NatsServer.stop, NatsServer.freeze])
+async def test_a_news_stream_ends_at_both_ends_when_the_server_is_killed_or_stopped(
+    bench: Bench, harm: Callable[[NatsServer], None]
+) -> None:
+    await bench.front()
+    endpoint, carrier = await bench.edge()
+    client = bench.client()
+    await client.initialize()
+    stream = await client.open_stream()
+    while not carrier.exchange_count:
+        await asyncio.sleep(0.01)
+    harm(bench.nats)
+    endpoint.tools.change()
+    async with asyncio.timeout(BROKEN_OFF_S):
+        # Broken off, and not as if it had come to its end.
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await read_on(stream)
+        while carrier.exchange_count:
+            await asyncio.sleep(0.05)
+    stream.abort()
+    bench.nats.stop()
+    bench.nats.start()
+    async with asyncio.timeout(15):
+        while (await client.request("ping")).status != 200:
+            await asyncio.sleep(0.05)
+    again = await client.open_stream()
+    while not carrier.exchange_count:
+        await asyncio.sleep(0.01)
+    endpoint.tools.change()
+    event = await again.next_event()
+    assert event is not None
+    assert event.json()["method"] == "notifications/tools/list_changed"
+    again.abort()
+
+
+async def read_on(stream: Connection) -> None:
+    """To the end of a stream; what was on its way may still come."""
+    while await stream.next_event() is not None:
+        pass
+
+
 async def test_half_an_answer_is_never_taken_for_a_whole_one(bench: Bench) -> None:
     await bench.front()
     cheat = await bench.link(EDGE)
@@ -383,6 +477,7 @@ async def test_a_client_that_does_not_read_stops_the_edge_s_reading(bench: Bench
         link,
         edge_id=EDGE,
         engine=lambda: EngineAddress(server.sockets[0].getsockname()[1], "/mcp"),
+        pulse=Pulse(CLOCK),
         peer_header=lambda peer: ("Edged-Peer", peer),
         clock=CLOCK,
     )
@@ -451,3 +546,50 @@ async def test_hundred_exchanges_side_by_side_are_not_crossed(bench: Bench) -> N
         return json.loads(answer["content"][0]["text"]) == {"echo": {"number": number}}
 
     assert all(await asyncio.gather(*(one(number) for number in range(100))))
+
+
+@promise("supervisor.silent-at-once")
+async def test_an_engine_that_hangs_is_answered_for_within_a_second_over_the_relay(
+    bench: Bench,
+) -> None:
+    asked = list[str]()
+    forever = asyncio.Event()
+
+    async def hang(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.path)
+        await forever.wait()
+        return web.Response()
+
+    async def silence(_port: int, _request: bytes) -> bool:
+        await forever.wait()
+        return False
+
+    await bench.front()
+    server = await asyncio.get_running_loop().create_server(web.Server(hang), "127.0.0.1", 0)
+    link, pulse = await bench.link(EDGE), Pulse(CLOCK)
+    carrier = Carrier(
+        link,
+        edge_id=EDGE,
+        engine=lambda: EngineAddress(server.sockets[0].getsockname()[1], "/mcp"),
+        pulse=pulse,
+        peer_header=lambda peer: ("Edged-Peer", peer),
+        clock=CLOCK,
+    )
+    await carrier.start()
+    await link.flush()
+    health = Health(rpc_port=1, mcp_port=None, mcp_path="/mcp")
+    watchdog = Watchdog(health, pulse=pulse, clock=CLOCK, ask=silence)
+    watching = asyncio.create_task(watchdog.until_hung())
+    async with asyncio.timeout(1.8):  # a busy machine has its part
+        first = await bench.client().request("ping")
+    second = await bench.client().request("ping")
+    assert (first.status, second.status) == (503, 503)
+    assert "may still be carried out" in first.body.decode()
+    assert "Nothing of this request" in second.body.decode()
+    assert len(asked) == 1
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    await carrier.stop()
+    pulse.stop()
+    server.close()
+    forever.set()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edged.actions.caller import Caller, Route
-from edged.auth.keys import KeyBook
+from edged.auth.keys import JwksError, KeyBook
 from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Refused
@@ -40,9 +40,12 @@ class Keys:
     def __init__(self, issuer: TokenIssuer) -> None:
         self.issuer = issuer
         self.fetches = 0
+        self.is_down = False
 
     async def fetch(self) -> bytes:
         self.fetches += 1
+        if self.is_down:
+            raise JwksError("It is down.")
         return key_set(self.issuer.jwk(), *extra_jwks(self.issuer))
 
 
@@ -240,6 +243,23 @@ async def test_without_an_issuer_no_token_is_accepted() -> None:
         assert_unauthenticated(answer, 7)
         assert (await endpoint.client().post(CALL)).status == 200
     assert audit == ["No issuer is configured (RELAY_ISSUER, RELAY_JWKS_URL)."]
+
+
+@promise("auth.no-keys-is-503")
+async def test_while_no_key_can_be_had_a_token_is_not_told_to_be_bad(relayed: Relayed) -> None:
+    relayed.keys.is_down = True
+    answer = await relayed.client().post(CALL)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    reply = answer.json()
+    assert (reply["error"]["code"], reply["id"]) == (-32603, 7)
+    assert "cannot be authenticated now" in reply["error"]["message"]
+    ((caller, tool, error),) = relayed.audit
+    assert (caller.route, tool) == (Route.RELAY, "echo")
+    assert "It is down." in error.message
+    # What is wrong with a token whatever its key is, is told all the same.
+    bad = await relayed.endpoint.client().post(CALL, {HEADER: relayed.issuer.mint(aud="edge:x")})
+    assert_unauthenticated(bad, 7)
+    assert relayed.endpoint.tools.calls == []
 
 
 async def test_a_flood_at_the_door_asks_the_issuer_twice(relayed: Relayed, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.processes.watchdog import ask, look_at_rpc
 from edged.surfaces.rpc.events import EventHub, Publish, Source
 from edged.surfaces.rpc.listener import RpcListener, Sights
 from edged.surfaces.rpc.methods import OwnMethod
@@ -281,6 +282,18 @@ async def test_every_path_of_the_port_wants_the_token(guarded_rpc: str, desk: De
     assert desk.rows == [(p, "not_authenticated") for p in ("/healthz", "/metrics", "/events")]
 
 
+@promise("record.not-by-time")
+@pytest.mark.parametrize("token", [None, "s3cret"])
+async def test_the_supervisors_look_is_answered_before_the_door_and_leaves_no_row(
+    desk: Desk, token: str | None
+) -> None:
+    async for url in serve(desk, token):
+        port = int(url.rsplit(":", 1)[1].split("/")[0])
+        assert all([await ask(port, look_at_rpc(port)) for _ in range(5)])
+    assert desk.rows == []
+    assert desk.calls == []
+
+
 async def test_a_page_from_elsewhere_may_not_open_the_events(open_rpc: str, desk: Desk) -> None:
     url = open_rpc.replace("/rpc", "/events")
     async with aiohttp.ClientSession() as session:
@@ -298,6 +311,8 @@ async def test_events_come_over_a_websocket_to_whoever_subscribed(
     url = open_rpc.replace("/rpc", "/events")
     async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
         await socket.send_json(request("subscribe", topics=["audit"]))
+        assert (await socket.receive_json())["result"] == {"topics": ["audit"]}
+        await socket.send_json(request("subscribe", topics=None))
         assert (await socket.receive_json())["result"] == {"topics": ["audit"]}
         desk.publish["audit"]("row", {"seq": 3})
         told = await socket.receive_json()

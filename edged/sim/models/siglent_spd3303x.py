@@ -78,6 +78,7 @@ class Spd3303x:
                 "amps_limit": channel.source.amps_limit,
                 "volts": channel.node.advance(now).terminal_volts,
                 "amps": channel.node.amps,
+                "has_timer": channel.has_timer,
             }
             for number, channel in self.channels.items()
         }

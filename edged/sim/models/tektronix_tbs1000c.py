@@ -246,8 +246,9 @@ def force(unit: Tbs, call: Call) -> None:  # noqa: ARG001 - the seam's argument
 
 
 def trigger_state(unit: Tbs, call: Call) -> str:
-    """``TRIGger:STATE?``."""
-    return unit.say(call, unit.trigger_mode if unit.is_running else "SAVE")
+    """``TRIGger:STATE?``; the calibrator that is connected triggers all the time."""
+    running = "AUTO" if unit.trigger_mode == "AUTO" else "TRIGGER"
+    return unit.say(call, running if unit.is_running else "SAVE")
 
 
 def set_measured(unit: Tbs, call: Call) -> None:

@@ -6,17 +6,20 @@ answer and, if it is our fault, an id that is in the log.
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import structlog
 from aiohttp import HttpVersion11, web
 
 from edged.actions.caller import Caller
+from edged.auth.claims import RETRY_AFTER
 from edged.clock import Clock
-from edged.errors import EdgedError, Invalid
+from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.protocol.http_rules import (
     CALLER_TOKEN_HEADER,
     JSON_HEADERS,
@@ -52,6 +55,14 @@ __all__ = ["Endpoint"]
 TOO_SLOW: Final = 408
 MAX_KEPT_VERDICTS: Final = 256
 MAX_KEPT_HEAD_BYTES: Final = 4_096
+GUARDED: Final[Mapping[ErrorCode, tuple[int, tuple[tuple[str, str], ...]]]] = MappingProxyType(
+    {
+        ErrorCode.NOT_AUTHENTICATED: (401, (("WWW-Authenticate", "Bearer"),)),
+        ErrorCode.NO_KEYS: (503, (RETRY_AFTER,)),
+    }
+)
+"""HTTP status and headers of a request that the guard refuses; any other is 403."""
+AUTHORITY_END: Final = re.compile(r"[/?#]")
 RawHead = tuple[str, str, tuple[tuple[bytes, bytes], ...]]
 
 
@@ -261,16 +272,18 @@ class Endpoint:
         except EdgedError as refused:
             request_id = glance.request_id if glance is not None else None
             reply = error_reply(refused, request_id)
-            status = 401 if reply.rpc_code == RpcCode.NOT_AUTHENTICATED else 403
+            status, headers = GUARDED.get(refused.code, (403, ()))
             return rejection(
                 status,
                 reply.message,
                 rpc_code=reply.rpc_code,
                 request_id=request_id,
-                headers=(("WWW-Authenticate", "Bearer"),) if status == 401 else (),
+                headers=headers,
             )
 
     def _judge(self, request: web.BaseRequest, path: str) -> Accepted | Rejected:
+        if not _is_one_host(request):
+            return TWO_HOSTS
         key = (request.method, path, request.raw_headers)
         verdict = self._verdicts.get(key)
         if verdict is None:
@@ -302,6 +315,9 @@ class Endpoint:
         return CLOSED
 
 
+TWO_HOSTS: Final = rejection(
+    400, "The request's target names another host than its Host header; send one of them."
+)
 NO_MESSAGE: Final = rejection(400, "This request cannot be served.")
 
 
@@ -319,6 +335,15 @@ def _target(request: web.BaseRequest) -> tuple[str, str]:
         return request.rel_url.raw_path, request.rel_url.raw_query_string
     path, _, query = target.partition("?")
     return path, query
+
+
+def _is_one_host(request: web.BaseRequest) -> bool:
+    """Whether a proxy's absolute form names the Host that is judged (RFC 9112, 3.2.2)."""
+    target = request.raw_path
+    if target.startswith("/") or "://" not in target:
+        return True
+    authority = AUTHORITY_END.split(target.partition("://")[2], maxsplit=1)[0]
+    return authority.lower() == request.headers.get("Host", "").lower()
 
 
 def _goes_on(request: web.BaseRequest, wire: Wire) -> bool:

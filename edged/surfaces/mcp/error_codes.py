@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.actions.outcome import Outcome, Picture
+from edged.actions.outcome import Link, Outcome, Picture
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode
 from edged.protocol.results import Server, Told, told_result, tool_result
@@ -53,7 +53,10 @@ def call_answer(
             data=data,
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
-            more_content=[_image(picture) for picture in outcome.pictures],
+            more_content=[
+                *(_image(picture) for picture in outcome.pictures),
+                *(_link(link) for link in outcome.links if revision.has_resource_links),
+            ],
         )
     if not is_result(error.code, revision):
         return error_reply(error, request_id)
@@ -89,6 +92,16 @@ def is_result(code: ErrorCode, revision: Revision) -> bool:
 def _image(picture: Picture) -> dict[str, str]:
     data = base64.b64encode(picture.data).decode("ascii")
     return {"type": "image", "data": data, "mimeType": picture.mime}
+
+
+def _link(link: Link) -> dict[str, Any]:
+    return {
+        "type": "resource_link",
+        "uri": link.uri,
+        "name": link.name,
+        "mimeType": link.mime,
+        "size": link.size,
+    }
 
 
 def _tells_in_its_own_words(data: Any) -> bool:
@@ -129,6 +142,7 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.BAD_SCPI: Place.BY_REVISION,
         # who may
         ErrorCode.NOT_AUTHENTICATED: RpcCode.NOT_AUTHENTICATED,
+        ErrorCode.NO_KEYS: RpcCode.INTERNAL_ERROR,
         ErrorCode.NOT_ALLOWED: RpcCode.NOT_ALLOWED,
         ErrorCode.DANGEROUS: RpcCode.DANGEROUS,
         # what a model can do something about

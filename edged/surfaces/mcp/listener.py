@@ -18,7 +18,7 @@ from aiohttp import web
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
-from edged.protocol.http_rules import rejection
+from edged.protocol.http_rules import FULL_HEADER, rejection
 from edged.surfaces.mcp.connection import Connection, ConnectionServer, Front
 from edged.surfaces.mcp.descriptors import connection_limit, move_high, raise_limit
 
@@ -241,6 +241,6 @@ SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 _FULL: Final = rejection(503, "Too many connections are open; close some and try again.")
 TURNED_AWAY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-    b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
-    % (len(_FULL.body), _FULL.body)
+    b"Retry-After: 1\r\n%b: yes\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+    % (FULL_HEADER.encode("ascii"), len(_FULL.body), _FULL.body)
 )

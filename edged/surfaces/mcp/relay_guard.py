@@ -1,7 +1,7 @@
 """Who a request is from: the mere presence of ``Edge-Caller-JWT`` puts it on the relay route.
 
 From there is no way back to the direct route, whatever is wrong with the token. Its sender learns
-only that it was not accepted; why stands in the audit.
+only that it was not accepted, or cannot be judged now; why stands in the audit.
 
 Source: SPEC.md section 9.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Claims, Route
-from edged.auth.claims import BadTokenError
+from edged.auth.claims import BadTokenError, NoKeysError
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Refused
+from edged.errors import EdgedError, ErrorCode, Failed, Refused
 from edged.surfaces.mcp.seams import CallerHead, DirectGuard
 
 __all__ = ["RelayGuard", "TokenVerifier"]
@@ -76,7 +76,7 @@ class RelayGuard:
         except BadTokenError as bad:
             self._note(head.remote, await head.asked(), str(bad))
             # Not `from bad`: nothing of it may travel with what the caller sees.
-            raise _refusal() from None
+            raise (_not_now() if isinstance(bad, NoKeysError) else _refusal()) from None
         return Caller(route=Route.RELAY, remote=head.remote, subject=claims.sub, claims=claims)
 
     def direct(self, remote: str) -> Caller:
@@ -106,6 +106,15 @@ class RelayGuard:
         if self._verifier is None:
             raise BadTokenError("No issuer is configured (RELAY_ISSUER, RELAY_JWKS_URL).")
         return await self._verifier.verify(tokens[0].strip(), edge_id=self._edge_id)
+
+
+def _not_now() -> Failed:
+    return Failed(
+        "This call came by the relay route and cannot be authenticated now: the keys of its issuer "
+        "cannot be had.",
+        code=ErrorCode.NO_KEYS,
+        remedy="Try again in some seconds.",
+    )
 
 
 def _refusal() -> Refused:

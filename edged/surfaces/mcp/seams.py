@@ -187,6 +187,7 @@ class CallerGuard(Protocol):
 
         Raises:
             Refused: NOT_AUTHENTICATED, in words that tell nothing of key or token.
+            Failed: NO_KEYS, that cannot be judged now.
         """
         ...
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edged.errors import EdgedError, ErrorCode, Failed, Refused
+from edged.errors import EdgedError, ErrorCode, Failed, Refused, connection_trouble
 
 __all__ = ["EngineFile", "RpcClient", "ToolAnswer", "find_engine"]
 
@@ -150,9 +150,10 @@ class RpcClient:
                 remedy="Look at `edged status` and the engine's log.",
             ) from late
         except (OSError, http.client.HTTPException) as gone:
+            why = connection_trouble(gone) if isinstance(gone, OSError) else "it is no HTTP"
             raise Failed(
                 f"The engine (PID {self.engine.pid}) named in {self.engine.path} does not "
-                f"answer on port {port}: {gone}.",
+                f"answer on port {port}: {why}.",
                 code=ErrorCode.NO_ENGINE,
                 remedy="It has probably died; start it again with `edged engine`.",
             ) from gone

@@ -5,14 +5,18 @@ Their parameters have been checked against ``reference.METHOD_TABLE`` when they 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.commands.lockout import LockoutDesk
+from edged.errors import ErrorCode, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.store.audit import Audit
 from edged.store.audit_queries import AuditFilter, ExportForm, export_rows
+from edged.store.told_on import ToldOn
 from edged.surfaces.rpc.methods import OwnMethod
+from edged.work.units import unit_of_instrument
 
 __all__ = ["daemon_methods"]
 
@@ -23,9 +27,9 @@ EXPORT_ROWS: Final = 2_000
 
 
 def daemon_methods(
-    *, audit: Audit, lockout: LockoutDesk, pool: InstrumentPool
+    *, audit: Audit, lockout: LockoutDesk, pool: InstrumentPool, told_on: ToldOn
 ) -> dict[str, OwnMethod]:
-    """``audit.*``, ``lockout.*`` and ``trace``."""
+    """``audit.*``, ``lockout.*``, ``stop.seen_off`` and ``trace``."""
 
     async def audit_list(params: Params) -> Any:
         rows = await audit.list(_filter(params), limit=params.get("limit", LISTED_UNLESS_ASKED))
@@ -53,6 +57,23 @@ def daemon_methods(
     async def lockout_list(_params: Params) -> Any:
         return {"lockouts": lockout.list()}
 
+    async def seen_off(params: Params) -> Any:
+        name, by = params["instrument_id"], params["by"]
+        names = {name}
+        with contextlib.suppress(NotFound):
+            instrument = pool.get(name)
+            names |= {instrument.id, unit_of_instrument(instrument).key}
+        outputs = told_on.forget(names)
+        if not outputs:
+            raise NotFound(
+                f"Nothing of {name} is waiting to be seen off.",
+                code=ErrorCode.UNKNOWN_INSTRUMENT,
+                data={"instrument_id": name, "told_on": told_on.told()},
+                remedy="get_status lists what is, under told_on.",
+            )
+        audit.event("stop.seen_off", f"{by} has seen off: {', '.join(outputs)}", instrument=name)
+        return {"instrument_id": name, "outputs": outputs}
+
     async def trace(params: Params) -> Any:
         name = params["instrument_id"]
         return {"instrument_id": name, "exchanges": pool.trace(name)}
@@ -61,6 +82,7 @@ def daemon_methods(
         "audit.list": audit_list,
         "audit.verify": audit_verify,
         "audit.export": audit_export,
+        "stop.seen_off": seen_off,
         "lockout.set": lockout_set,
         "lockout.clear": lockout_clear,
         "lockout.list": lockout_list,

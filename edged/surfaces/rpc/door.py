@@ -2,7 +2,8 @@
 
 Whoever has INBOUND_AUTH_TOKEN, when there is one; else loopback peers that name a loopback Host (a
 page in a browser that was rebound to 127.0.0.1 names another). A browser tells the Origin of a page
-that opens a WebSocket, which no CORS stops: only pages of loopback may.
+that opens a WebSocket, which no CORS stops: only pages of loopback may. ``/alive`` stands before
+the door: whoever can connect knows as much as it tells.
 """
 
 from __future__ import annotations

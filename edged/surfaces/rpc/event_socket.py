@@ -109,7 +109,8 @@ def _answer(body: bytes, hub: EventHub, subscription: Subscription) -> bytes:
 
 
 def _perform(request: Request, hub: EventHub, subscription: Subscription) -> dict[str, Any]:
-    topics = request.params.get("topics", [])
+    topics = request.params.get("topics")
+    topics = [] if topics is None else topics
     if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
         raise Invalid("topics must be a list of strings.", data={"parameter": "topics"})
     match request.method:

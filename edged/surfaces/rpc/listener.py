@@ -28,6 +28,8 @@ from edged.tools.call import ToolDesk
 __all__ = ["RpcListener", "RpcRecord", "Sights"]
 
 PATH: Final = "/rpc"
+ALIVE_PATH: Final = "/alive"
+"""Where the supervisor looks each second: behind no door, tells nothing, leaves no row."""
 JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
 STOP_WITHIN_S: Final = 60.0
@@ -122,6 +124,7 @@ class RpcListener:
         router.add_get("/events", self._admitted(self._events), expect_handler=meet)
         router.add_get("/healthz", self._admitted(self._healthz), expect_handler=meet)
         router.add_get("/metrics", self._admitted(self._metrics), expect_handler=meet)
+        router.add_get(ALIVE_PATH, _alive, expect_handler=meet)
         runner = web.AppRunner(app, handle_signals=False)
         await runner.setup()
         server = runner.server
@@ -136,11 +139,15 @@ class RpcListener:
         self._runner = runner
         self.port = self._listening.sockets[0].getsockname()[1]
 
-    async def stop(self) -> None:
-        """Stop accepting, end what is open."""
+    def close_door(self) -> None:
+        """Accept no more; open connections stay."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
+
+    async def stop(self) -> None:
+        """Stop accepting, end what is open."""
+        self.close_door()
         await self._readers.stop()
         if self._runner is not None:
             server = self._runner.server
@@ -266,6 +273,10 @@ class RpcListener:
     async def _metrics(self, _request: web.Request) -> web.Response:
         body, content_type = await self._sights.metrics()
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+async def _alive(_request: web.Request) -> web.Response:
+    return web.Response(status=204)
 
 
 @web.middleware

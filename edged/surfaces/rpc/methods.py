@@ -107,6 +107,7 @@ def _find(context: RpcContext, method: str) -> OwnMethod:
 
     async def run(params: Params) -> Any:
         if entry is not None:
+            params = entry.given(params)
             entry.check(params)
         if handler is not None:
             return await handler(context, params)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.actions.action import Check
-from edged.profiles.schema import compile_schema
+from edged.profiles.schema import Given, compile_given, compile_schema
 
 __all__ = ["METHOD_TABLE", "Method", "reference"]
 
@@ -27,12 +27,14 @@ class Method:
         result: what it answers.
         schema: JSON Schema of its parameters.
         check: that schema, compiled; raises ``Invalid``.
+        given: takes out what is optional and null, before the check.
     """
 
     sentence: str
     result: str
     schema: Schema
     check: Check = field(compare=False)
+    given: Given = field(default=lambda params: params, compare=False)
 
 
 def _text(description: str, most: int = 500, **more: Any) -> Schema:
@@ -77,7 +79,8 @@ def _entry(
         "required": list(required),
         "additionalProperties": False,
     }
-    return name, Method(sentence, result, schema, compile_schema(name, schema))
+    check, given = compile_schema(name, schema), compile_given(schema)
+    return name, Method(sentence, result, schema, check, given)
 
 
 RESTART: Final = (
@@ -131,9 +134,10 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             _entry(
                 "lockout.set",
                 "Locks an instrument out at once, then stops what runs on it. Until that is "
-                "cleared every write but safe commands is refused with the reason.",
-                "{instrument_id, unit, reason, by, since_ms, is_present, is_persisted, remark, "
-                "stopped, failures}",
+                "cleared every write but safe commands is refused with the reason. Units that tell "
+                "one serial number are locked out together.",
+                "{instrument_id, unit, reason, by, since_ms, instrument_ids, is_present, "
+                "is_persisted, remark, stopped, failures}",
                 "instrument_id",
                 "reason",
                 "by",
@@ -145,14 +149,26 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "lockout.clear",
                 "Lifts a lockout. There is no tool for this: whoever locked it out does it here, "
                 "at the edge itself.",
-                "{instrument_id, unit, reason, by, since_ms}: what was lifted",
+                "{instrument_id, unit, reason, by, since_ms, still_locked}: what was lifted",
                 "instrument_id",
                 instrument_id=INSTRUMENT,
             ),
             _entry(
+                "stop.seen_off",
+                "Takes back the doubt about an instrument that was told to put something out and "
+                "cannot say that it is off: somebody has looked. There is no tool for this.",
+                "{instrument_id, outputs}: what was in doubt",
+                "instrument_id",
+                "by",
+                instrument_id=INSTRUMENT,
+                by=_text("who has looked", 100, minLength=1),
+            ),
+            _entry(
                 "discovery",
-                "How the buses are looked at, what was set aside and why, and which profiles tie.",
-                "{buses, hotplug, scans, rescan_interval_s, ties, set_aside}",
+                "How the buses are looked at, what was set aside and why, which profiles tie, "
+                "which units tell one serial number, and every unit met since the start.",
+                "{buses, hotplug, scans, rescan_interval_s, ties, twins, warnings, set_aside, "
+                "seen: [{instrument_id, serial, serial_told, names}]}",
             ),
             _entry(
                 "restart.begin",
@@ -217,6 +233,13 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 stream_id=_text("its id"),
                 after=_whole("only points with a greater number", 0, 1 << 62),
             ),
+            _entry(
+                "pictures.show",
+                "A captured picture that was too large for a tool's result.",
+                "{picture_id, mime, encoding, content}",
+                "picture_id",
+                picture_id=_text("its id, which the result told"),
+            ),
         )
     )
 )
@@ -246,7 +269,8 @@ curl -s -H 'Content-Type: application/json' http://127.0.0.1:8766/rpc \\
 
 ## Methods
 
-Every tool is a method by its own name, with its arguments as params. Besides:
+Every tool is a method by its own name, with its arguments as params. Null for an optional one is
+the same as leaving it out. Besides:
 """
 
 TAIL: Final = """
@@ -267,11 +291,12 @@ Events come as notifications:
 A thousand events wait for a reader. What comes beyond is not sent, and told:
 `{"method": "missed", "params": {"count", "topics": {topic: count}}}`. 64 readers may be connected.
 
-## `/healthz` and `/metrics`
+## `/alive`, `/healthz` and `/metrics`
 
-`GET /healthz` answers 200 with {status: ok or degraded, version, uptime_s, store, loop_lag_s}
-while the engine serves at all; degraded: the database cannot be written. `GET /metrics` is in
-Prometheus' text format:
+`GET /alive` answers 204 to everybody, with nothing in it and without a row: there the supervisor
+looks each second. `GET /healthz` answers 200 with {status: ok or degraded, version, uptime_s,
+store, loop_lag_s} while the engine serves at all; degraded: the database cannot be written.
+`GET /metrics` is in Prometheus' text format:
 
 | family | |
 |---|---|

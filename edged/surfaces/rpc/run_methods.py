@@ -1,4 +1,4 @@
-"""The RPC interface's own methods for recordings and running streams; they only tell."""
+"""The RPC interface's own methods for recordings, running streams and pictures; they only tell."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from edged.work.run_head import RunKind
 from edged.work.run_reader import MAX_ROWS, export_run, list_runs, show_run
 from edged.work.runs import RunBook
 from edged.work.streams import StreamBook
+from edged.work.waveforms import WaveformBook
 
 __all__ = ["run_methods"]
 
@@ -21,8 +22,10 @@ Params = Mapping[str, Any]
 MAX_LISTED = 10_000
 
 
-def run_methods(runs: RunBook, streams: StreamBook, artist: Artist) -> dict[str, OwnMethod]:
-    """``runs.…`` and ``streams.show``."""
+def run_methods(
+    runs: RunBook, streams: StreamBook, waveforms: WaveformBook, artist: Artist
+) -> dict[str, OwnMethod]:
+    """``runs.…``, ``streams.show`` and ``pictures.show``."""
 
     async def list_(params: Params) -> Any:
         kind = _text(params, "kind", "")
@@ -55,6 +58,16 @@ def run_methods(runs: RunBook, streams: StreamBook, artist: Artist) -> dict[str,
         after = _integer(params, "after", 0, 0, 1 << 62)
         return streams.show(_text(params, "stream_id"), after)
 
+    async def picture(params: Params) -> Any:
+        picture_id = _text(params, "picture_id")
+        told = await waveforms.read_picture(waveforms.picture(picture_id))
+        return {
+            "picture_id": picture_id,
+            "mime": told["mime"],
+            "encoding": told["encoding"],
+            "content": told["image"],
+        }
+
     return {
         "runs.list": list_,
         "runs.show": show,
@@ -62,6 +75,7 @@ def run_methods(runs: RunBook, streams: StreamBook, artist: Artist) -> dict[str,
         "runs.draw": draw,
         "runs.status": status,
         "streams.show": stream,
+        "pictures.show": picture,
     }
 
 

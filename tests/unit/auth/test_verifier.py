@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -132,21 +133,53 @@ async def test_a_flood_of_bad_tokens_costs_the_issuer_one_request_a_minute(
     assert not await refused(verifier, GOOD.mint(jti="2"))
 
 
-async def test_the_first_failure_after_a_fetch_asks_at_once_and_finds_a_new_key(
+async def test_the_first_failure_after_a_fetch_asks_at_once_and_later_ones_once_a_minute(
     driven_clock: DrivenClock,
 ) -> None:
     verifier, source = make(driven_clock)
     await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    anew = TokenIssuer(kid="k1", key="foreign", now_s=NOW_S)
+    assert await refused(verifier, anew.mint())
+    assert source.fetches == 2
+    source.body = key_set(anew.jwk())
+    assert await refused(verifier, anew.mint())
+    driven_clock.move(60)
+    assert not await refused(verifier, anew.mint())
+    assert source.fetches == 3
+
+
+@promise("auth.new-kids-at-once")
+async def test_an_issuer_that_changes_its_key_again_and_again_is_followed_at_once(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    for number in range(20):
+        issuer = TokenIssuer(kid=f"k{100 + number}", now_s=NOW_S)
+        source.body = key_set(issuer.jwk())
+        assert not await refused(verifier, issuer.mint())
+    assert source.fetches == 21
+
+
+@promise("auth.new-kids-at-once")
+async def test_eight_kids_that_nobody_has_are_worth_a_fetch_each_and_then_one_a_minute(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    unknown = [GOOD.mint({"kid": f"other-{number}"}) for number in range(50)]
+    for _ in range(3):
+        for token in unknown:
+            assert await refused(verifier, token)
+    assert source.fetches == 1 + 8
+    driven_clock.move(60)
+    for token in unknown:
+        assert await refused(verifier, token)
+    assert source.fetches == 1 + 8 + 1
     second = TokenIssuer(kid="k2", now_s=NOW_S)
     source.body = key_set(GOOD.jwk(), second.jwk())
-    await verifier.verify(second.mint(), edge_id=EDGE)
-    assert source.fetches == 2
-    third = TokenIssuer(kid="k3", now_s=NOW_S)
-    source.body = key_set(third.jwk())
-    assert await refused(verifier, third.mint())
     driven_clock.move(60)
-    assert not await refused(verifier, third.mint())
-    assert source.fetches == 3
+    assert not await refused(verifier, second.mint())
 
 
 async def test_a_key_that_was_withdrawn_verifies_no_more_not_even_remembered_tokens(
@@ -302,3 +335,20 @@ async def test_a_refusal_says_nothing_of_key_or_token(driven_clock: DrivenClock)
             await verifier.verify(token, edge_id=EDGE)
         for part in token.split("."):
             assert len(part) < 8 or part not in str(refusal.value), name
+
+
+async def test_a_disk_that_hangs_keeps_nobody_from_the_keys(
+    driven_clock: DrivenClock, tmp_path: Path
+) -> None:
+    book = KeyBook(FakeSource(), url="u", state_dir=tmp_path, clock=driven_clock)
+    may_go, has_ended = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        may_go.wait(10)
+        has_ended.set()
+
+    async with asyncio.timeout(5):
+        await book._off_loop(hang)
+    assert not has_ended.is_set()
+    may_go.set()
+    assert await asyncio.to_thread(has_ended.wait, 5)

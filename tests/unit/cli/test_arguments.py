@@ -27,6 +27,19 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+@promise("arguments.null-is-left-out")
+def test_null_is_null_but_for_a_text() -> None:
+    words = ["channel=null", "voltage=null", "hold=null", "measure=null", "name=null", "mode:=null"]
+    assert parse_arguments(words, SCHEMA) == {
+        "channel": None,
+        "voltage": None,
+        "hold": None,
+        "measure": None,
+        "name": "null",
+        "mode": None,
+    }
+
+
 @promise("cli.typed-arguments")
 def test_values_get_the_type_of_the_schema() -> None:
     words = ["channel=1", "voltage=2.5", "name=5", "hold=true", "mode=a", "measure=[1]"]

@@ -33,26 +33,43 @@ class FakeInstrument:
     identity = Identity(manufacturer="Rigol", model="DP832", serial="S1", firmware="1")
 
 
+class Twin(FakeInstrument):
+    id = ADDRESS.replace("1.9", "1.10")
+
+
 class LockedPool:
+    def __init__(self, *, has_twin: bool = False) -> None:
+        self.all = (FakeInstrument(), Twin()) if has_twin else (FakeInstrument(),)
+
     def get(self, name: str) -> Any:
-        if name in {ADDRESS, "psu"}:
-            return FakeInstrument()
-        raise NotFound(f"There is no instrument {name!r}.")
+        found = self.bearers(name)
+        if len(found) != 1:
+            raise NotFound(f"There is no instrument {name!r}.")
+        return found[0]
+
+    def bearers(self, name: str) -> tuple[Any, ...]:
+        if name == "S1":
+            return self.all
+        return tuple(i for i in self.all if name == i.id or (name, i.id) == ("psu", ADDRESS))
+
+    def alike(self, _instrument: Any) -> tuple[Any, ...]:
+        return self.all
 
 
 class Rooms:
-    def __init__(self, store: StoreBench) -> None:
+    def __init__(self, store: StoreBench, *, has_twin: bool = False) -> None:
         self.store = store
         self.stopped: list[str] = []
         self.was_in_force: list[bool] = []
         self.desk = LockoutDesk(
-            pool=LockedPool(),  # type: ignore[arg-type]
+            pool=LockedPool(has_twin=has_twin),  # type: ignore[arg-type]
             lockouts=store.lockouts,
             stop_on=(self.stop_streams, self.stop_badly),
         )
         self.hold = locked_out(lambda instrument: store.lockouts.find(instrument.id))
 
     async def stop_streams(self, instrument_id: str) -> list[str]:
+        self.stopped.append(instrument_id)
         self.was_in_force.append(self.store.lockouts.find(instrument_id) is not None)
         return ["mcp-1"]
 
@@ -115,6 +132,33 @@ async def test_cleared_by_alias_or_id_it_holds_nothing_back(rooms: Rooms) -> Non
     rooms.hold(act(), aim(is_write=True))
     with pytest.raises(NotFound, match="is not locked out"):
         await rooms.desk.clear("psu")
+
+
+@promise("units.shared-lockout")
+@pytest.mark.parametrize("name", ["S1", "psu", Twin.id])
+async def test_a_lockout_holds_for_all_that_tell_the_serial_number(rooms: Rooms, name: str) -> None:
+    both = Rooms(rooms.store, has_twin=True)
+    told = await both.desk.set(name, reason="r", by="anna")
+    assert sorted(told["instrument_ids"]) == sorted(both.stopped) == sorted((ADDRESS, Twin.id))
+    find, unit = rooms.store.lockouts.find, told["unit"]
+    for known in (ADDRESS, Twin.id):
+        assert find(known, unit) is not None
+        assert find("elsewhere", unit.upper()) is not None
+    assert len(rooms.store.lockouts.all()) == 1
+    assert (await both.desk.clear("S1"))["still_locked"] == []
+    assert rooms.store.lockouts.all() == ()
+
+
+@promise("units.shared-lockout")
+async def test_lifting_ones_own_lockout_leaves_that_of_another_person_in_force(
+    rooms: Rooms,
+) -> None:
+    both = Rooms(rooms.store, has_twin=True)
+    await both.desk.set(ADDRESS, reason="hands", by="anna")
+    await both.desk.set(Twin.id, reason="hands", by="bert")
+    told = await both.desk.clear(ADDRESS)
+    assert [lock["by"] for lock in told["still_locked"]] == ["bert"]
+    assert rooms.store.lockouts.find(ADDRESS, told["unit"]) is not None
 
 
 async def test_an_address_where_nothing_answers_may_be_locked_out_but_no_misspelt_name(

@@ -332,6 +332,15 @@ async def test_a_sequence_whose_step_would_be_refused_sends_nothing(house: House
     assert house.supply.sent == []
 
 
+async def test_a_sequence_that_the_owner_denies_is_refused_by_its_own_name(house: House) -> None:
+    house.supply.rules = UnitRules(deny=frozenset({"point"}))
+    outcome = await house.sequence(voltage=1)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.DENIED_BY_OWNER
+    assert "denies point on" in outcome.error.message
+    assert house.supply.sent == []
+
+
 async def test_a_line_end_or_control_character_never_gets_into_raw_scpi(house: House) -> None:
     for line in ("*IDN?\n:OUTP ON", "*IDN?\r", "\x00", "", "   ", "é", "x" * 5000):
         outcome = await house.scpi(line)

@@ -9,11 +9,15 @@ import pytest
 
 from edged.actions.action import Action, SendScpi, StopAll
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.auth.permissions import Grant, Permissions
 from edged.commands.recall import recallable
 from edged.commands.record import LogRecord
 from edged.commands.target import Target
-from edged.errors import ErrorCode, Failed, Refused
+from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Answer, Ask, Conversation, Send
+from edged.profiles.bench import UnitRules
+from edged.profiles.model import Bound
+from edged.profiles.tighten import tightened
 from edged.store.lockouts import Lockout
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.sweep_bench import DIRECT, SweepHouse
@@ -131,6 +135,127 @@ async def test_what_waited_when_its_instrument_was_locked_out_is_refused(
     assert not [text for _, text in house.supply.log if text.endswith(",ON")]
 
 
+def say(house: SweepHouse, rules: UnitRules) -> None:
+    """The bench file is read anew, as a hot reload does: rules and profile are replaced whole."""
+    supply = house.supply
+    assert supply.safe_by is not None
+    supply.rules, supply.profile = rules, tightened(supply.safe_by, rules)
+
+
+VOLTS = {"set_voltage": {"voltage": Bound(max=5)}}
+CHANGED = "The owner changed what may be done with S::psu1 while this waited: "
+
+
+async def waiting(house: SweepHouse, road: str) -> Outcome:
+    """A write of 12 V to channel 1, by one of the roads that lead to it."""
+    match road:
+        case "typed":
+            return await house.command("set_voltage", voltage=12)
+        case "another command":
+            return await house.command("set_both", voltage=12, current=1)
+        case "raw":
+            return await house.scpi(":SOUR1:VOLT 12")
+        case _:
+            raise AssertionError(road)
+
+
+@promise("owner.asked-when-it-goes-out")
+@pytest.mark.parametrize(
+    ("road", "rules", "why"),
+    [
+        ("typed", UnitRules(key="0001", limits=VOLTS), ErrorCode.BAD_ARGUMENTS),
+        ("typed", UnitRules(key="0001", deny=frozenset({"set_voltage"})), None),
+        (
+            "typed",
+            UnitRules(key="0001", requires_sweep=frozenset({"set_voltage"})),
+            ErrorCode.REQUIRES_SWEEP,
+        ),
+        ("another command", UnitRules(key="0001", limits=VOLTS), ErrorCode.BAD_ARGUMENTS),
+        ("another command", UnitRules(key="0001", deny=frozenset({"set_voltage"})), None),
+        ("raw", UnitRules(key="0001", limits=VOLTS), ErrorCode.BAD_ARGUMENTS),
+        ("raw", UnitRules(key="0001", deny=frozenset({"set_voltage"})), None),
+        ("raw", UnitRules(key="0001", raw_scpi="off"), ErrorCode.RAW_SCPI_RESTRICTED),
+        ("raw", UnitRules(key="0001", raw_scpi="queries"), ErrorCode.RAW_SCPI_RESTRICTED),
+    ],
+)
+@pytest.mark.parametrize("waits_for", ["the line", "the disk"])
+async def test_what_the_owner_forbade_while_it_waited_is_refused(
+    house: SweepHouse,
+    disk: SlowDisk,
+    driven_clock: DrivenClock,
+    waits_for: str,
+    road: str,
+    rules: UnitRules,
+    why: ErrorCode | None,
+) -> None:
+    if waits_for == "the line":
+        house.supply.latency_s = 1.0
+    else:
+        disk.may_write.clear()
+    writing = asyncio.ensure_future(waiting(house, road))
+    await settle()
+    say(house, rules)
+    disk.may_write.set()
+    await driven_clock.advance(2.0)
+    outcome = await writing
+    assert (outcome.status, code(outcome)) == (
+        OutcomeStatus.REFUSED,
+        why or ErrorCode.DENIED_BY_OWNER,
+    )
+    assert str(outcome.error).startswith(CHANGED)
+    assert house.supply.log == []
+
+
+@promise("owner.asked-when-it-goes-out")
+@pytest.mark.parametrize("name", ["set_voltage", "set_both"])
+async def test_what_the_owner_calls_dangerous_while_it_waits_needs_leave_for_that(
+    driven_clock: DrivenClock, name: str
+) -> None:
+    permissions = Permissions(Grant(tools=None, danger=False))
+    house = SweepHouse(driven_clock, permissions=permissions)
+    house.supply.latency_s = 1.0
+    given = {"voltage": 4} if name == "set_voltage" else {"voltage": 4, "current": 1}
+    writing = asyncio.ensure_future(house.command(name, **given))
+    await settle()
+    say(house, UnitRules(key="0001", is_dangerous=frozenset({"set_voltage"})))
+    await driven_clock.advance(2.0)
+    outcome = await writing
+    assert code(outcome) is ErrorCode.DANGEROUS
+    assert house.supply.writes() == []
+
+
+@promise("owner.asked-when-it-goes-out")
+async def test_what_the_owner_still_allows_goes_out_though_the_file_was_changed(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    house.supply.latency_s = 1.0
+    writing = [
+        asyncio.ensure_future(house.command("set_voltage", voltage=4)),
+        asyncio.ensure_future(house.command("set_bias", voltage=5)),
+        asyncio.ensure_future(house.scpi(":SOUR2:VOLT 3")),
+        asyncio.ensure_future(house.command("output_off", channel=1)),
+    ]
+    await settle()
+    say(house, UnitRules(key="0001", limits=VOLTS, deny=frozenset({"output_on"})))
+    await driven_clock.advance(2.0)
+    assert [(await outcome).error for outcome in writing] == [None] * 4
+
+
+@promise("owner.asked-when-it-goes-out")
+async def test_a_step_of_a_sweep_that_waits_is_not_sent_beyond_a_new_limit(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(10, 1.0)
+    await driven_clock.advance(6.0)
+    house.supply.latency_s = 0.7
+    await driven_clock.advance(1.2)
+    before = len(house.supply.writes())
+    say(house, UnitRules(key="0001", limits=VOLTS))
+    await driven_clock.advance(5.0)
+    assert house.supply.writes()[before:] == []
+    assert (await house.status(sweep_id))["status"] in {"parked", "stopped", "failed"}
+
+
 @promise("sweep.one-writer")
 async def test_a_write_that_waits_for_the_disk_while_a_sweep_begins_is_refused(
     house: SweepHouse, disk: SlowDisk
@@ -191,8 +316,12 @@ def test_a_refusal_before_its_first_line_stays_one() -> None:
         drive(recallable(two_lines(), ("A 1", "B 1"), Says(refused)))
 
 
-def test_a_refusal_after_its_first_line_is_a_failure_for_part_of_it_is_done() -> None:
-    refused = Refused("no", code=ErrorCode.LOCKED_OUT)
+@pytest.mark.parametrize(
+    "no", [Refused("no", code=ErrorCode.LOCKED_OUT), Invalid("no", code=ErrorCode.BAD_ARGUMENTS)]
+)
+def test_a_refusal_after_its_first_line_is_a_failure_for_part_of_it_is_done(
+    no: Refused | Invalid,
+) -> None:
     with pytest.raises(Failed) as failed:
-        drive(recallable(two_lines(), ("A 1", "B 1"), Says(None, refused)))
-    assert failed.value.code is ErrorCode.LOCKED_OUT
+        drive(recallable(two_lines(), ("A 1", "B 1"), Says(None, no)))
+    assert failed.value.code is no.code

@@ -9,17 +9,26 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import FetchWaveform, Purpose, RunCommand, StartStream, StopStream
+from edged.actions.action import (
+    FetchWaveform,
+    Purpose,
+    ReadPicture,
+    RunCommand,
+    StartStream,
+    StopStream,
+)
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
-from edged.commands.captures import Captures
+from edged.commands.captures import LARGEST_INLINE_BYTES, Captures
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
+from edged.commands.freshness import Acquisitions
 from edged.commands.holds import hold_denied, hold_unswept
 from edged.commands.path import CommandPath
 from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
+from edged.commands.resource_executors import ResourceExecutors
 from edged.commands.stream_executors import StreamExecutors
 from edged.config_keys import RawScpi
 from edged.errors import ErrorCode, Failed
@@ -105,17 +114,25 @@ class House:
                 new_id=self.new_id,
                 clock=clock,
             ),
-            captures=Captures(self.waveforms),
+            captures=Captures(self.waveforms, Acquisitions()),
             profiles=dict,
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
             clock=clock,
-            more=StreamExecutors(
-                streams=self.streams,
-                waveforms=self.waveforms,
-                artist=self.artist,  # type: ignore[arg-type]
-            ).table(),
+            more={
+                **StreamExecutors(
+                    streams=self.streams,
+                    waveforms=self.waveforms,
+                    artist=self.artist,  # type: ignore[arg-type]
+                ).table(),
+                **ResourceExecutors(
+                    profiles=dict,
+                    streams=self.streams,
+                    runs=self,  # type: ignore[arg-type]
+                    waveforms=self.waveforms,
+                ).table(),
+            },
         )
         self.path = CommandPath(
             permissions=Permissions(),
@@ -161,6 +178,20 @@ class House:
                 command_name=name,
                 parameters=given,
                 purpose=Purpose.CALL,
+            )
+        )
+
+    async def read_picture(
+        self, picture_id: str, caller: Caller = DIRECT, *, of: str = "picture"
+    ) -> Outcome:
+        return await self.path.perform(
+            ReadPicture(
+                tool="execute_command",
+                scope=of,
+                caller=caller,
+                action_id=self.new_id(),
+                command_name=of,
+                picture_id=picture_id,
             )
         )
 
@@ -282,6 +313,74 @@ async def test_a_picture_comes_as_text_with_its_type(house: House) -> None:
         "encoding": "base64",
         "image": base64.b64encode(b"hello").decode(),
     }
+
+
+def picture_of(size: int) -> bytes:
+    return f"#8{size:08}".encode() + bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+
+
+@promise("pictures.large")
+@pytest.mark.parametrize("more", [0, 1])
+async def test_a_picture_of_four_mebibytes_is_inline_and_one_byte_more_is_a_resource(
+    house: House, more: int
+) -> None:
+    size = 4 * 1024 * 1024 + more
+    house.scope.block = picture_of(size)
+    outcome = await house.command("picture")
+    told = outcome.data["data"]
+    assert (told["mime"], told["length"]) == ("image/png", size)
+    if not more:
+        assert base64.b64decode(told["image"]) == house.scope.block[10:]
+        assert outcome.links == ()
+        assert house.waveforms.status()["count"] == 0
+        return
+    assert set(told) == {"mime", "length", "uri", "picture_id"}
+    assert told["uri"] == f"edged://pictures/execute_command/picture/{told['picture_id']}"
+    assert [(link.uri, link.mime, link.size) for link in outcome.links] == [
+        (told["uri"], "image/png", size)
+    ]
+    assert told["uri"] in outcome.data["notes"][-1]
+    read = await house.read_picture(told["picture_id"])
+    assert base64.b64decode(read.data["image"]) == house.scope.block[10:]
+    fetched = await house.fetch(told["picture_id"], 0)
+    assert fetched.error is not None
+    assert fetched.error.code is ErrorCode.UNKNOWN_STREAM
+
+
+@promise("pictures.large")
+async def test_a_large_picture_is_read_by_who_may_take_it_and_by_nobody_else(house: House) -> None:
+    house.scope.block = picture_of(LARGEST_INLINE_BYTES + 1)
+    picture_id = (await house.command("picture")).data["data"]["picture_id"]
+    mine = relay("execute_command:picture", danger=False)
+    assert (await house.read_picture(picture_id, mine)).status is OutcomeStatus.OK
+    others = relay("execute_command:measure", "fetch_waveform", danger=False)
+    refused = await house.read_picture(picture_id, others)
+    assert refused.error is not None
+    assert refused.error.code is ErrorCode.NOT_ALLOWED
+    # A URI that names what the caller may do leads nowhere.
+    astray = await house.read_picture(picture_id, others, of="measure")
+    assert astray.error is not None
+    assert astray.error.code is ErrorCode.UNKNOWN_RESOURCE
+
+
+@promise("pictures.large")
+async def test_large_pictures_share_the_memory_of_waveforms_and_the_oldest_goes(
+    house: House,
+) -> None:
+    trace = (await house.command("capture", channel=2)).data["data"]["stream_id"]
+    house.scope.block = picture_of(LARGEST_INLINE_BYTES + 1)
+    first = (await house.command("picture")).data["data"]["picture_id"]
+    second = (await house.command("picture")).data["data"]["picture_id"]
+    assert house.waveforms.status()["used_mb"] <= 8
+    gone = await house.read_picture(first)
+    assert gone.error is not None
+    assert "evicted" in gone.error.message
+    assert "WAVEFORM_MEMORY_MB" in gone.error.message
+    assert (await house.read_picture(second)).status is OutcomeStatus.OK
+    assert [picture_id for picture_id, _ in house.waveforms.newest_pictures(9)] == [second]
+    fetched = await house.fetch(trace, 0)
+    assert fetched.error is not None
+    assert fetched.error.code is ErrorCode.UNKNOWN_POINT
 
 
 async def test_a_waveform_as_png_comes_beside_its_metadata(house: House) -> None:

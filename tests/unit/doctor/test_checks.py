@@ -8,7 +8,7 @@ import os
 import socket
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,9 @@ from edged.doctor.relay_check import check_relay
 from edged.doctor.report import Line, Verdict, fail, passed, report, skip, warn
 from edged.doctor.sdk_checks import check_wrappers
 from edged.errors import ErrorCode, Failed, Invalid, Refused
+from edged.profiles.loader import load_library
+from edged.profiles.unit_keys import SeenUnit
+from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import EngineFile
 from tests.bench.store_bench import running_store
 from tests.promises import promise
@@ -223,8 +226,44 @@ def test_an_engine_that_wants_a_token_serves_mcp_all_the_same(
 
 
 def test_mcp_listener_that_is_off_is_skipped(tmp_path: Path) -> None:
-    off = facts(tmp_path, config=config(tmp_path, mcp_enabled=False))
-    assert told(port_checks.check_mcp(off))[0] == "SKIP"
+    off = facts(tmp_path, config=config(tmp_path, mcp_enabled=False), engine=False)
+    assert told(port_checks.check_mcp(off)) == ("SKIP", "MCP_ENABLED is false: nothing is bound.")
+
+
+@promise("doctor.believes-the-engine")
+def test_mcp_that_a_flag_or_the_environment_switched_off_is_skipped(tmp_path: Path) -> None:
+    mcp = {"enabled": False, "port": None, "path": "/mcp", "error": ""}
+    verdict, found = told(port_checks.check_mcp(facts(tmp_path, status={**STATUS, "mcp": mcp})))
+    assert (verdict, "in the running engine" in found) == ("SKIP", True)
+
+
+@promise("doctor.believes-the-engine")
+def test_mcp_that_only_the_file_switches_off_is_looked_at(tmp_path: Path, mcp_port: int) -> None:
+    status = {**STATUS, "mcp": {"enabled": True, "port": mcp_port, "path": "/mcp", "error": ""}}
+    on = facts(tmp_path, status=status, config=config(tmp_path, mcp_enabled=False))
+    assert told(port_checks.check_mcp(on))[0] == "PASS"
+
+
+def test_a_port_where_nothing_listens_is_told_in_words(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    mcp = {"enabled": True, "port": free_port(), "path": "/mcp", "error": ""}
+    verdict, found = told(port_checks.check_mcp(facts(tmp_path, status={**STATUS, "mcp": mcp})))
+    assert verdict == "FAIL"
+    assert "nothing listens there (connection refused)" in found
+    assert "Errno" not in found
+
+
+def test_an_engine_that_says_no_reason_is_not_told_of_with_an_empty_one(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    mcp = {"enabled": True, "port": None, "path": "/mcp", "error": ""}
+    mine = facts(
+        tmp_path, status={**STATUS, "mcp": mcp}, config=config(tmp_path, mcp_port=free_port())
+    )
+    line = port_checks.check_mcp(mine)
+    assert told(line) == ("FAIL", "The engine does not listen for MCP: It does not say why.")
+    assert "tries again every 60 s" in line.remedy
 
 
 @promise("doctor.port-of-another")
@@ -272,8 +311,17 @@ def test_usb_instruments_must_be_openable(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_visa_library_that_cannot_be_loaded_fails(tmp_path: Path) -> None:
     check = machine_checks.check_visa
     assert check(facts(tmp_path)).verdict in {Verdict.PASS, Verdict.WARN}
-    lost = facts(tmp_path, config=config(tmp_path, visa_library="/nowhere/libvisa.so"))
-    assert told(check(lost))[0] == "FAIL"
+    for library in ("/nowhere/libvisa.so", "/nowhere/bench.yaml@sim"):
+        lost = facts(tmp_path, config=config(tmp_path, visa_library=library))
+        assert told(check(lost))[0] == "FAIL"
+
+
+def test_a_visa_library_that_is_a_file_for_a_backend_passes(tmp_path: Path) -> None:
+    bench = tmp_path / "bench.yaml"
+    bench.write_text("spec: '1.1'")
+    named = facts(tmp_path, config=config(tmp_path, visa_library=f"{bench}@sim"))
+    verdict, found = told(machine_checks.check_visa(named))
+    assert (verdict, f"{bench}@sim" in found) == ("PASS", True)
 
 
 def test_profiles_that_are_missing_broken_or_kept_are_warned_of(tmp_path: Path) -> None:
@@ -292,6 +340,7 @@ def test_profiles_that_are_missing_broken_or_kept_are_warned_of(tmp_path: Path) 
     assert "goes on with what it had read before of broken" in check(going_on).remedy
 
 
+@promise("owner.unseen-keys")
 def test_the_bench_file(tmp_path: Path) -> None:
     check = bench_checks.check_bench_file
     file = tmp_path / "bench.yaml"
@@ -302,13 +351,43 @@ def test_the_bench_file(tmp_path: Path) -> None:
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 12}}}}\n")
     verdict, found = told(check(facts(tmp_path, config=own)))
     assert (verdict, "something about: 1" in found) == ("PASS", True)
+    known = SeenUnit(serial="SN1", serial_told="S/N: SN1")
+    assert told(check(facts(tmp_path, config=own, seen=[known])))[0] == "PASS"
+    other = SeenUnit(serial="SN2", serial_told="SN2")
+    verdict, found = told(check(facts(tmp_path, config=own, seen=[other])))
+    assert (verdict, f"{file}:2:" in found) == ("WARN", True)
+    assert "fits 'SN1', so this entry limits nothing." in found
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 1.0e6}}}}\n")
     verdict, found = told(check(facts(tmp_path, config=own)))
     assert verdict == "FAIL"
     assert f"{file}:2:" in found
-    older = {**STATUS, "profiles": {"kept": [], "bench_error": "bench.yaml:9:1: wrong."}}
+    wrong = {"bench_error": "bench.yaml:9:1: wrong.", "bench_error_since_ms": 1_790_000_000_000}
+    older = {**STATUS, "profiles": {"kept": [], **wrong}}
     verdict, found = told(check(facts(tmp_path, config=own, status=older)))
-    assert (verdict, "bench.yaml:9:1" in found) == ("FAIL", True)
+    assert (verdict, "bench.yaml:9:1" in found, " since 2026-09-2" in found) == ("FAIL", True, True)
+
+
+@promise("owner.file-lost-lifts-nothing")
+def test_a_bench_file_that_is_gone_is_a_failure_with_an_engine_and_without(
+    tmp_path: Path,
+) -> None:
+    check = bench_checks.check_bench_file
+    file = tmp_path / "bench.yaml"
+    own = config(tmp_path, bench_file=file)
+    file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 12}}}}\n")
+    copy = BenchCopy(file, own.state_dir)
+    copy.keep(copy.read(load_library(own.profile_dirs)), 1)
+    file.unlink()
+    verdict, found = told(check(facts(tmp_path, config=own)))
+    assert (verdict, "was there and is gone" in found, str(copy.copy) in found) == (
+        "FAIL",
+        True,
+        True,
+    )
+    unkept = {**STATUS, "profiles": {"kept": [], "bench_copy_error": "The disk is full."}}
+    file.write_text("format: 1\n")
+    verdict, found = told(check(facts(tmp_path, config=own, status=unkept)))
+    assert (verdict, "The disk is full." in found) == ("WARN", True)
 
 
 @pytest.mark.parametrize(
@@ -351,6 +430,9 @@ def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> 
     assert judged(buses=[])[1].startswith("Looked at: nothing but INSTRUMENTS")
     restricted = {"instrument_id": "psu", "warning": "It does not answer its error query."}
     assert judged(warnings=[restricted])[0] == "WARN"
+    twins = [{"instrument_id": "psu", "serial": "A1", "addresses": ["USB0"]}]
+    verdict, found = judged(twins=twins)
+    assert (verdict, "psu tells A1 as USB0 do" in found) == ("WARN", True)
 
 
 def test_the_states_of_lines_are_told_and_one_in_trouble_is_a_warning(tmp_path: Path) -> None:
@@ -367,7 +449,7 @@ def test_the_states_of_lines_are_told_and_one_in_trouble_is_a_warning(tmp_path: 
 
 
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
-    silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?"}
+    silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?", "remedy": "On."}
     left_over = {"sweep_id": "sweep-1", "instrument_id": "psu", "needs_attention": True}
     status = {
         **STATUS,
@@ -481,6 +563,8 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
 
     assert told(look()) == ("PASS", "There is no SDK wrapper.")
     assert told(look(fine)) == ("PASS", "a with 3 tools.")
+    helper = {**fine, "wrapper": "h", "tools": 0}
+    assert told(look(fine, helper)) == ("PASS", "a with 3 tools, h (no tools declared).")
     line = look(fine, missing)
     assert told(line) == ("WARN", "b (library_missing): libdwf.so was not found.")
     assert line.remedy == "Install WaveForms."

@@ -1,21 +1,33 @@
 """A line driven by hand: no thread, no socket; what is sent is read from the link's record."""
 
 import asyncio
+import functools
+import tracemalloc
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid
-from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, Send
+from edged.instruments.conversation import (
+    Ask,
+    AskBlock,
+    Conversation,
+    ExpectMore,
+    Pause,
+    Send,
+    raw_conversation,
+)
 from edged.instruments.line import Line, LineDown, LineReport, LineUp, Tenant, UnitChanged
-from edged.instruments.link import LinkGarbled, LinkLost
+from edged.instruments.link import Link, LinkGarbled, LinkLost
 from edged.instruments.mailbox import Job, Priority
 from edged.instruments.recovery import Cleaning, LineState
+from edged.instruments.speech import Speech
 from edged.instruments.trace import Trace
 from edged.profiles.model import Connection, ErrorCheck, ErrorKind
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.scripted_link import ScriptedLink
+from tests.promises import promise
 
 IDN = "ACME,M,1,1"
 ANSWERS = {"*IDN?": b"ACME,M,1,1\n", "A?": b"a\n", "B?": b"b\n"}
@@ -120,6 +132,21 @@ def test_a_reconnected_unit_is_greeted_and_its_old_errors_are_read(bench: Bench)
     assert bench.link.written == ["*IDN?", "HEAD OFF", "ERR?", "ERR?", "A?"]
 
 
+def test_an_error_query_answered_by_a_number_alone_may_be_an_acknowledgement(
+    bench: Bench,
+) -> None:
+    errors = ErrorCheck(kind=ErrorKind.QUEUE, query="ERR?")
+    bench.line.tenant = Tenant(number=1, idn=IDN, connection=Connection(errors=errors))
+    bench.link.answers |= {"VOLT 0": b"0\n", "ERR?": b'0,"No error"\n'}
+    bench.serve(Ask("A?"))
+    make = functools.partial(
+        raw_conversation, lines=("VOLT 0",), asks=False, connection=bench.line.tenant.connection
+    )
+    bench.serve(make=make)
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert "acknowledge" in bench.line.tenant.habits.warning
+
+
 def test_another_unit_at_the_address_is_never_driven(bench: Bench) -> None:
     bench.link.answers["*IDN?"] = b"ACME,M,2,1\n"
     error = bench.fail(Send("OUTP ON"))
@@ -180,11 +207,106 @@ def test_a_late_answer_is_never_taken_for_another_questions(bench: Bench) -> Non
     assert bench.link.events == ["open", "close", "open"]
 
 
-def test_what_came_unasked_makes_the_line_clean_first(bench: Bench) -> None:
+def test_after_what_came_unasked_the_unit_says_its_name_before_the_next_question(
+    bench: Bench,
+) -> None:
     bench.serve(Ask("A?"))
     bench.link.arrived = b"surprise\n"
     assert bench.serve(Ask("B?")) == ["b"]
-    assert bench.link.events.count("open") == 2
+    assert bench.link.events == ["open"]
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "B?"]
+
+
+def test_a_line_whose_unit_does_not_say_its_name_any_more_is_opened_anew(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.arrived = b"surprise\n"
+    bench.link.answers["*IDN?"] = [b"", b"ACME,M,1,1\n"]
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.events == ["open", "close", "open"]
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "*IDN?", "B?"]
+
+
+def test_a_left_over_answer_is_dropped_before_the_units_name(bench: Bench) -> None:
+    bench.link.answers["BOTH?"] = b"a\nb\n"
+    assert bench.serve(Ask("BOTH?"), ExpectMore()) == ["a", None]
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written == ["*IDN?", "BOTH?", "*IDN?", "B?"]
+    assert not bench.line.tenant.habits.warning
+
+
+def test_what_follows_an_answer_is_remembered_and_waited_for(bench: Bench) -> None:
+    bench.link.answers["A?"] = b"a\nmore\n"
+    for _ in range(2):
+        assert bench.serve(Ask("A?")) == ["a"]
+        assert bench.serve(Ask("B?")) == ["b"]
+    habits = bench.line.tenant.habits
+    assert "more" in habits.warning
+    assert habits.followed == {"A?"}
+
+
+def test_a_write_that_is_answered_is_noticed_before_the_next_question(bench: Bench) -> None:
+    bench.link.answers["VOLT 7"] = b"OK\n"
+    bench.serve(Send("VOLT 7"))
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written == ["*IDN?", "VOLT 7", "*IDN?", "B?"]
+    assert "acknowledge" in bench.line.tenant.habits.warning
+    assert bench.serve(Send("VOLT 8"), Ask("A?")) == [None, "a"]
+
+
+def test_a_write_that_is_not_answered_is_proved_once_for_its_header(bench: Bench) -> None:
+    bench.serve(Send("VOLT 7"))
+    bench.serve(Ask("B?"))
+    bench.link.written.clear()
+    assert bench.serve(Send("VOLT 8"), Ask("A?")) == [None, "a"]
+    assert bench.link.written == ["VOLT 8", "A?"]
+    assert not bench.line.tenant.habits.warning
+
+
+def test_an_answer_of_the_wrong_kind_puts_the_line_out_of_step(bench: Bench) -> None:
+    def talk() -> Conversation[None]:
+        yield Ask("A?")
+        raise Failed("No number.", code=ErrorCode.BAD_ANSWER)
+
+    bench.fail(make=talk)
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "B?"]
+
+
+def test_the_echo_of_an_earlier_question_in_another_case_is_no_answer(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.answers["B?"] = b"a?\n"
+    assert bench.fail(Ask("B?")).code is ErrorCode.BAD_ANSWER
+
+
+def test_a_block_asked_for_as_text_is_read_by_its_length(bench: Bench) -> None:
+    bench.link.answers["A?"] = b"#15a\nb\nc\n"
+    assert bench.serve(Ask("A?")) == ["#15a\nb\nc"]
+    assert bench.serve(Ask("B?")) == ["b"]
+
+
+def test_a_line_asked_without_a_pause_is_checked_by_the_units_name_now_and_then(
+    bench: Bench,
+) -> None:
+    for _ in range(100):
+        bench.serve(Ask("A?"))
+        later(bench, 0.02)
+    names = bench.link.written.count("*IDN?")
+    assert 3 <= names <= 6
+
+
+def test_after_a_clear_the_unit_says_its_name_before_it_is_written(
+    driven_clock: DrivenClock,
+) -> None:
+    bench = Bench(driven_clock, Cleaning.CLEAR_OR_REOPEN)
+    bench.link.can_clear = True
+    bench.line.tenant = Tenant(number=1, idn=IDN, greeted_at=1)
+    bench.serve(Ask("A?"))
+    bench.fail(Ask("SLOW?"))
+    bench.link.answers["*IDN?"] = b"ACME,M,2,1\n"
+    assert bench.fail(Send("VOLT 7")).code is ErrorCode.DISCONNECTED
+    assert "VOLT 7" not in bench.link.written
+    assert isinstance(bench.reports[-1], UnitChanged)
+    bench.loop.close()
 
 
 def test_line_ends_alone_are_dropped_without_ado(bench: Bench) -> None:
@@ -197,9 +319,7 @@ def test_line_ends_alone_are_dropped_without_ado(bench: Bench) -> None:
 def test_an_answer_given_twice_is_right_and_the_line_is_cleaned(bench: Bench) -> None:
     bench.link.answers["A?"] = b"a\na\n"
     assert bench.serve(Ask("A?"), Ask("B?")) == ["a", "b"]
-    assert bench.line.state is LineState.RECOVERING
-    assert bench.line.idle_s() == 0.0
-    bench.heal()
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "B?"]
     assert bench.line.state is LineState.READY
     assert bench.line.idle_s() is None
 
@@ -216,7 +336,8 @@ def test_an_answer_that_does_not_decode_is_given_with_marks_and_the_line_cleaned
 ) -> None:
     bench.link.answers["A?"] = b"5\xb0\n"
     assert bench.serve(Ask("A?")) == ["5\ufffd"]
-    assert bench.line.state is LineState.RECOVERING
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "B?"]
 
 
 def test_an_empty_answer_is_empty(bench: Bench) -> None:
@@ -275,8 +396,8 @@ def test_empty_lines_without_an_end_are_an_empty_answer_and_the_line_is_cleaned(
 ) -> None:
     bench.link.answers["A?"] = b"\n" * 500 + b"late\n"
     assert bench.serve(Ask("A?")) == [""]
-    assert bench.line.state is LineState.RECOVERING
     assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written == ["*IDN?", "A?", "*IDN?", "B?"]
 
 
 def test_a_clear_that_works_spares_the_reopening(driven_clock: DrivenClock) -> None:
@@ -362,6 +483,7 @@ def test_an_instrument_that_stays_silent_after_reopening_is_down(bench: Bench) -
 
 def test_a_safe_job_does_not_wait_for_a_busy_instrument_to_say_its_name(bench: Bench) -> None:
     bench.serve(Ask("A?"))
+    later(bench, 1.0)
     bench.link.while_waiting = lambda: bench.link.preempt(bench.link.ticket)
     cut_short = bench.fail(Ask("SLOW?"))
     assert cut_short.code is ErrorCode.PREEMPTED
@@ -428,6 +550,74 @@ def test_blocks_of_any_length_come_whole(bench: Bench, length: int) -> None:
     assert answers[1] == "a"
 
 
+@promise("blocks.bounded")
+@pytest.mark.parametrize("head", [b"#8%d" % (64 * 2**20 + 1), b"#9999999999", b"BM" + b"\xff" * 4])
+def test_a_block_over_the_maximum_is_refused_by_its_head(bench: Bench, head: bytes) -> None:
+    bench.link.answers["D?"] = head + b"x" * 100
+    failed = bench.fail(AskBlock("D?"))
+    assert failed.code is ErrorCode.BAD_ANSWER
+    assert "too large" in failed.message
+    assert "MAX_BLOCK_MB is 64" in failed.message
+    announced = int.from_bytes(head[2:], "little") if head[:2] == b"BM" else int(head[2:])
+    assert f"{announced} bytes" in failed.message
+    assert bench.line.state is LineState.RECOVERING
+
+
+def test_the_owner_may_want_larger_blocks_or_smaller_ones(bench: Bench) -> None:
+    body = bytes(2**20 + 1)
+    bench.link.answers["D?"] = b"#7%d" % len(body) + body + b"\n"
+    assert bench.serve(AskBlock("D?", most_mb=2))[0].endswith(body)
+    assert "MAX_BLOCK_MB is 1" in bench.fail(AskBlock("D?", most_mb=1)).message
+
+
+class Endless:
+    """A link on which a block of any length comes, without ever being held."""
+
+    def __init__(self, head: bytes) -> None:
+        self.head = head
+
+    def pending(self) -> bytes:
+        return b""
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        assert (data, timeout_s > 0) == (b"D?\n", True)
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        assert timeout_s > 0
+        head, self.head = self.head[:count], self.head[count:]
+        return head + bytes(count - len(head))
+
+
+def test_a_block_that_is_asked_for_as_text_is_bounded_too(bench: Bench) -> None:
+    bench.link.answers["D?"] = b"#9999999999abc\n"
+    assert "MAX_BLOCK_MB is 64" in bench.fail(Ask("D?")).message
+
+
+@promise("blocks.bounded")
+def test_a_block_is_held_once_while_it_is_read() -> None:
+    size = 24 * 2**20
+    link = Endless(b"#8%d" % size)
+    clock = DrivenClock()
+    speech = Speech(
+        link=cast(Link, link),
+        clock=clock,
+        trace=Trace(clock),
+        known=lambda: None,
+        has_messages=False,
+    )
+
+    def fetch() -> Conversation[int]:
+        return len((yield AskBlock("D?")) or b"")
+
+    tracemalloc.start()
+    got = speech.hold(fetch(), Connection(), clock.monotonic() + 60, None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert got == size + 10
+    assert peak < 1.2 * size
+
+
 def test_an_indefinite_block_lasts_to_the_line_end(bench: Bench) -> None:
     bench.link.answers["D?"] = b"#0xyz\n"
     assert bench.serve(AskBlock("D?")) == [b"#0xyz"]
@@ -436,7 +626,8 @@ def test_an_indefinite_block_lasts_to_the_line_end(bench: Bench) -> None:
 def test_text_where_a_block_should_be_is_a_bad_answer(bench: Bench) -> None:
     bench.link.answers["D?"] = b"ERROR 5\n"
     assert bench.fail(AskBlock("D?")).code is ErrorCode.BAD_ANSWER
-    assert bench.line.state is LineState.RECOVERING
+    assert bench.serve(Ask("B?")) == ["b"]
+    assert bench.link.written == ["*IDN?", "D?", "*IDN?", "B?"]
 
 
 def test_a_block_that_is_cut_short_times_out(bench: Bench) -> None:
@@ -514,3 +705,20 @@ def test_a_bug_while_healing_never_ends_the_thread(bench: Bench) -> None:
     bench.link.answers["*IDN?"] = ANSWERS["*IDN?"]
     later(bench, 1)
     assert bench.serve(Ask("A?")) == ["a"]
+
+
+def test_a_unit_at_work_on_what_was_written_has_the_questions_own_time_to_say_its_name(
+    bench: Bench,
+) -> None:
+    waited: list[float] = []
+    read = bench.link.read_message
+
+    def note(terminator: bytes, timeout_s: float) -> bytes:
+        waited.append(timeout_s)
+        return read(terminator, timeout_s)
+
+    bench.serve(Ask("A?"))
+    bench.link.read_message = note  # type: ignore[method-assign]
+    bench.serve(Send("CAL"), Ask("B?", 60.0), timeout_s=100.0)
+    assert bench.link.written[-3:] == ["CAL", "*IDN?", "B?"]
+    assert waited[0] > 60.0

@@ -11,6 +11,7 @@ from edged.clock import SystemClock
 from edged.instruments.link import LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
 from edged.instruments.message_link import MORE_TO_COME, MessageLink
 from edged.profiles.model import Connection
+from tests.promises import promise
 
 DONE = 0
 
@@ -121,3 +122,46 @@ def test_serial_settings_go_by_visas_attributes(links: list[MessageLink]) -> Non
     link = opened(links, resource)
     link.tune(Connection(baud_rate=19_200, data_bits=7))
     assert (resource.baud_rate, resource.data_bits) == (19_200, 7)
+
+
+class StatusResource(Resource):
+    def __init__(self, *told: int | Exception) -> None:
+        super().__init__()
+        self.told = deque(told)
+        self.asked = 0
+
+    def read_stb(self) -> int:
+        self.asked += 1
+        told = self.told.popleft() if self.told else TimeoutError()
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
+def test_the_status_byte_is_visas_own(links: list[MessageLink]) -> None:
+    resource = StatusResource(TimeoutError(), 0x50)
+    assert opened(links, resource).status_byte(5.0) == 0x50
+    assert max(resource.asked, resource.timeout) <= 250
+
+
+def test_a_resource_without_a_status_byte_is_asked_once(links: list[MessageLink]) -> None:
+    resource = StatusResource(OSError("VI_ERROR_NSUP_OPER (-1073807257): not supported"), 0x10)
+    link = opened(links, resource)
+    assert link.status_byte(1.0) is None
+    assert link.status_byte(1.0) is None
+    assert resource.asked == 1
+    link.open(1.0)
+    assert link.status_byte(1.0) == 0x10
+
+
+def test_a_status_byte_that_never_comes_ends_at_its_time_limit(links: list[MessageLink]) -> None:
+    link = opened(links, StatusResource())
+    with pytest.raises(LinkTimeout):
+        link.status_byte(0.01)
+
+
+@promise("line.parity")
+def test_a_byte_with_a_parity_error_makes_a_bad_answer(links: list[MessageLink]) -> None:
+    link = opened(links, Resource(OSError("VI_ERROR_ASRL_PARITY (-1073807254): A parity error")))
+    with pytest.raises(LinkGarbled, match="parity"):
+        link.read_message(b"\n", 1.0)

@@ -1,9 +1,9 @@
-"""An instrument behind an adapter that talks on and on: nobody waits for it for ever."""
+"""Adapters that greet, keep what was old or are stuck, and one whose instrument talks for ever."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,66 +11,180 @@ from collections.abc import Iterator
 import pytest
 
 from edged.clock import SystemClock
+from edged.errors import ErrorCode, Failed
 from edged.instruments import prologix_link
-from edged.instruments.link import LinkLost, LinkPreempted
+from edged.instruments.link import LinkGarbled, LinkLost, LinkPreempted
 from edged.instruments.prologix_link import PrologixAdapter, PrologixLink
 from edged.instruments.visa_link import VisaLibrary
+from tests.bench.prologix_adapter import VERSION, Adapter
+from tests.bench.wired import Lines
+from tests.promises import promise
 
-VERSION = b"Prologix GPIB-ETHERNET Controller version 1.6.6.0\r\n"
+SLOW_MACHINE = 5
+"""So many times the promised time may pass where others work on the machine."""
 
 
-class Babbler:
-    """An adapter whose instrument, once asked, never stops."""
-
-    def __init__(self, piece: bytes, pause_s: float) -> None:
-        self._piece, self._pause_s = piece, pause_s
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        return int(self._listener.getsockname()[1])
-
-    def _serve(self) -> None:
-        peer, _ = self._listener.accept()
-        with peer, contextlib.suppress(OSError):
-            heard = b""
-            while b"++read eoi" not in heard:
-                new = peer.recv(4096)
-                heard += new
-                if b"++ver" in new and b"++read eoi" not in heard:
-                    peer.sendall(VERSION)
-            while not self._is_over.wait(self._pause_s):
-                peer.sendall(self._piece)
-
-    def close(self) -> None:
-        self._is_over.set()
-        self._thread.join(10)
-        self._listener.close()
+@contextlib.contextmanager
+def behind(adapter: Adapter, *places: str) -> Iterator[list[PrologixLink]]:
+    """Links to instruments behind it."""
+    library = VisaLibrary(clock=SystemClock())
+    shared = PrologixAdapter(adapter.address, library.open_resource, SystemClock())
+    links = [PrologixLink(shared, gpib, SystemClock()) for gpib in places]
+    try:
+        for link in links:
+            link.begin(1)
+            link.open(5)
+        yield links
+    finally:
+        for link in links:
+            link.release()
+        shared.drop()
+        shared.deaf.release()
+        adapter.close()
+        library.close()
 
 
 @contextlib.contextmanager
 def babbling(piece: bytes, pause_s: float) -> Iterator[PrologixLink]:
-    """A link that has asked such an instrument."""
-    babbler = Babbler(piece, pause_s)
-    library = VisaLibrary(clock=SystemClock())
-    adapter = PrologixAdapter(
-        f"TCPIP::127.0.0.1::{babbler.port}::SOCKET", library.open_resource, SystemClock()
-    )
-    link = PrologixLink(adapter, "5", SystemClock())
-    try:
-        link.open(5)
-        link.begin(1)
+    """A link that has asked an instrument which, once asked, never stops."""
+    adapter = Adapter()
+    adapter.babble = (piece, pause_s)
+    with behind(adapter, "5") as (link,):
         link.write(b"*IDN?\n", 5)
         yield link
+
+
+def ask(link: PrologixLink, question: str) -> str:
+    link.write(question.encode() + b"\n", 3)
+    return link.read_message(b"\n", 3).decode()
+
+
+@promise("line.adapter-greets")
+@pytest.mark.parametrize(
+    "greeting", [b"AR488 ready.\r\n", b"*****\r\nAR488 ready.\r\n*****\r\n\r\n", VERSION * 2]
+)
+@pytest.mark.parametrize("knows_mark", [True, False])
+def test_a_greeting_is_passed_over(greeting: bytes, knows_mark: bool) -> None:
+    with behind(Adapter(greeting=greeting, knows_mark=knows_mark), "5", "6") as (one, other):
+        assert [ask(link, f"{n}?") for n in range(3) for link in (one, other)] == [
+            f"{n}?!" for n in range(3) for _ in range(2)
+        ]
+
+
+@promise("line.adapter-greets")
+def test_what_an_adapter_kept_from_an_earlier_connection_is_no_answer() -> None:
+    # An answer, and what was to end an exchange of the connection before.
+    with behind(Adapter(kept=b"old answer\n" + VERSION), "5") as (link,):
+        assert [ask(link, f"{n}?") for n in range(3)] == ["0?!", "1?!", "2?!"]
+
+
+@promise("line.adapter-greets")
+def test_what_comes_unasked_is_thrown_away_and_the_adapter_is_set_up_anew() -> None:
+    adapter = Adapter()
+    with behind(adapter, "5") as (link,):
+        assert ask(link, "1?") == "1?!"
+        was_set_up = adapter.heard.count("++auto 0")
+        adapter.say(b"AR488 ready.\r\n")
+        assert ask(link, "2?") == "2?!"
+        assert ask(link, "3?") == "3?!"
+        assert adapter.heard.count("++auto 0") == was_set_up + 1
+
+
+def test_who_greets_without_an_end_is_given_up() -> None:
+    with (
+        pytest.raises(LinkGarbled, match="without an end"),
+        behind(Adapter(greeting=b"again and again\r\n" * 200, knows_mark=False), "5"),
+    ):
+        pass
+
+
+@promise("line.adapter-stuck")
+def test_a_stop_gets_through_to_an_adapter_that_is_stuck_in_a_read() -> None:
+    adapter = Adapter()
+    with behind(adapter, "5", "6") as (one, other):
+        assert ask(one, "1?") == "1?!"
+        adapter.is_stuck = True
+        one.write(b"2?\n", 3)
+        began: list[float] = []
+
+        def stop() -> None:
+            adapter.wait_for("++read eoi")
+            began.append(time.monotonic())
+            one.preempt(1)
+
+        adapter.heard.clear()
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        with pytest.raises(LinkPreempted):
+            one.read_message(b"\n", 60)
+        took_s = time.monotonic() - began[0]
+        stopper.join()
+        assert took_s < 0.3 * SLOW_MACHINE
+        # Its connection is given up, and the next one is there for both.
+        adapter.is_stuck = False
+        for link in (one, other):
+            link.begin(2)
+            link.close()
+            link.open(3)
+            link.write(b"OUTP OFF\n", 3)
+        adapter.wait_for("OUTP OFF")
+
+
+@promise("line.adapter-stuck")
+async def test_what_makes_safe_goes_out_past_a_stuck_adapter_that_takes_another_connection() -> (
+    None
+):
+    idn = "ACME,PSU,1,1.0"
+    adapter = Adapter()
+    adapter.answers["*IDN?"] = idn
+    lines = Lines()
+    try:
+        line = lines.open(f"PRLGX-TCPIP::127.0.0.1::{adapter.port}::5::INSTR", idn)
+        assert await line.ask("VOLT?") == "VOLT?!"
+        adapter.is_stuck = True
+        adapter.heard.clear()
+        hung = asyncio.ensure_future(line.ask("MEAS?"))
+        await asyncio.to_thread(adapter.wait_for, "++read eoi")
+        began = time.monotonic()
+        adapter.is_stuck = False
+        await line.make_safe("OUTP OFF")
+        await asyncio.to_thread(adapter.wait_for, "OUTP OFF")
+        assert time.monotonic() - began < 0.5 * SLOW_MACHINE
+        with pytest.raises(Failed) as caught:
+            await hung
+        assert caught.value.code is ErrorCode.PREEMPTED
     finally:
-        link.release()
-        adapter.drop()
-        adapter.deaf.release()
-        babbler.close()
-        library.close()
+        await lines.close()
+        await asyncio.to_thread(adapter.close)
+
+
+@promise("line.adapter-stuck")
+def test_who_waits_for_a_stuck_adapter_is_woken_too() -> None:
+    adapter = Adapter()
+    with behind(adapter, "5", "6") as (one, other):
+        shared = one._adapter
+        assert shared.turn.acquire(timeout=1)
+        try:
+            stop = threading.Timer(0.1, other.preempt, [1])
+            stop.start()
+            began = time.monotonic()
+            with pytest.raises(LinkPreempted):
+                other.write(b"1?\n", 60)
+            assert time.monotonic() - began < 0.4 * SLOW_MACHINE
+            stop.join()
+        finally:
+            shared.turn.release()
+
+
+def test_an_adapter_that_says_nothing_is_given_up_after_a_second() -> None:
+    adapter = Adapter()
+    with behind(adapter, "5") as (link,):
+        adapter.is_stuck = True
+        link.write(b"1?\n", 3)
+        began = time.monotonic()
+        with pytest.raises(LinkLost, match="does not answer"):
+            link.read_message(b"\n", 60)
+        assert time.monotonic() - began < 2 * SLOW_MACHINE
 
 
 def test_who_talks_slowly_for_ever_is_given_up_at_the_time_limit() -> None:

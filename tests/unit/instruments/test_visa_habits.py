@@ -45,7 +45,7 @@ def test_opening_clears_nothing_and_sends_nothing(kind: type[MessageLink]) -> No
 
         session = 1
         visalib = SimpleNamespace(
-            sessions={1: SimpleNamespace(interface=SimpleNamespace(in_waiting=0))}
+            sessions={1: SimpleNamespace(interface=SimpleNamespace(in_waiting=0, baudrate=9600))}
         )
 
         def clear(self) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from edged.http.pulse import Pulse
 from edged.processes.notify import Notifier, without_notification
 from edged.processes.peer_header import PEER_HEADER, keep_peer_secret, peer_reader, peer_value
 from edged.processes.supervisor import backoff_s
-from edged.processes.watchdog import EVERY_S, Health, Watchdog
+from edged.processes.watchdog import EVERY_S, Health, Watchdog, ask, look_at_rpc
 from tests.bench.driven_clock import DrivenClock, settle
 
 HEALTH = Health(rpc_port=1, mcp_port=2, mcp_path="/mcp")
@@ -18,10 +19,10 @@ HEALTH = Health(rpc_port=1, mcp_port=2, mcp_path="/mcp")
 class FakeEngine:
     def __init__(self) -> None:
         self.silent: set[int] = set()
-        self.asked: list[tuple[int, str]] = []
+        self.asked: list[tuple[int, bytes]] = []
 
-    async def ask(self, port: int, path: str) -> bool:
-        self.asked.append((port, path))
+    async def ask(self, port: int, request: bytes) -> bool:
+        self.asked.append((port, request.split(b" HTTP/")[0]))
         return port not in self.silent
 
 
@@ -30,7 +31,7 @@ async def test_an_engine_that_misses_three_answers_in_a_row_is_hung(
 ) -> None:
     engine = FakeEngine()
     watching = asyncio.create_task(
-        Watchdog(HEALTH, clock=driven_clock, ask=engine.ask).until_hung()
+        Watchdog(HEALTH, pulse=Pulse(driven_clock), clock=driven_clock, ask=engine.ask).until_hung()
     )
     await driven_clock.advance(10 * EVERY_S)
     engine.silent = {2}
@@ -42,7 +43,34 @@ async def test_an_engine_that_misses_three_answers_in_a_row_is_hung(
     await driven_clock.advance(3 * EVERY_S)
     await settle()
     assert watching.result() == "MCP"
-    assert set(engine.asked) == {(1, "/rpc"), (2, "/mcp")}
+    assert set(engine.asked) == {(1, b"GET /alive"), (2, b"POST /mcp")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_alive"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", True),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", True),
+        (b"", True),
+        (b"HTTP/1.1 503 Service Unavailable\r\nEdged-Full: yes\r\n\r\n", True),
+        (b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n{}", False),
+        (b"HTTP/1.1 500 Oops\r\n\r\n", False),
+        (b"SSH-2.0-x\r\n", False),
+    ],
+)
+async def test_what_an_answer_says_of_life(answer: bytes, is_alive: bool) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert await ask(port, look_at_rpc(port)) is is_alive
+    server.close()
+    await server.wait_closed()
+    assert not await ask(port, look_at_rpc(port))
 
 
 async def test_without_an_mcp_listener_its_health_check_is_skipped(
@@ -50,8 +78,9 @@ async def test_without_an_mcp_listener_its_health_check_is_skipped(
 ) -> None:
     engine = FakeEngine()
     off = Health(rpc_port=1, mcp_port=None, mcp_path="/mcp")
-    assert await Watchdog(off, clock=driven_clock, ask=engine.ask).is_well()
-    assert engine.asked == [(1, "/rpc")]
+    pulse = Pulse(driven_clock)
+    assert await Watchdog(off, pulse=pulse, clock=driven_clock, ask=engine.ask).is_well()
+    assert engine.asked == [(1, b"GET /alive")]
 
 
 def test_the_first_restart_is_at_once_and_later_ones_ever_slower_up_to_a_bound() -> None:

@@ -31,6 +31,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.suffixes import number_with_suffix
+from tests.promises import promise
 
 FLOAT, INT, STRING = AnswerType.FLOAT, AnswerType.INT, AnswerType.STRING
 BOOL, SI = AnswerType.BOOL, AnswerType.SI
@@ -44,17 +45,18 @@ def value(kind: AnswerType, text: str, **fields: object) -> object:
     ("kind", "text", "expected"),
     [
         (FLOAT, "+1.00000000E+01\n", 10.0),
-        (FLOAT, "0.000067\n0", 0.000067),  # Rigol DL3021: a second line of junk
         (FLOAT, "\r\n 5.0 \r\n", 5.0),
-        (FLOAT, "5.0\x00\x00", 5.0),
+        (FLOAT, "\x005.0\x00\x00", 5.0),
         (FLOAT, ".5", 0.5),
         (INT, "+1", 1),
         (INT, "1.0E+00", 1),
-        (INT, "0x10", 16),
+        (INT, "#Q17", 15),
+        (FLOAT, "#B101", 5.0),
         (INT, "#H1F", 31),
         (BOOL, "ON", True),
-        (BOOL, "+0", False),
-        (BOOL, "1.0", True),
+        (BOOL, "off", False),
+        (BOOL, "0", False),
+        (BOOL, " 1\r\n", True),
         (STRING, '"FRON"\n', "FRON"),
         (STRING, '"say ""hi"""', 'say "hi"'),
         (STRING, "Trig'd", "Trig'd"),
@@ -72,6 +74,7 @@ def test_scalar_is_read_as_its_type_says(kind, text, expected):
     assert type(result) is type(expected)
 
 
+@promise("answer.is-its-type")
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -81,8 +84,34 @@ def test_scalar_is_read_as_its_type_says(kind, text, expected):
         (FLOAT, "1e999"),
         (FLOAT, "1,2"),
         (INT, "1.5"),
+        (FLOAT, "0x10"),
+        (FLOAT, "5.5\n0"),
+        (FLOAT, "5.5\r0"),
+        (FLOAT, "5.5\n\n0"),
+        (FLOAT, '"5.5\n0"'),
+        (FLOAT, "5.5 0"),
+        (FLOAT, "5.5;0"),
+        (FLOAT, "9.9E37V"),
+        (FLOAT, "5\x000"),
+        (FLOAT, "5\ufffd"),
+        (FLOAT, "5\u00a0"),
+        (FLOAT, "\u0665"),
+        (FLOAT, "1" * 10_000),
+        (INT, "0x10"),
+        (INT, "+1\n+2"),
         (BOOL, "maybe"),
+        (BOOL, "5.000"),
+        (BOOL, "1.0"),
+        (BOOL, "+1"),
+        (BOOL, "true"),
+        (BOOL, "YES"),
+        (BOOL, "1\n0"),
+        (STRING, "CC\nCV"),
+        (STRING, "C\x00C"),
+        (STRING, "C\ufffdC"),
         (SI, "3 bananas"),
+        (SI, "5V\n6V"),
+        (SI, "5V 6V"),
     ],
 )
 def test_an_answer_of_another_type_is_a_bad_answer_that_is_shown(kind, text):
@@ -133,7 +162,21 @@ def test_scale_works_on_the_value_and_the_commands_parameters():
 
 
 def test_no_returns_gives_the_cleaned_text():
-    assert parse_answer(None, "SIGLENT\x1b[2J,\x00SDG\r\n").value == "SIGLENT [2J, SDG"
+    assert parse_answer(None, "\x00SIGLENT\x1b[2J,\nSDG\r\n").value == "SIGLENT [2J, SDG"
+    for text in ("SDG\x002042", "SDG\ufffd2042"):
+        with pytest.raises(Failed) as caught:
+            parse_answer(None, text)
+        assert caught.value.code is ErrorCode.BAD_ANSWER
+
+
+@promise("answer.is-its-type")
+def test_lines_that_mean_nothing_are_passed_over_where_the_profile_says_so():
+    returns = ScalarAnswer(type=FLOAT, extra_lines=1)
+
+    assert parse_answer(returns, "0.000067\n0").value == 0.000067  # Rigol DL3021
+    assert parse_answer(returns, "0.000067").value == 0.000067
+    with pytest.raises(Failed, match="3 lines"):
+        parse_answer(returns, "0.000067\n0\n0")
 
 
 def test_fields_by_index_carry_unit_and_primary():
@@ -206,6 +249,25 @@ def test_a_list_that_is_too_short_or_has_no_field_at_all_is_a_bad_answer():
             parse_answer(returns, "1,2")
 
 
+@pytest.mark.parametrize("text", ["1", "1,2,3", "1,2,"])
+def test_a_list_of_another_length_is_a_bad_answer(text):
+    pair = (AnswerField(name="a", type=FLOAT, index=0), AnswerField(name="b", type=FLOAT, index=1))
+
+    with pytest.raises(Failed, match="pieces in place of 2"):
+        parse_answer(FieldsAnswer(fields=pair, count=(2, 2)), text)
+    with pytest.raises(Failed, match="The instrument"):
+        parse_preamble(
+            WaveformAnswer(
+                data="D?",
+                dtype="u1",
+                byte_order="little",
+                preamble_fields=pair,
+                preamble_count=(2, 2),
+            ),
+            text,
+        )
+
+
 def test_bits_are_masked_shifted_and_labelled():
     returns = BitsAnswer(
         base=16,
@@ -221,14 +283,19 @@ def test_bits_are_masked_shifted_and_labelled():
         "is_on": True,
         "rest": 0,
     }
-    with pytest.raises(Failed, match="no status word"):
-        parse_answer(returns, "ON")
+    for text in ("ON", "0x14\n0", "0x14 1", "0x", "-14"):
+        with pytest.raises(Failed, match="answered"):
+            parse_answer(returns, text)
 
 
 def test_decimal_status_word_is_read_in_base_ten():
     returns = BitsAnswer(base=10, fields=(BitField(name="bit", mask=16),))
 
     assert parse_answer(returns, "+16").value == {"bit": True}
+    assert parse_answer(returns, "#H10").value == {"bit": True}
+    for text in ("0x10", "16.5", "-16", "16\n0"):
+        with pytest.raises(Failed):
+            parse_answer(returns, text)
 
 
 def test_preamble_fields_must_all_be_there():
@@ -312,6 +379,9 @@ def test_leading_integer_is_all_that_is_trusted_of_an_error_entry():
 def test_plain_value_is_a_number_where_it_can_be():
     assert plain_value("+1\n") == 1
     assert plain_value('"READY"') == "READY"
+    for text in ("1\n0", "READY\x00NOT", "READ\ufffd"):
+        with pytest.raises(Failed):
+            plain_value(text)
 
 
 @given(st.text(max_size=400))
@@ -355,5 +425,55 @@ def test_any_text_is_an_answer_or_a_bad_answer(returns, text):
     else:
         json.dumps([answer.value, answer.flag], allow_nan=False)
         assert answer.primary is None or math.isfinite(answer.primary)
+        return
+    assert code is ErrorCode.BAD_ANSWER
+
+
+SPELLED = st.one_of(
+    st.tuples(st.just(FLOAT), st.floats(allow_nan=False, allow_infinity=False, width=32)),
+    st.tuples(st.just(SI), st.integers(-(10**9), 10**9)),
+    st.tuples(st.just(INT), st.integers(-(2**63), 2**63)),
+    st.tuples(st.just(BOOL), st.booleans()),
+    st.tuples(st.just(STRING), st.text(alphabet="ABCxyz019:._-", min_size=1, max_size=30)),
+)
+WIRE = {BOOL: {True: ("1", "ON", "on"), False: ("0", "OFF", "Off")}}
+
+
+@given(SPELLED, st.data())
+@settings(max_examples=200)
+def test_what_a_type_takes_comes_back_as_it_was_meant(typed, data):
+    kind, meant = typed
+    text = data.draw(st.sampled_from(WIRE[kind][meant])) if kind is BOOL else str(meant)
+    around = data.draw(st.text(alphabet=" \r\n\x00", max_size=4))
+
+    answer = parse_answer(ScalarAnswer(type=kind, sentinels=()), around + text + around)
+
+    assert (answer.value, answer.flag) == (meant, None)
+    assert type(answer.value) is (float if kind is SI else type(meant))
+
+
+@promise("answer.is-its-type")
+@given(
+    SPELLED.filter(lambda typed: typed[0] is not STRING),
+    st.one_of(
+        st.text(min_size=1, max_size=8).filter(lambda text: bool(text.strip(" \t\r\n\x00"))),
+        st.sampled_from(["\n0", "\r1", "\x001", "\ufffd", ";1", ",1", " 1", "\n5.5", "x", "\t0"]),
+    ),
+)
+@settings(max_examples=300)
+def test_nothing_with_something_behind_it_is_taken_for_the_value(typed, garbage):
+    kind, meant = typed
+    text = str(int(meant)) if kind is BOOL else str(meant)
+    try:
+        answer = parse_answer(ScalarAnswer(type=kind, sentinels=()), text + garbage)
+    except Failed as error:
+        code = error.code
+    else:
+        # More digits make another number, and a prefix another size; both are one number again.
+        assert kind is not BOOL
+        whole = text + garbage.strip(" \t\r\n\x00")
+        spelled = number_with_suffix(whole) if kind is SI else float(whole)
+        assert answer.value == pytest.approx(spelled)
+        assert set(whole) <= set("0123456789+-.eE") or kind is SI
         return
     assert code is ErrorCode.BAD_ANSWER

@@ -12,8 +12,10 @@ from edged.errors import Invalid
 from edged.profiles.bench import BenchFile, load_bench, parse_bench, tighten
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loader import load_library, parse_profile
+from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound
 from edged.profiles.schema import compile_parameters
+from edged.profiles.unit_keys import SeenUnit, unseen_keys
 from edged.profiles.unit_rules import EMPTY_RULES
 from tests.promises import promise
 
@@ -93,6 +95,52 @@ def test_a_unit_is_found_by_serial_and_by_alias_and_both_hold() -> None:
     assert both.deny == {"ovp_off"}
     assert found.rules_for("", "psu1").max_rate_for("set_voltage") == 1
     assert found.rules_for("B2").key == ""
+
+
+@promise("owner.keys-fit")
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("SN4471", "SN4471"),
+        ("SN4471", "4471"),
+        ("4471", "SN4471"),
+        ("'s/n: 4471'", "4471"),
+        ("S/N 4471", "SN:4471"),
+        ("Serial No. 4471", "4471"),
+        ("dp8b26am00234", "DP8B26AM00234"),
+        ("DP8B 26AM 00234", "DP8B26AM00234"),
+        ("'0000'", "0000"),
+        ("N/A", "n/a"),
+        ("0001", "0001"),
+    ],
+)
+def test_a_key_fits_as_the_label_and_as_the_unit_tell_it(key: str, told: str) -> None:
+    identity = parse_idn(f"RIGOL TECHNOLOGIES,DP832,{told},1.0")
+    file = bench(f"{key}: {{deny: [ovp_off]}}")
+    rules = file.rules_for(identity.serial, told=identity.serial_told)
+    assert rules.deny == {"ovp_off"}
+    seen = SeenUnit(serial=identity.serial, serial_told=identity.serial_told)
+    assert unseen_keys(file.units, [seen]) == ()
+
+
+def test_an_entry_under_a_name_fits_in_any_case_and_no_other_unit() -> None:
+    file = bench("Servo1: {deny: [ovp_off]}")
+    assert file.rules_for("", "sERVO1").deny == {"ovp_off"}
+    assert file.rules_for("", "vo1").deny == frozenset()
+    assert file.rules_for("0001").deny == frozenset()
+
+
+@promise("owner.unseen-keys")
+def test_a_key_that_no_unit_fits_is_told_with_its_line_and_the_nearest_that_was_met() -> None:
+    file = bench("A1: {}\nDP8B26AM00243: {}\nleft: {}\nright: {}\n")
+    seen = [
+        SeenUnit(serial="A1", serial_told="SN:A1"),
+        SeenUnit(serial="DP8B26AM00234", serial_told="DP8B26AM00234", names=("Left",)),
+    ]
+    (swapped, right) = unseen_keys(file.units, seen)
+    assert (swapped.key, swapped.place) == ("DP8B26AM00243", "bench.yaml:3:16")
+    assert swapped.hint == 'Did you mean "DP8B26AM00234"?'
+    assert (right.key, right.place) == ("right", "bench.yaml:5:8")
 
 
 def test_a_serial_number_of_digits_keeps_its_zeros() -> None:
@@ -214,6 +262,10 @@ def test_expose_says_which_tools_are_listed(expose: str, listed: set[str]) -> No
         ("A1: {alias: x}\nB2: {alias: x}", 3, "already"),
         ("A1: {alias: B2}\nB2: {}", 2, "entry of its own"),
         ("A1: {}\nA1: {}", 3, "line 2"),
+        ("SN4471: {}\nB2: {}\n's/n: 4471': {}", 4, '"SN4471" in line 2'),
+        ("psu1: {}\nPSU1: {}", 3, '"psu1" in line 2'),
+        ("A1: {alias: Psu1}\nB2: {alias: psu1}", 3, "already"),
+        ("A1: {alias: '4471'}\nSN4471: {}", 2, "entry of its own"),
         ("A1: [1]", 2, "mapping"),
     ],
 )

@@ -34,6 +34,7 @@ commands:
   get_v: {description: Get it., scpi: "V?", returns: {type: float, unit: V}}
   on: {description: Switch on., scpi: "OUTP ON", is_dangerous: true}
   off: {description: Switch off., scpi: "OUTP OFF", is_safe: true}
+  is_on: {description: Ask it., scpi: "OUTP?", returns: {type: bool}}
 """
 
 

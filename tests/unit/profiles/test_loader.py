@@ -325,7 +325,7 @@ def test_unverified_names_commands_or_all_of_them() -> None:
 def test_the_example_of_the_documentation_is_a_profile() -> None:
     page = (SHIPPED.parent / "docs" / "profiles.md").read_text(encoding="utf-8")
     example = page.split("```yaml\n")[1].split("```")[0]
-    assert sorted(parse_profile(example).commands)[:2] == ["measure_voltage", "output_off"]
+    assert sorted(parse_profile(example).commands)[:2] == ["get_output", "measure_voltage"]
 
 
 # ----------------------------------------------------------------------------- complaints
@@ -361,6 +361,8 @@ def test_a_complaint_has_the_exact_place() -> None:
         ("match: {idn: '(a+)+b'}", "long"),
         ("match: {idn: '(a|aa)*b'}", "long"),
         ("match: {idn: '.*a.*b.*c'}", "long"),
+        ("match: {idn: '((?:a{0,16}){8})b'}", "long"),
+        ("match: {idn: '(?:.?){16}(?:.?){16}x'}", "long"),
         ("match: {idn: ''}", "empty"),
         ("match: {idn: x, usb: [1ab1]}", "hexadecimal"),
         ("match: {idn: x, ids: []}", "ids"),

@@ -15,6 +15,7 @@ from edged.errors import ErrorCode, Invalid
 from edged.profiles.acceptor import is_fit, make_acceptor
 from edged.profiles.model import Bound, Parameter, ParameterType
 from edged.profiles.schema import compile_parameters, compile_schema, parameters_schema
+from tests.promises import promise
 
 FLOAT, INT, STRING = ParameterType.FLOAT, ParameterType.INT, ParameterType.STRING
 BOOL, ENUM = ParameterType.BOOL, ParameterType.ENUM
@@ -52,6 +53,20 @@ def refusal(**arguments: object) -> Invalid:
     assert caught.value.code is ErrorCode.BAD_ARGUMENTS
     json.dumps(caught.value.data, allow_nan=False)
     return caught.value
+
+
+@promise("arguments.null-is-left-out")
+def test_an_optional_parameter_that_is_null_was_left_out():
+    nulls = dict.fromkeys(("channel", "current", "mode", "label", "is_on"))
+
+    assert CHECK.validate({"voltage": 5, **nulls}) == CHECK.validate({"voltage": 5})
+
+
+@promise("arguments.null-is-left-out")
+def test_a_required_parameter_that_is_null_is_refused_and_says_so():
+    assert refusal(voltage=None).message == (
+        "voltage is null, and rigol_dp832.set_voltage needs it: a number."
+    )
 
 
 def test_schema_is_flat_and_says_what_agents_need():

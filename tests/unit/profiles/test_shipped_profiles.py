@@ -120,7 +120,7 @@ def test_whatever_concerns_a_channel_selects_it_in_the_same_job(key: str) -> Non
                 assert command.verify.query.startswith("INST:NSEL {channel};:")
             if command.sweep:
                 assert command.sweep.setpoint.startswith("INST:NSEL {channel};:")
-                assert command.sweep.abort[0] == "INST:NSEL {channel}"
+                assert command.sweep.abort[0].send == "INST:NSEL {channel}"
 
 
 def test_the_nge103b_has_the_limits_of_its_own() -> None:

@@ -23,6 +23,7 @@ from edged.protocol.messages import (
     progress_token,
     subscription_params,
 )
+from tests.promises import promise
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 HELLO: dict[str, object] = {
@@ -70,20 +71,28 @@ BAD_PARAMS: list[tuple[Callable[[Request], object], dict[str, object]]] = [
     (call_params, {"name": None, "arguments": {}}),
     (call_params, {"name": "x", "arguments": []}),
     (call_params, {"name": "x", "arguments": "{}"}),
-    (call_params, {"name": "x", "arguments": None}),
     (call_params, {"name": "x", "_meta": []}),
     (progress_token, {"_meta": {"progressToken": True}}),
-    (progress_token, {"_meta": {"progressToken": None}}),
     (progress_token, {"_meta": {"progressToken": 1.5}}),
     (progress_token, {"_meta": {"progressToken": ["a"]}}),
     (list_cursor, {"cursor": 1}),
-    (list_cursor, {"cursor": None}),
     (subscription_params, {}),
     (subscription_params, {"notifications": []}),
     (subscription_params, {"notifications": {"toolsListChanged": 1}}),
     (subscription_params, {"notifications": {"resourceSubscriptions": "a:b"}}),
     (subscription_params, {"notifications": {"resourceSubscriptions": [1]}}),
 ]
+
+
+@promise("arguments.null-is-left-out")
+def test_what_is_optional_and_null_was_left_out() -> None:
+    called = call_params(asked("m", {"name": "x", "arguments": None, "_meta": None}))
+    assert (called.arguments, called.progress_token) == ({}, None)
+    assert progress_token(asked("m", {"_meta": {"progressToken": None}})) is None
+    assert list_cursor(asked("m", {"cursor": None})) is None
+    wishes = {"toolsListChanged": None, "resourceSubscriptions": None}
+    wished = subscription_params(asked("m", {"notifications": wishes}))
+    assert (wished.methods, wished.resource_uris) == (frozenset(), ())
 
 
 @pytest.mark.parametrize(("read", "params"), BAD_PARAMS)

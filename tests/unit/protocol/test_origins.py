@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.protocol.origins import Guard
+from tests.promises import promise
 
 GUARD = Guard.of(
     host_name="Bench7",
@@ -14,6 +15,10 @@ GUARD = Guard.of(
     allowed_hosts=["Proxy.example", "alias.example:8443"],
     allowed_origins=["https://Tools.example:443/", "vscode-webview://panel"],
 )
+
+
+def allows(origin: str, *, host: str = "127.0.0.1:8767", fetch_site: str | None = None) -> bool:
+    return GUARD.allows_origin(origin, host=host, fetch_site=fetch_site)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,7 @@ def test_any_other_host_is_foreign(host: str) -> None:
     ],
 )
 def test_a_loopback_origin_or_one_of_the_owner_passes(origin: str) -> None:
-    assert GUARD.allows_origin(origin)
+    assert allows(origin)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,72 @@ def test_a_loopback_origin_or_one_of_the_owner_passes(origin: str) -> None:
     ],
 )
 def test_any_other_origin_is_foreign(origin: str) -> None:
-    assert not GUARD.allows_origin(origin)
+    assert not allows(origin)
+
+
+@promise("mcp.own-origin")
+@pytest.mark.parametrize("fetch_site", [None, "same-origin", "Same-Origin"])
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        ("http://192.168.1.20:8767", "192.168.1.20:8767"),
+        ("http://bench7:8767", "bench7:8767"),
+        ("HTTP://Bench7.Lab.Example:8767", "bench7.lab.example.:8767"),
+        ("http://bench7", "bench7"),
+        ("http://bench7:80", "bench7"),
+        ("http://bench7", "bench7:80"),
+        ("http://[FD00::7]:8767", "[fd00::7]:8767"),
+        ("http://localhost:8767", "localhost:8767"),
+    ],
+)
+def test_the_origin_of_the_request_itself_passes(
+    origin: str, host: str, fetch_site: str | None
+) -> None:
+    assert GUARD.allows_host(host)
+    assert allows(origin, host=host, fetch_site=fetch_site)
+
+
+@promise("mcp.own-origin")
+@pytest.mark.parametrize("fetch_site", ["same-site", "cross-site", "none", "", "same-origin, x"])
+def test_where_a_browser_says_whose_page_it_was_that_must_agree(fetch_site: str) -> None:
+    own = "192.168.1.20:8767"
+    assert not allows(f"http://{own}", host=own, fetch_site=fetch_site)
+    assert not allows("http://127.0.0.1:8767", fetch_site=fetch_site)
+
+
+@pytest.mark.parametrize("fetch_site", [None, "same-origin"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://192.168.1.20:8767",
+        "http://192.168.1.20",
+        "http://192.168.1.20:8768",
+        "http://192.168.1.21:8767",
+        "http://192.168.1.20:8767/",
+        "http://192.168.1.20:8767@evil.example",
+        "http://evil.example:8767",
+    ],
+)
+def test_an_origin_that_differs_in_anything_is_another(origin: str, fetch_site: str | None) -> None:
+    assert not allows(origin, host="192.168.1.20:8767", fetch_site=fetch_site)
+
+
+@promise("mcp.pages-of-other-ports")
+@pytest.mark.parametrize("fetch_site", ["same-site", "cross-site", "same-origin"])
+@pytest.mark.parametrize("port", [6274, 8766])
+def test_a_page_of_another_loopback_port_is_refused_unless_the_owner_names_it(
+    fetch_site: str, port: int
+) -> None:
+    page = f"http://localhost:{port}"
+    assert not allows(page, host="localhost:8767", fetch_site=fetch_site)
+    named = Guard.of(host_name="bench7", allowed_origins=[page])
+    assert named.allows_origin(page, host="localhost:8767", fetch_site=fetch_site)
+
+
+def test_an_endpoint_that_clients_reach_by_https_is_its_own_origin_by_https_only() -> None:
+    guard = Guard.of(host_name="", allowed_hosts=["relay.example"], scheme="https")
+    for origin, is_own in {"https://relay.example": True, "http://relay.example": False}.items():
+        assert guard.allows_origin(origin, host="relay.example", fetch_site=None) is is_own
 
 
 def test_a_machine_without_a_name_allows_no_empty_name() -> None:
@@ -142,4 +212,4 @@ def test_a_machine_without_a_name_allows_no_empty_name() -> None:
 @given(st.text(), st.sampled_from(["@", ".", "/", "#", "?", "\\", ":", "%", "\t", " "]))
 def test_no_tail_makes_a_foreign_name_pass(text: str, joint: str) -> None:
     assert not GUARD.allows_host(f"{text}{joint}evil.example")
-    assert not GUARD.allows_origin(f"http://localhost{joint}{text}evil.example")
+    assert not allows(f"http://localhost{joint}{text}evil.example")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edged.protocol.json_bytes import Base64Text
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.protocol.results import (
     Server,
@@ -214,3 +215,17 @@ def test_an_image_follows_the_text() -> None:
 def test_a_result_with_nan_is_never_sent() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         tool_result(V03, SERVER, data={"value": math.nan})
+
+
+@pytest.mark.parametrize("revision", ALL)
+def test_a_long_base64_text_is_put_in_as_it_is(revision: Revision) -> None:
+    samples = "AAECAw==" * 1000
+    plain = {"y_length": 7, "encoding": "base64", "y_data": samples, "x_unit": '"s'}
+    spliced = {**plain, "y_data": Base64Text(samples)}
+    assert tool_result(revision, SERVER, data=spliced) == tool_result(revision, SERVER, data=plain)
+
+
+def test_a_text_that_only_says_it_is_base64_is_escaped() -> None:
+    data = {"encoding": "base64", "y_data": 'not "safe"'}
+    told = json.loads(tool_result(V11, SERVER, data=data))
+    assert json.loads(told["content"][0]["text"]) == data

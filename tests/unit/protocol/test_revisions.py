@@ -32,6 +32,7 @@ def test_the_four_are_there_oldest_first_and_the_base_is_the_oldest() -> None:
     [
         ("has_handshake", (True, True, True, False)),
         ("has_batches", (True, False, False, False)),
+        ("has_resource_links", (False, True, True, True)),
         ("has_structured_content", (False, True, True, True)),
         ("is_bad_argument_a_result", (False, False, True, True)),
         ("has_event_ids", (True, True, True, False)),

@@ -75,7 +75,6 @@ def test_a_fault_is_told_with_file_line_and_what_it_is(changes: Any, text: str) 
 @pytest.mark.parametrize(
     ("specs", "line", "text"),
     [
-        (None, 4, "has no MCP_TOOL_SPECS"),
         ({}, 4, "must be a list of dicts"),
         ("set", 4, "must be a list of dicts"),
         ([], 4, "has 0 entries"),
@@ -88,6 +87,10 @@ def test_a_list_that_is_none_is_told_too(specs: object, line: int, text: str) ->
     with pytest.raises(Invalid, match=text) as invalid:
         read_specs(specs, SOURCE)
     assert invalid.value.data["line"] == line
+
+
+def test_a_module_that_declares_no_tools_has_none() -> None:
+    assert read_specs(None, SOURCE) == ()
 
 
 def test_nothing_is_said_of_functions_that_could_not_be_seen() -> None:

@@ -37,6 +37,11 @@ def test_each_kind_spoils_the_answer_in_its_way() -> None:
     assert delivered(FaultKind.STRAY) == (Send(b"\n" + ANSWER),)
     assert delivered(FaultKind.RESET) == (Reset(),)
     assert delivered(FaultKind.HANG) == ()
+    assert delivered(FaultKind.EXTRA) == (Send(ANSWER), Send(b"8.888\n"))
+    assert delivered(FaultKind.EXTRA, seconds=0.02) == (
+        Send(ANSWER), Wait(0.02), Send(b"8.888\n"),
+    )  # fmt: skip
+    assert delivered(FaultKind.SECOND_LINE) == (Send(ANSWER + b"8.888\n"),)
 
 
 def test_garbage_is_no_text_but_ends_as_the_answer_does() -> None:
@@ -67,6 +72,16 @@ def test_a_hang_stays_until_cleared() -> None:
     assert [book.take().kind for _ in range(3)] == [FaultKind.HANG] * 3
     book.clear()
     assert book.take() is None
+
+
+@pytest.mark.parametrize("kind", ["keep_output", "deaf_clear", "same_id", "acknowledge"])
+def test_what_an_instrument_is_like_spoils_no_answer_and_stays(kind: str) -> None:
+    book = FaultBook()
+    book.add(make_fault(kind))
+    book.add(make_fault("late", 1.0, 1))
+    assert [fault and fault.kind for fault in (book.take(), book.take())] == [FaultKind.LATE, None]
+    assert book.is_under(FaultKind(kind))
+    assert delivered(FaultKind(kind)) == (Send(ANSWER),)
 
 
 def test_power_faults_do_not_touch_answers() -> None:

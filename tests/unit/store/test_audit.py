@@ -13,8 +13,6 @@ from edged.store import audit as audit_module
 from edged.store.audit_queries import AuditFilter, ExportForm
 from edged.store.audit_row import AuditRow, Phase
 from edged.store.health import StoreState
-from edged.store.retention import keep_retiring
-from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, entry, running_store, until
 from tests.promises import promise
 
@@ -157,25 +155,6 @@ async def test_old_rows_go_and_the_chain_stays_whole(
     assert (await store.audit.verify()).is_intact
     assert await store.audit.retire(now_ms + 90) == 0
     assert (await store.audit.verify()).is_intact
-
-
-async def test_retention_removes_what_is_older_than_the_configured_days(
-    tmp_path: Path, driven_clock: DrivenClock
-) -> None:
-    async with running_store(tmp_path / "edged.db", driven_clock) as store:
-        store.audit.note(entry("old", time_ms=driven_clock.wall_ms()))
-        await store.database.flush()
-        driven_clock.move(2 * 24 * 3600)
-        store.audit.note(entry("young", time_ms=driven_clock.wall_ms()))
-        await store.database.flush()
-        task = asyncio.create_task(keep_retiring(store.audit, clock=driven_clock, retention_days=1))
-        async with asyncio.timeout(5):
-            while not driven_clock.sleepers:
-                await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert await ids(store) == ["young"]
-        assert (await store.audit.verify()).is_intact
 
 
 async def test_a_full_disk_refuses_intents_and_keeps_the_rest_until_it_heals(

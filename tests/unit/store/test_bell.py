@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from edged.clock import SystemClock
 from edged.store.audit import ROWS_IN_GROUP, Audit
 from edged.store.audit_entry import Entry
@@ -46,6 +48,8 @@ def test_a_job_ends_the_gathering_at_once() -> None:
 
 class Rung:
     """Stands for the database: counts how often somebody rings."""
+
+    path = Path("no such directory", "edged.db")
 
     def __init__(self) -> None:
         self.rings: list[bool] = []

@@ -150,7 +150,7 @@ async def test_what_waits_is_on_disk_after_stop_and_the_log_is_folded_in(tmp_pat
     async with running_store(path) as store:
         await store.database.read(lambda c: c.execute("SELECT 1").fetchone())
         store.audit.event("engine.started", "just now")
-    assert [p.name for p in tmp_path.iterdir()] == ["edged.db"]
+    assert {p.name for p in tmp_path.iterdir()} == {"edged.db", "safety.json"}
     connection = sqlite3.connect(path)
     tools = [row[0] for row in connection.execute("SELECT tool FROM audit ORDER BY seq")]
     connection.close()

@@ -64,7 +64,8 @@ async def test_a_migration_leaves_a_copy_of_what_was_before(old: Path) -> None:
     assert version_at(old) == NEXT
     assert version_at(copy) == 1
     assert any(copy.name in row for row in audit)
-    assert sorted(path.name for path in old.parent.iterdir()) == ["edged.db", copy.name]
+    names = {path.name for path in old.parent.iterdir()}
+    assert names == {"edged.db", "edged.db-head", copy.name, "safety.json"}
 
 
 async def test_a_migration_that_fails_changes_nothing_and_is_tried_again(old: Path) -> None:

@@ -23,6 +23,7 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.catalog import Catalog
 from edged.commands.executors import Executors, failure_shape
+from edged.commands.freshness import Acquisitions
 from edged.commands.path import CommandPath, Done
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
@@ -114,6 +115,7 @@ class Bench:
             "status": dict,
             "wrappers": list,
             "clock": clock,
+            "acquisitions": Acquisitions(),
         }
         # Long work does nothing here; a call that comes as far as that has been judged.
         missing = {room.name: None for room in fields(Executors)}

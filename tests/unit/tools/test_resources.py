@@ -35,6 +35,8 @@ VALUES = {
     "stream_id": "mcp-1",
     "run_id": "sweep-1",
     "point_index": "0",
+    "tool": "camera__shot",
+    "picture_id": "picture-1",
 }
 PERMITS = {
     "status": "get_status",
@@ -47,6 +49,7 @@ PERMITS = {
     "stream": "get_status",
     "run": "resources/read:runs",
     "waveform": "fetch_waveform",
+    "picture": "camera__shot:set_voltage",
 }
 DIRECT = Caller(route=Route.DIRECT)
 
@@ -87,6 +90,12 @@ class Library:
         waveform = SimpleNamespace(length=2, samples=b"12345678")
         return [("mcp-1", 1, waveform), ("mcp-1", 0, waveform)]
 
+    def newest_pictures(self, _most: int) -> list[tuple[str, Any]]:
+        picture = SimpleNamespace(
+            tool="camera__shot", command_name="set_voltage", mime="image/png", samples=b"123"
+        )
+        return [("picture-1", picture)]
+
 
 def token(*tools: str) -> Caller:
     claims = Claims(
@@ -118,7 +127,8 @@ class Bench:
             commands = [{"name": "set_voltage"}]
             if find_kind(action.arguments["uri"])[0].name in ("instrument", "command"):
                 return Done(data=[{"instrument_id": UNIT, "commands": commands}])
-            return Done(data={"y_data": "AAA=", "y_unit": "V", "encoding": "base64"})
+            blob = {"y_data": "AAA=", "image": "AAA=", "mime": "image/png"}
+            return Done(data={**blob, "y_unit": "V", "encoding": "base64"})
 
         async def run_later(action: Action, _target: Target, _began: float) -> Done:
             return run(action, _target, _began)
@@ -256,6 +266,9 @@ async def test_names_are_completed_the_best_first() -> None:
     assert list(await complete(asked("sweep", "sweep_id"), DIRECT)) == ["sweep-1"]
     assert list(await complete(asked("run", "run_id", "sw"), DIRECT)) == ["sweep-1"]
     assert list(await complete(asked("stream", "stream_id"), DIRECT)) == ["mcp-1"]
+    assert list(await complete(asked("picture", "tool"), DIRECT)) == ["camera__shot"]
+    assert list(await complete(asked("picture", "command_name"), DIRECT)) == ["set_voltage"]
+    assert list(await complete(asked("picture", "picture_id"), DIRECT)) == ["picture-1"]
     waveform = asked("waveform", "point_index", stream_id="mcp-1")
     assert list(await complete(waveform, DIRECT)) == ["1", "0"]
     assert list(await complete(asked("waveform", "stream_id"), DIRECT)) == ["mcp-1"]

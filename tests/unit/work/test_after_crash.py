@@ -50,6 +50,7 @@ class Bench:
     clock: DrivenClock
     idn: str = IDN
     setpoint: str = "2.000"
+    output: str = "OFF"
     troubles: list[Failed] = field(default_factory=list)
     asked: int = 0
     sent: list[str] = field(default_factory=list)
@@ -72,8 +73,9 @@ class Bench:
         assert query == ":VOLT?"
         return self.setpoint
 
-    async def abort(self, lines: tuple[str, ...]) -> None:
+    async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> dict[str, str]:
         self.sent += lines
+        return dict.fromkeys(asks, self.output)
 
     async def found(self, *entries: JournalEntry) -> AfterCrash:
         self.journal.left = entries
@@ -106,6 +108,20 @@ async def test_a_young_journal_of_the_same_unit_has_its_abort_sent(bench: Bench)
     assert (told["status"], told["needs_attention"]) == ("failed", False)
     assert bench.journal.left == ()
     assert bench.events[0][0] == "sweep.after_crash"
+
+
+@pytest.mark.parametrize(("output", "needs_attention"), [("OFF", False), ("ON", True)])
+async def test_an_abort_after_a_crash_counts_only_where_the_unit_says_that_it_is_off(
+    bench: Bench, output: str, *, needs_attention: bool
+) -> None:
+    bench.output = output
+    proofs = [{"query": ":OUTP? CH1", "wanted": "OFF", "expect": ""}]
+    after = await bench.found(entry(proofs=proofs))
+    assert bench.sent == [":OUTP CH1,OFF"]
+    told = after.found[0].told()
+    assert told["needs_attention"] is needs_attention
+    assert ("answers 'ON'" in told["error"]) is needs_attention
+    assert "Nothing was sent" not in told["error"]
 
 
 @promise("crash.rule")
@@ -157,6 +173,17 @@ async def test_another_unit_made_safe_at_that_address_does_not_stand_for_the_one
     await after.made_safe("TOY|R1|0002")
     assert after.found[0].needs_attention
     assert bench.journal.left != ()
+
+
+@promise("units.twins")
+async def test_a_twin_made_safe_does_not_stand_for_the_one_left(bench: Bench) -> None:
+    bench.setpoint = "2.7"
+    left = entry(age_s=4000)
+    after = await bench.found(left)
+    await after.made_safe("TOY|R1|0001", instrument_id="TCPIP::127.0.0.2::1::SOCKET")
+    assert after.found[0].needs_attention
+    await after.made_safe("TOY|R1|0001", instrument_id=left.instrument_id)
+    assert not after.found[0].needs_attention
 
 
 async def test_a_unit_that_is_busy_with_what_the_dead_daemon_asked_is_asked_again(

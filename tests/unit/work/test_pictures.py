@@ -49,6 +49,14 @@ def test_long_tables_keep_their_extremes_and_wide_ones_say_what_is_left_out() ->
     assert "3 columns left out" in figure.title
 
 
+def test_where_a_recording_has_the_monotonic_clock_wall_time_is_no_axis() -> None:
+    columns = [("timestamp_ms", "ms"), ("value", "V"), ("elapsed_s", "s")]
+    figure = table_figure("s", columns, [(9_000, 1.0, 0.0), (1_000, 2.0, 1.5)])
+    (line,) = figure.panels[0].lines
+    assert (figure.x_label, figure.x_unit, line.label) == ("time", "s", "value")
+    assert list(line.x) == [0.0, 1.5]
+
+
 def recording(root: Path, columns: list[tuple[str, str]], rows: list[list[object]]) -> Path:
     directory = root / "2026-11-21" / "mcp-1"
     directory.mkdir(parents=True)

@@ -1,4 +1,5 @@
 import base64
+import csv
 import io
 import json
 import zipfile
@@ -9,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edged.csv_cells import guarded, unguarded
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.work import run_reader
 from edged.work.npy import finish_archive, member_bytes
 from edged.work.run_files import Array, RunFiles, write_meta
 from edged.work.run_reader import export_run, list_runs, show_run
+from tests.bench.parquet_reader import read_parquet
+from tests.promises import promise
 
 
 def record(
@@ -79,6 +83,28 @@ def test_lines_of_json_carry_the_rows_by_name(tmp_path: Path) -> None:
         {"t": 1, "name": 'a,"b"', "value": 0.5},
         {"t": 2, "name": None, "value": None},
     ]
+
+
+@promise("runs.no-formulas")
+def test_a_text_is_no_formula_in_csv_and_itself_in_every_other_form(tmp_path: Path) -> None:
+    texts = ['=HYPERLINK("http://x")', "+1,2", "-x", "@SUM(A1)", "\tx", "'=x", "it's", "-1.5e-3"]
+    numbers = [-0.5, -3, float("-inf"), 1e30]
+    rows = [(number, text, -1.0) for number, text in enumerate(texts)]
+    record(tmp_path, "mcp-a", rows=[*rows, *((9, number, -1.0) for number in numbers)])
+    cells = [row[1] for row in csv.reader(io.StringIO(whole(tmp_path, "mcp-a", "csv").decode()))]
+    assert cells[1:] == [
+        *(f"'{text}" for text in texts[:6]), "it's", "-1.5e-3", "-0.5", "-3", "-inf", "1e+30"
+    ]  # fmt: skip
+    told = [json.loads(line) for line in whole(tmp_path, "mcp-a", "jsonl").decode().splitlines()]
+    assert [row["name"] for row in told[:7]] == texts[:7]
+    assert [row[1] for row in show_run(tmp_path, "mcp-a", 100)["rows"][:7]] == texts[:7]
+    columns = read_parquet(whole(tmp_path, "mcp-a", "parquet"))
+    assert columns["name"][:7] == texts[:7]
+
+
+@given(st.text())
+def test_a_text_is_read_back_as_it_was_guarded(text: str) -> None:
+    assert unguarded(guarded(text)) == text
 
 
 @given(

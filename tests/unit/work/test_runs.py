@@ -4,6 +4,7 @@ import json
 import zipfile
 from array import array
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.instruments.pool import InstrumentPool
 from edged.work.npy import member_bytes
+from edged.work.run_append import THE_DISK, Disk
 from edged.work.run_head import Column, RunHead, RunKind
 from edged.work.runs import RunBook
 from tests.bench.driven_clock import DrivenClock
+from tests.promises import promise
 
 
 def head(run_id: str = "mcp-1") -> RunHead:
@@ -37,7 +40,7 @@ async def nobody(action: Action) -> Outcome:
 
 
 class Bench:
-    def __init__(self, data_dir: Path, budget_mb: int = 100) -> None:
+    def __init__(self, data_dir: Path, budget_mb: int = 100, disk: Disk = THE_DISK) -> None:
         self.clock = DrivenClock()
         self.data_dir = data_dir
         self.book = RunBook(
@@ -47,6 +50,7 @@ class Bench:
             perform=nobody,
             new_id=lambda: "a1",
             clock=self.clock,
+            disk=disk,
         )
 
     def meta(self, run_id: str = "mcp-1") -> dict[str, Any]:
@@ -73,7 +77,11 @@ async def test_a_recording_is_a_table_and_what_is_needed_to_trust_it(bench: Benc
     recording.append((2, None))
     bench.clock.move(2.0)
     await recording.close("ended", {"count": 2})
-    assert bench.rows() == [["timestamp_ms", "value"], ["1", "0.1"], ["2", ""]]
+    assert bench.rows() == [
+        ["timestamp_ms", "value", "elapsed_s"],
+        ["1", "0.1", "0.0"],
+        ["2", "", "0.0"],
+    ]
     meta = bench.meta()
     assert (meta["run_id"], meta["kind"], meta["status"]) == ("mcp-1", "stream", "ended")
     assert meta["columns"][1] == {"name": "value", "unit": "V"}
@@ -86,6 +94,28 @@ async def test_a_recording_is_a_table_and_what_is_needed_to_trust_it(bench: Benc
     assert set(meta["clock"]) == {"is_synchronized", "source"}
     assert recording.told()["path"].endswith("/mcp-1")
     assert recording.told()["error"] == ""
+
+
+@promise("runs.elapsed")
+async def test_rows_tell_how_long_after_the_beginning_they_came_whatever_wall_time_does(
+    bench: Bench,
+) -> None:
+    recording = await bench.book.open(head())
+    recording.append((1, 0.1))
+    bench.clock.move(1.25)
+    recording.append((2, 0.2))
+    bench.clock.set_wall(0)
+    recording.append((3, 0.3))
+    await recording.close("ended")
+    assert [row[2] for row in bench.rows()] == ["elapsed_s", "0.0", "1.25", "1.25"]
+    assert bench.meta()["columns"][2] == {"name": "elapsed_s", "unit": "s"}
+
+
+async def test_a_table_with_a_column_of_that_name_keeps_its_own(bench: Bench) -> None:
+    recording = await bench.book.open(replace(head(), columns=(Column(name="elapsed_s"),)))
+    recording.append((7.5,))
+    await recording.close("ended")
+    assert bench.rows() == [["elapsed_s"], ["7.5"]]
 
 
 async def test_a_recording_is_kept_under_its_date(bench: Bench) -> None:
@@ -122,7 +152,7 @@ async def test_rows_are_on_the_disk_each_second(tmp_path: Path) -> None:
     await bench.clock.advance(1.0)
     # The writer has one thread: whatever it does next comes after the sync.
     await bench.book.open(head("mcp-2"))
-    assert bench.rows()[1:] == [["1", "5.0"]]
+    assert bench.rows()[1:] == [["1", "5.0", "0.0"]]
     assert bench.meta()["status"] == "running"
     await bench.book.stop()
     assert bench.meta()["status"] == "interrupted"
@@ -139,7 +169,7 @@ async def test_text_never_takes_more_than_one_line(bench: Bench) -> None:
     recording = await bench.book.open(head())
     recording.append((1, 'a\nb,"c"'))
     await recording.close("ended")
-    assert bench.rows()[1] == ["1", 'a b,"c"']
+    assert bench.rows()[1] == ["1", 'a b,"c"', "0.0"]
 
 
 @pytest.mark.promise("runs.budget")
@@ -179,30 +209,6 @@ async def test_a_disk_that_refuses_leaves_the_measurement_alone(tmp_path: Path) 
     await bench.book.stop()
 
 
-async def test_rows_wait_for_a_disk_that_heals(bench: Bench) -> None:
-    recording = await bench.book.open(head())
-    assert recording.files is not None
-    write = recording.files.write
-    calls: list[int] = []
-
-    def refuse_once(rows: Any, arrays: Any) -> int:
-        calls.append(len(rows))
-        if len(calls) == 1:
-            raise OSError(28, "No space left on device")
-        return write(rows, arrays)
-
-    recording.files.write = refuse_once  # type: ignore[method-assign]
-    recording.append((1, 1.0))
-    await bench.book._sync([recording])
-    assert "No space left" in recording.told()["error"]
-    assert bench.book.status()["error"]
-    recording.append((2, 2.0))
-    await recording.close("ended")
-    assert calls == [1, 2]
-    assert bench.rows()[1:] == [["1", "1.0"], ["2", "2.0"]]
-    assert bench.meta()["error"] == ""
-
-
 async def test_waveforms_go_into_an_archive_that_numpy_reads(bench: Bench) -> None:
     recording = await bench.book.open(head())
     recording.append((1, 1.0))
@@ -223,7 +229,7 @@ async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: P
     recording = await killed.book.open(head())
     recording.append((1, 1.0))
     recording.append_samples("y_000000", "f", array("f", [1.0]).tobytes())
-    await killed.book._sync([recording])
+    await killed.book.sync()
     assert recording.settings is not None
     await recording.settings
     (place,) = tmp_path.glob("runs/*/mcp-1")
@@ -238,7 +244,7 @@ async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: P
     meta = again.meta()
     assert (meta["status"], meta["rows"]) == ("interrupted", 1)
     assert "died" in meta["error"]
-    assert again.rows()[1:] == [["1", "1.0"]]
+    assert again.rows()[1:] == [["1", "1.0", "0.0"]]
     with zipfile.ZipFile(place / "data.npz") as archive:
         assert archive.namelist() == ["y_000000.npy"]
     await again.book.stop()

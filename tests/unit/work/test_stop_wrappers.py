@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,21 +11,24 @@ from edged.actions.action import Action, CallWrapper
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import ErrorCode, Failed
+from edged.store.told_on import ToldOn
 from edged.work.stop_wrappers import WrapperAbort, WrapperStop
-from tests.bench.driven_clock import DrivenClock
+from tests.bench.driven_clock import DrivenClock, settle
+from tests.bench.sweep_bench import NoDatabase
 from tests.promises import promise
 
 
 class Path:
-    def __init__(self, error: Failed | None) -> None:
+    def __init__(self, error: Failed | None, returned: object = None) -> None:
         self.error = error
+        self.returned = returned
         self.actions: list[CallWrapper] = []
 
     async def perform(self, action: Action) -> Outcome:
         assert isinstance(action, CallWrapper)
         self.actions.append(action)
         status = OutcomeStatus.FAILED if self.error else OutcomeStatus.OK
-        return Outcome(status=status, error=self.error)
+        return Outcome(status=status, error=self.error, data={"data": self.returned})
 
 
 async def stop(
@@ -33,7 +37,11 @@ async def stop(
     path = Path(error)
     abort = WrapperAbort(wrapper="korad", spec_name="off", is_expected=is_expected)
     stopping = WrapperStop(
-        aborts=lambda: [abort], perform=path.perform, new_id=lambda: "n1", clock=clock
+        aborts=lambda: [abort],
+        perform=path.perform,
+        new_id=lambda: "n1",
+        clock=clock,
+        told_on=ToldOn(database=NoDatabase(), clock=clock),  # type: ignore[arg-type]
     )
     told = await stopping(Caller(route=Route.DIRECT), "p1", "bench__stop_all")
     return told[0], path
@@ -63,3 +71,57 @@ async def test_a_device_that_has_been_there_must_say_that_it_is_safe(
     assert (told["error"] is None) is (state != "failed")
     assert told["instrument_id"] == "sdk:korad"
     assert (path.actions[0].wrapper, path.actions[0].parent_id) == ("korad", "p1")
+
+
+@promise("stop-all.truth")
+@pytest.mark.parametrize(
+    ("returned", "state", "unconfirmed"),
+    [
+        ({"is_on": False}, "confirmed", []),
+        ({"ok": True}, "taken", ["its device"]),
+        (None, "taken", ["its device"]),
+    ],
+)
+async def test_a_device_that_was_told_something_is_confirmed_by_its_own_word_alone(
+    driven_clock: DrivenClock, returned: object, state: str, unconfirmed: list[str]
+) -> None:
+    told_on = ToldOn(database=NoDatabase(), clock=driven_clock)  # type: ignore[arg-type]
+    told_on.note("sdk:korad||", "sdk:korad", {"*"})
+    stopping = WrapperStop(
+        aborts=lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=True)],
+        perform=Path(None, returned).perform,
+        new_id=lambda: "n1",
+        clock=driven_clock,
+        told_on=told_on,
+    )
+    [told] = await stopping(Caller(route=Route.DIRECT), "p1", "bench__stop_all")
+    assert (told["state"], told["unconfirmed"]) == (state, unconfirmed)
+    assert bool(told_on.turns()) is bool(unconfirmed)
+
+
+async def test_a_device_that_takes_long_is_told_of_in_time_and_goes_on(
+    driven_clock: DrivenClock,
+) -> None:
+    may_answer = asyncio.Event()
+
+    async def perform(_action: Action) -> Outcome:
+        await may_answer.wait()
+        return Outcome(status=OutcomeStatus.OK, data={"data": {"is_on": False}})
+
+    told_on = ToldOn(database=NoDatabase(), clock=driven_clock)  # type: ignore[arg-type]
+    told_on.note("sdk:korad||", "sdk:korad", {"*"})
+    stopping = WrapperStop(
+        aborts=lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=True)],
+        perform=perform,
+        new_id=lambda: "n1",
+        clock=driven_clock,
+        told_on=told_on,
+    )
+    asked = asyncio.create_task(stopping(Caller(route=Route.DIRECT), "p1", "bench__stop_all"))
+    await driven_clock.advance(1.0)
+    [told] = await asked
+    assert (told["state"], told["unconfirmed"]) == ("trying", ["its device"])
+    may_answer.set()
+    await settle()
+    assert told_on.turns() == {}
+    await stopping.close()

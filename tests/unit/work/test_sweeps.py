@@ -19,7 +19,8 @@ from edged.work.sweep_ramp import NETWORK_USUAL_S
 from edged.work.sweeps import MOST_ENDED
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_artist import DRAWN
-from tests.bench.sweep_bench import DIRECT, SweepHouse
+from tests.bench.fake_instruments import toy_profile
+from tests.bench.sweep_bench import DIRECT, PROFILE, SweepHouse
 from tests.promises import promise
 
 TIMEOUT = Failed("It did not answer.", code=ErrorCode.TIMEOUT, sent=(":SOUR1:VOLT 0.5",))
@@ -253,6 +254,101 @@ async def test_stop_runs_the_sweeps_own_abort_and_writes_nothing_after_it(
     assert said[-2:] == [":OUTP CH2,OFF", ":OUTP? CH2"]
     assert (await house.stop(sweep_id))["status"] == "stopped"
     assert house.supply.aborts == [":OUTP CH2,OFF"]
+
+
+@promise("sweep.stop-tells-what-is-on")
+async def test_a_stop_of_a_sweep_that_is_over_says_that_nothing_was_aborted_and_what_is_on(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(0.2, 1.0)
+    await driven_clock.advance(1)
+    told = await house.stop(sweep_id)
+    assert (told["status"], told["aborted"]) == ("completed", False)
+    assert told["still_on"] == [{"name": "OUTP CH1", "query": ":OUTP? CH1", "answer": "ON"}]
+    assert house.supply.aborts == []
+    await house.command("output_off", channel=1)
+    assert (await house.stop(sweep_id))["still_on"] == []
+    house.supply.troubles = [GONE]
+    assert (await house.stop(sweep_id))["still_on"] == []
+
+
+@promise("sweep.stop-tells-what-is-on")
+@pytest.mark.parametrize(
+    ("abort", "asked"),
+    [
+        # The question is about the selected channel, which another may have changed since.
+        ('["INST:NSEL {channel}", ":OUTP OFF"]', ["INST:NSEL 1", ":OUTP?"]),
+        # A level that was left set is no output that is on.
+        ('[":SOUR{channel}:VOLT 0", ":OUTP OFF"]', [":OUTP?"]),
+    ],
+)
+async def test_what_is_on_is_asked_of_the_swept_channel_and_of_its_switch(
+    house: SweepHouse, driven_clock: DrivenClock, abort: str, asked: list[str]
+) -> None:
+    own = 'abort: [":OUTP CH{channel},OFF"]'
+    text = PROFILE.replace(own, f"abort: {abort}")
+    text += '  is_on: {scpi: ":OUTP?", is_query: true, returns: {type: bool}}\n'
+    text += '  get_voltage: {scpi: ":SOUR1:VOLT?", is_query: true, returns: {type: float}}\n'
+    house.supply.profile = toy_profile(text)
+    sweep_id = await house.start(0.2, 1.0)
+    await driven_clock.advance(1)
+    for answer, names in (("1", ["OUTP"]), ("0", [])):
+        house.supply.outputs[""] = answer
+        mark = len(house.supply.log)
+        told = await house.stop(sweep_id)
+        assert [one["name"] for one in told["still_on"]] == names
+        assert [text for _, text in house.supply.log[mark:]][: len(asked)] == asked
+
+
+@promise("sweep.stop-tells-what-is-on")
+async def test_a_stop_says_whether_it_aborted(house: SweepHouse) -> None:
+    sweep_id = await house.start(20, 1.0)
+    assert "aborted" not in await house.stop(sweep_id, hold=True)
+    told = await house.stop(sweep_id)
+    assert (told["status"], told["aborted"]) == ("stopped", True)
+    assert "still_on" not in told
+    # It is over by now, and this call aborted nothing.
+    told = await house.stop(sweep_id)
+    assert (told["status"], told["aborted"], told["still_on"]) == ("stopped", False, [])
+
+
+async def test_asking_what_is_still_on_keeps_no_stop_waiting_for_long(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(0.2, 1.0)
+    await driven_clock.advance(1)
+    house.supply.latency_s = 1e6
+    assert (await house.stop(sweep_id))["still_on"] == []
+
+
+READ_BACK = (
+    'setpoint: ":SOUR{channel}:VOLT?", abort',
+    'setpoint: ":SOUR{channel}:VOLT?", readback: measure_voltage, abort',
+)
+
+
+def reads_of(house: SweepHouse) -> list[float]:
+    return [at for at, text in house.supply.log if text == ":MEAS:VOLT? CH1"]
+
+
+@promise("sweep.readback-is-fresh")
+@pytest.mark.parametrize("settle_ms", [0, 40, 700])
+@pytest.mark.parametrize("is_parked", [False, True])
+async def test_where_a_sweep_rests_it_is_read_once_more_after_it_has_settled(
+    house: SweepHouse, driven_clock: DrivenClock, settle_ms: int, is_parked: bool
+) -> None:
+    house.supply.profile = toy_profile(PROFILE.replace(*READ_BACK))
+    sweep_id = await house.start(20 if is_parked else 0.3, 1.0, settle_ms=settle_ms)
+    if is_parked:
+        await driven_clock.advance(0.95)
+        stopping = asyncio.ensure_future(house.stop(sweep_id, hold=True))
+        await settle()
+    await driven_clock.advance(4)
+    last_write, value = house.supply.writes()[-1]
+    assert reads_of(house)[-1] - last_write >= max(settle_ms / 1000, 0.1) - 1e-6
+    told = await stopping if is_parked else await house.status(sweep_id)
+    assert told["status"] == ("holding" if is_parked else "completed")
+    assert told["current_value"] == value / 2
 
 
 async def test_a_sweep_without_an_abort_of_its_own_takes_the_profiles(

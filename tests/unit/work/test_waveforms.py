@@ -1,6 +1,7 @@
 import asyncio
 import base64
 import struct
+import tracemalloc
 from array import array
 
 import pytest
@@ -8,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed, NotFound
-from edged.profiles.model import AnswerField, AnswerType, Command, WaveformAnswer
+from edged.profiles.model import AnswerField, AnswerType, WaveformAnswer
 from edged.profiles.samples import decode_waveform
-from edged.work.points import Waveform, make_waveform
-from edged.work.stream_point import columns_of, point_of
+from edged.work.points import PIECE_BYTES, Waveform, as_base64, make_waveform
 from edged.work.waveforms import WaveformBook
+from tests.promises import promise
 
 
 def block(data: bytes) -> bytes:
@@ -64,18 +65,18 @@ def test_blocks_of_awkward_sizes_become_as_many_samples(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("announced", "asked", "warning"),
+    ("announced", "asked", "told"),
     [
         (4, {}, None),
-        (2, {}, None),
+        (2, {}, "announced 2 samples and sent 4"),
         (6, {}, "announced 6 samples and sent 4"),
         (6000, {"first": 1, "last": 4}, None),
         (6000, {"first": 1, "last": 5}, "announced 5 samples and sent 4"),
     ],
 )
 @pytest.mark.parametrize("name", ["points", "length"])
-def test_a_trace_shorter_than_announced_says_so(
-    name: str, announced: int, asked: dict[str, int], warning: str | None
+def test_a_trace_of_another_length_than_announced_is_a_bad_answer(
+    name: str, announced: int, asked: dict[str, int], told: str | None
 ) -> None:
     answer = WaveformAnswer(
         data="D?",
@@ -84,13 +85,12 @@ def test_a_trace_shorter_than_announced_says_so(
         preamble_queries=("P?",),
         preamble_fields=(AnswerField(name=name, type=AnswerType.INT, index=0),),
     )
-    made = make_waveform(answer, [block(b"abcd")], str(announced), dict(asked))
-    told = {**made.told(), "point_index": 0}
-    command = Command(name="capture", scpi=("D?",), is_query=True, returns=answer)
-    point = point_of(command, {"data": told}, 1)
-    assert len(point.row) == len(columns_of(command))
-    for shown in (told, point.shown):
-        assert (warning in shown["warning"]) if warning else ("warning" not in shown)
+    if told is None:
+        assert make_waveform(answer, [block(b"abcd")], str(announced), dict(asked)).length == 4
+        return
+    with pytest.raises(Failed, match=told) as caught:
+        make_waveform(answer, [block(b"abcd")], str(announced), dict(asked))
+    assert caught.value.code is ErrorCode.BAD_ANSWER
 
 
 def test_the_preamble_scales_both_axes() -> None:
@@ -117,6 +117,50 @@ def test_stretches_of_one_capture_are_joined_in_order() -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little")
     made = make_waveform(answer, [block(b"\x01\x02"), block(b"\x03")], None, {})
     assert struct.unpack("<3f", made.samples) == (1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "f4", "f8"])
+def test_pieces_of_a_long_block_make_what_the_whole_makes(dtype: str) -> None:
+    answer = WaveformAnswer(data="D?", dtype=dtype, byte_order="big", scale="value * 0.5 - 1")
+    one = bytes(range(1, 65)) * (PIECE_BYTES // 64 + 3)
+    made = make_waveform(answer, [block(one), block(one[:64])], None, {})
+    decoded = decode_waveform(answer, one + one[:64], {})
+    assert made.samples == array(made.type_code, decoded).tobytes()
+
+
+@promise("blocks.bounded")
+@pytest.mark.parametrize(("dtype", "size"), [("u1", 12), ("i2", 1), ("f4", 2)])
+def test_what_is_worked_out_is_held_once_beside_its_block(dtype: str, size: int) -> None:
+    answer = WaveformAnswer(data="D?", dtype=dtype, byte_order="little", scale="value * 2")
+    whole = bytearray(block(bytes(size * 2**20)))
+    tracemalloc.start()
+    made = make_waveform(answer, [whole], None, {})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert made.length == size * 2**20 // int(dtype[1])
+    assert peak < len(made.samples) + 6 * 2**20
+
+
+@promise("blocks.bounded")
+async def test_the_loop_goes_on_while_a_block_is_worked_out() -> None:
+    answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little", scale="value * 2")
+    book = WaveformBook(512)
+    whole = bytearray(block(bytes(32 * 2**20)))
+    turns = 0
+    working = asyncio.ensure_future(book.decode(answer, [whole], None, {}))
+    while not working.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    book.stop()
+    assert (await working).length == 32 * 2**20
+    # One call over the whole lets the loop go on a dozen times, since it holds the interpreter.
+    assert turns > 20
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, PIECE_BYTES, 2 * PIECE_BYTES + 1])
+def test_base64_by_pieces_is_base64(size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    assert as_base64(data[:size]) == base64.b64encode(data[:size]).decode()
 
 
 def test_doubles_stay_doubles() -> None:

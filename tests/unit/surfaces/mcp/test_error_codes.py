@@ -4,14 +4,20 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from edged.actions.action import SendScpi
+from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus, Picture
+from edged.commands.executors import failure_shape
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.protocol.jsonrpc import ErrorReply, RpcCode
 from edged.protocol.results import Server
 from edged.protocol.revisions import REVISIONS, Revision
 from edged.surfaces.mcp.error_codes import PLACES, call_answer, error_reply, is_result
+from edged.tools.static import static_tools
 from tests.bench.fake_tools import FakeTools
+from tests.promises import promise
 
 SERVER = Server(name="edged", version="1", capabilities={})
 OLD, NEW = REVISIONS["2025-06-18"], REVISIONS["2025-11-25"]
@@ -70,6 +76,30 @@ def test_bad_arguments_keep_parameter_and_bound_in_both_forms() -> None:
 def test_a_refusal_says_what_to_do_instead() -> None:
     refused = Refused("Ramp it.", code=ErrorCode.REQUIRES_SWEEP, remedy="Use start_sweep.")
     assert "Use start_sweep." in answer(refused)["content"][0]["text"]
+
+
+@promise("raw.refusal-in-its-shape")
+def test_a_refused_raw_line_is_an_error_that_fits_the_tools_schema() -> None:
+    (tool,) = (made for made in static_tools() if made.name == "send_scpi")
+    refused = Refused("No.", code=ErrorCode.RAW_SCPI_RESTRICTED)
+    action = SendScpi(
+        tool="send_scpi",
+        caller=Caller(route=Route.DIRECT),
+        action_id="a",
+        instrument_id="psu1",
+        scpi="A 1",
+    )
+    outcome = Outcome(
+        status=OutcomeStatus.REFUSED, data=failure_shape(action, None, refused, 1.5), error=refused
+    )
+    made = call_answer(outcome, 3, tool=tool, revision=NEW, server=SERVER)
+    assert isinstance(made, bytes)
+    result = json.loads(made)
+    assert result["isError"] is True
+    told = result["structuredContent"]
+    Draft202012Validator(dict(tool.output_schema or {})).validate(told)
+    assert (told["response"], told["execution_time_ms"]) == (None, 1.5)
+    assert told["error"]["code"] == "raw_scpi_restricted"
 
 
 def test_a_failure_says_what_had_been_sent() -> None:

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from edged.profiles.abort_proof import Proof, proofs_of
 from edged.profiles.loader import load_library, load_profile
-from edged.work.abort_proof import Proof, proofs_of
+from edged.profiles.model import AbortStep
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.sweep_bench import PROFILE
 
@@ -13,7 +14,7 @@ PROFILES = Path(__file__).resolve().parents[3] / "profiles"
 def test_what_switched_outputs_off_is_proved_by_the_query_of_the_same_header() -> None:
     profile = load_profile(PROFILES / "rigol_dp832.yaml")
     assert proofs_of(profile, profile.abort) == tuple(
-        Proof(f":OUTP? CH{n}", "OFF") for n in (1, 2, 3)
+        Proof(f":OUTP? CH{n}", "OFF", outputs=(f"OUTP CH{n}",)) for n in (1, 2, 3)
     )
 
 
@@ -24,12 +25,14 @@ def test_every_shipped_supplys_abort_can_be_proved_or_has_nothing_to_ask() -> No
 
 
 def test_a_sweeps_own_abort_is_proved_for_its_channel() -> None:
-    assert proofs_of(toy_profile(PROFILE), (":OUTP CH2,OFF",)) == (Proof(":OUTP? CH2", "OFF"),)
+    assert proofs_of(toy_profile(PROFILE), (AbortStep(send=":OUTP CH2,OFF"),)) == (
+        Proof(":OUTP? CH2", "OFF", outputs=("OUTP CH2",)),
+    )
 
 
 @pytest.mark.parametrize("line", [":STOP", "*RST", ":UNKNOWN CH1,OFF"])
 def test_what_has_no_question_has_no_proof(line: str) -> None:
-    assert proofs_of(toy_profile(PROFILE), (line,)) == ()
+    assert proofs_of(toy_profile(PROFILE), (AbortStep(send=line),)) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""What a call to an instrument costs now, beside what it cost at another commit, in instructions.
+
+``python -m benchmarks.query_cost --since COMMIT`` starts an engine from each of the two trees under
+Valgrind (`benchmarks.instructions`), with one supply on a raw socket, and counts what one call
+executes: a typed query, the same line by send_scpi, a write with its error check. The simulated
+bench and the client are this tree's both times. Exits 1 where a query grew by more than the bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compare.clients import Line, call
+from benchmarks.compare.measures import OUR_QUERY, SCPI
+from benchmarks.compare.servers import engine, simulator
+from benchmarks.instructions import SLOWNESS, Counter, counted_by
+from tests.bench.engine_process import REPOSITORY
+
+COUNTS = 3
+CALLS = 80
+"""In a count."""
+WARM_CALLS = 30
+PATIENT_MS = 120_000
+"""Under Valgrind, on a machine that has other work too, an answer may be taken in late."""
+BOUND = 0.02
+"""Growth of a query that is still called none: runs of one tree differ by about one per cent."""
+SUPPLY = "rigol_dp832"
+WORKS = {
+    "typed query": OUR_QUERY,
+    "raw query": call("send_scpi", {"instrument_id": "psu1", "scpi_command": SCPI}),
+    "write, with its error check": call(
+        "execute_command",
+        {
+            "instrument_id": "psu1",
+            "command_name": "set_voltage",
+            "parameters": {"channel": 1, "voltage": 1.5},
+        },
+    ),
+}
+BOUNDED = ("typed query",)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.query_cost", description=__doc__)
+    parser.add_argument("--since", default="HEAD", help="the other commit")
+    parser.add_argument("--work", action="append", choices=tuple(WORKS), help="these alone")
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        before = costs_of(_tree_of(options.since, Path(directory)), options.work or WORKS)
+    now = costs_of(REPOSITORY, options.work or WORKS)
+    if options.json:
+        sys.stdout.write(json.dumps({"before": before, "now": now}, indent=1) + "\n")
+    else:
+        sys.stdout.write(f"Thousand instructions of a call: at {options.since}, and now\n")
+        for name, cost in now.items():
+            share = cost / before[name] - 1
+            sys.stdout.write(f"  {name:<32}{before[name]:>9.1f}{cost:>9.1f}{share:>+8.1%}\n")
+    return (
+        0 if all(now[name] <= before[name] * (1 + BOUND) for name in BOUNDED if name in now) else 1
+    )
+
+
+def costs_of(tree: Path, works: Iterable[str]) -> dict[str, float]:
+    """Thousands of instructions of each call, by an engine whose code is that tree's."""
+    with _counted(tree) as (counter, line):
+        costs = {}
+        for name in works:
+            sys.stderr.write(f"{tree}: counting a {name}\n")
+            post = partial(line.post, WORKS[name])
+            for _ in range(WARM_CALLS):
+                post()
+            counts = [counter.per_call(post, CALLS) for _ in range(COUNTS)]
+            costs[name] = statistics.median(counts) / 1e3
+            told = ", ".join(f"{count / 1e3:.1f}" for count in counts)
+            sys.stderr.write(f"  thousand instructions: {told}\n")
+        return costs
+
+
+@contextlib.contextmanager
+def _counted(tree: Path) -> Iterator[tuple[Counter, Line]]:
+    words = ("env", f"PYTHONPATH={tree}", "PYTHONSAFEPATH=1", "PYTHONHASHSEED=0")
+    _check_runs(words, tree)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        simulator("--instruments", f"psu1={SUPPLY}") as bench,
+        engine(
+            bench,
+            run_by=(*words, *counted_by(Path(directory))),
+            slowness=SLOWNESS,
+            RESCAN_INTERVAL_SEC=3600,
+            INSTRUMENTS=[_patient(entry) for entry in bench.instruments],
+        ) as (server, _),
+        contextlib.closing(Line(server)) as line,
+    ):
+        yield Counter(server.pid, Path(directory)), line
+
+
+def _patient(entry: dict[str, Any]) -> dict[str, Any]:
+    address = f"TCPIP0::127.0.0.1::{entry['port']}::SOCKET"
+    return {"address": address, "name": entry["name"], "timeout_ms": PATIENT_MS}
+
+
+def _tree_of(commit: str, directory: Path) -> Path:
+    """The files of a commit."""
+    packed = subprocess.run(
+        ["git", "archive", "--format=tar", commit], cwd=REPOSITORY, check=True, capture_output=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(directory, filter="data")
+    return directory
+
+
+def _check_runs(words: tuple[str, ...], tree: Path) -> None:
+    """An engine of another tree than the one that is meant would measure nothing."""
+    told = subprocess.run(
+        [*words, sys.executable, "-c", "import edged; print(edged.__file__)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    if not Path(told.stdout.strip()).is_relative_to(tree):
+        raise SystemExit(f"the code of {tree} would not run, but {told.stdout.strip()}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

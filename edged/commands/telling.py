@@ -1,0 +1,53 @@
+"""Notes which outputs an action is about to tell something, before its intent is written down.
+
+The mark and the intent go to disk together, so that not even a killed daemon forgets that it had
+something switched on; ``work/stop.py`` believes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edged.actions.action import Action, RunCommand, SendScpi, StartSweep
+from edged.commands.target import Target
+from edged.instruments.instrument import Instrument
+from edged.profiles.outputs import ANYTHING, told_by, told_raw
+from edged.profiles.render import render_lines
+from edged.work.units import unit_of_instrument, unit_of_wrapper
+
+__all__ = ["NoteTold", "noting_tellings"]
+
+NoteTold = Callable[[Action, Target], None]
+"""Told of every write that is no safe one, before anything is sent. Never raises, never waits."""
+
+Note = Callable[[str, str, frozenset[str]], None]
+"""Unit, instrument id, outputs; see ``store.told_on.ToldOn.note``."""
+
+
+def noting_tellings(note: Note) -> NoteTold:
+    """What the command path tells of its writes."""
+
+    def note_told(action: Action, target: Target) -> None:
+        instrument, spec = target.instrument, target.spec
+        if instrument is not None:
+            outputs = _outputs(action, target, instrument)
+            if outputs:
+                note(unit_of_instrument(instrument).key, instrument.id, outputs)
+        elif spec is not None and spec.is_dangerous:
+            note(unit_of_wrapper(spec).key, spec.wrapper_id, frozenset({ANYTHING}))
+
+    return note_told
+
+
+def _outputs(action: Action, target: Target, instrument: Instrument) -> frozenset[str]:
+    profile = instrument.profile or instrument.safe_by
+    match action:
+        case SendScpi():
+            return frozenset().union(*(told_raw(profile, line) for line in target.lines))
+        case RunCommand() if target.command is not None and profile is not None:
+            return told_by(profile, target.command, target.lines)
+        case StartSweep() if target.command is not None and profile is not None:
+            # Its steps have no intent of their own on disk; the swept value is that of its target.
+            return told_by(profile, target.command, render_lines(target.command, target.values))
+        case _:
+            return frozenset()

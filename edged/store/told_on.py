@@ -1,0 +1,158 @@
+"""Which outputs of which units have been told to put something out, and were not seen to be off.
+
+What stop all may call confirmed hangs on it, so it outlives the daemon: a mark is set before the
+order is written down and goes to disk with it, in one transaction; it is taken back only by an
+answer that says "off". Where a crash leaves a mark too many, one is asked once more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.store.book import Opening
+from edged.store.database import Database
+
+__all__ = ["ToldOn", "Turns"]
+
+Turns = Mapping[str, Mapping[str, int]]
+"""Unit → output → which telling it was; a later one has a higher number."""
+
+LOAD: Final = "SELECT unit, output, instrument_id, since_ms FROM told_on"
+SAVE: Final = "INSERT INTO told_on (unit, output, instrument_id, since_ms) VALUES (?, ?, ?, ?)"
+REMOVE_ALL: Final = "DELETE FROM told_on"
+
+
+@dataclass(slots=True)
+class _Mark:
+    instrument_id: str
+    since_ms: int
+    turn: int
+
+
+class ToldOn:
+    """The marks, in memory and on disk. All but the ``Book``'s methods belong to the loop.
+
+    Args:
+        database: where they are kept; they attach themselves.
+        clock: for since when.
+    """
+
+    def __init__(self, *, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        # By unit and output; the inner mappings are replaced, so that the store thread may read.
+        self._marks: dict[str, dict[str, _Mark]] = {}
+        self._turn = 0
+        self._must_save = False
+        self._is_saving = False
+        self._is_loaded = False
+        database.attach(self)
+
+    def note(self, unit: str, instrument_id: str, outputs: Collection[str]) -> None:
+        """These outputs are about to be told something. Never raises, never waits."""
+        if not outputs:
+            return
+        self._turn += 1
+        known = self._marks.get(unit, {})
+        for output in outputs:
+            if output in known:
+                known[output].turn = self._turn
+        fresh = [output for output in outputs if output not in known]
+        if fresh:
+            now = self._clock.wall_ms()
+            added = {output: _Mark(instrument_id, now, self._turn) for output in fresh}
+            self._replace({**self._marks, unit: {**known, **added}})
+
+    def turns(self) -> Turns:
+        """All that is marked, as it is now."""
+        return {
+            unit: {output: mark.turn for output, mark in marks.items()}
+            for unit, marks in self._marks.items()
+        }
+
+    def of(self, unit: str) -> Mapping[str, int]:
+        """What of one unit is marked."""
+        return {output: mark.turn for output, mark in self._marks.get(unit, {}).items()}
+
+    def instrument_of(self, unit: str) -> str:
+        """Under which id the unit was last told something."""
+        return next((mark.instrument_id for mark in self._marks.get(unit, {}).values()), "")
+
+    def told(self) -> list[dict[str, Any]]:
+        """One {instrument_id, outputs, since_ms} a unit, for get_status."""
+        return [
+            {
+                "instrument_id": self.instrument_of(unit),
+                "outputs": sorted(marks),
+                "since_ms": min(mark.since_ms for mark in marks.values()),
+            }
+            for unit, marks in self._marks.items()
+        ]
+
+    def forget(self, names: Collection[str]) -> list[str]:
+        """A person has looked: take back what is marked of these ids or units; its outputs."""
+        found: list[str] = []
+        for unit, marks in list(self._marks.items()):
+            if unit in names or self.instrument_of(unit) in names:
+                found += sorted(marks)
+                self._replace({key: kept for key, kept in self._marks.items() if key != unit})
+        return found
+
+    def clear(self, unit: str, seen_off: Mapping[str, int]) -> None:
+        """These were seen to be off; what was told something since that turn stays marked."""
+        known = self._marks.get(unit, {})
+        left = {
+            output: mark
+            for output, mark in known.items()
+            if output not in seen_off or mark.turn > seen_off[output]
+        }
+        if len(left) < len(known):
+            others = {key: marks for key, marks in self._marks.items() if key != unit}
+            self._replace({**others, unit: left} if left else others)
+
+    def _replace(self, marks: dict[str, dict[str, _Mark]]) -> None:
+        self._marks = marks
+        self._must_save = True
+        self._database.nudge()
+
+    # What the store thread calls: the Book.
+
+    @property
+    def is_waiting(self) -> bool:
+        """See ``Book``."""
+        return self._must_save
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """See ``Book``."""
+        if self._is_loaded:
+            self._must_save = self._must_save or opening.is_fresh
+            return
+        for unit, output, instrument_id, since_ms in connection.execute(LOAD).fetchall():
+            since = since_ms if isinstance(since_ms, int) else 0
+            marks = self._marks.setdefault(str(unit), {})
+            marks.setdefault(str(output), _Mark(str(instrument_id), since, 0))
+        self._is_loaded = True
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
+        """See ``Book``. There are few, and they change seldom: all are written anew."""
+        if not self._must_save:
+            return
+        # The mark falls first: a telling that comes now sets it again.
+        self._must_save, self._is_saving = False, True
+        rows = [
+            (unit, output, mark.instrument_id, mark.since_ms)
+            for unit, marks in self._marks.items()
+            for output, mark in marks.items()
+        ]
+        connection.execute(REMOVE_ALL)
+        connection.executemany(SAVE, rows)
+
+    def settle(self, *, is_committed: bool) -> None:
+        """See ``Book``."""
+        if not is_committed and self._is_saving:
+            self._must_save = True
+        self._is_saving = False

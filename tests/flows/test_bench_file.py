@@ -1,0 +1,57 @@
+"""A bench file that is lost between two starts lifts no limit, and doctor says so."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.bench.engine_process import EngineProcess, running_engine
+from tests.promises import promise
+
+LIMITED = """\
+format: 1
+DP8B26AM00234: {alias: psu1, limits: {set_voltage: {voltage: {max: 12}}}}
+"""
+
+
+def set_voltage(engine: EngineProcess, voltage: float) -> bool:
+    """Whether the supply, once it is here, lets itself be set."""
+    deadline = time.monotonic() + 20
+    while not engine.tool("get_status")["result"]["instrument_count"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+    (supply,) = engine.tool("list_instruments")["result"]
+    answer = engine.tool(
+        "execute_command",
+        instrument_id=supply["id"],
+        command_name="set_voltage",
+        parameters={"channel": 1, "voltage": voltage},
+    )
+    return not answer["is_error"]
+
+
+@promise("owner.file-lost-lifts-nothing")
+@pytest.mark.parametrize("left", [None, "format: 1\nDP8B26AM00234: {limitz: {}}\n"])
+def test_a_bench_file_that_is_lost_between_two_starts_still_holds(
+    tmp_path: Path, left: str | None
+) -> None:
+    file = tmp_path / "bench.yaml"
+    file.write_text(LIMITED)
+    supply = ("--instruments", "psu1=rigol_dp832")
+    with running_engine(tmp_path, *supply) as engine:
+        assert not set_voltage(engine, 13)
+    file.unlink()
+    if left is not None:
+        file.write_text(left)
+    with running_engine(tmp_path, *supply) as engine:
+        assert not set_voltage(engine, 13)
+        assert set_voltage(engine, 12)
+        told = engine.tool("get_status")["result"]["profiles"]
+        assert str(file) in told["bench_error"]
+        assert told["bench_error_since_ms"] > 0
+    file.write_text("format: 1\n")
+    with running_engine(tmp_path, *supply) as engine:
+        assert set_voltage(engine, 13)
+        assert engine.tool("get_status")["result"]["profiles"]["bench_error"] == ""

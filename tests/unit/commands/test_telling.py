@@ -1,0 +1,98 @@
+"""What of an action is marked before its intent is written down."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from edged.commands.record import LogRecord
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.pretended_unit import PretendedUnit
+from tests.bench.profile_matrix import SIMULATED
+from tests.bench.sweep_bench import SweepHouse
+from tests.promises import promise
+
+
+@pytest.fixture
+async def house(driven_clock: DrivenClock) -> AsyncIterator[SweepHouse]:
+    house = SweepHouse(driven_clock)
+    yield house
+    await house.sweeps.close(0.5)
+
+
+def told(house: SweepHouse) -> set[str]:
+    return {output for marks in house.told_on.turns().values() for output in marks}
+
+
+@promise("stop-all.truth")
+@pytest.mark.parametrize(
+    ("key", "command", "given", "outputs"),
+    [
+        ("rigol_dp832", "output_on", {"channel": 2}, {"OUTP CH2"}),
+        ("rigol_dp832", "set_voltage", {"channel": 2, "voltage": 5}, set()),
+        ("rigol_dp832", "output_off", {"channel": 2}, set()),
+        ("rigol_dp832", "measure_voltage", {"channel": 2}, set()),
+        ("rigol_dp832", "ovp_off", {"channel": 2}, set()),
+        ("keysight_e36312a", "output_on", {"channel": 3}, {"OUTP (@3)"}),
+        ("srs_sr830", "set_sine_level", {"level": 1}, {"SLVL"}),
+        ("srs_sr830", "set_sine_level", {"level": 0.004}, set()),
+        ("srs_sr830", "set_aux_output", {"output": 3, "voltage": -2}, {"AUXV 3"}),
+        ("siglent_spd3303x", "timer_on", {"channel": 1}, {"TIME CH1"}),
+        ("siglent_spd3303x", "recall_state", {"memory": 1}, {"*"}),
+        ("lakeshore_335", "heater_on", {"output": 1, "range": "low"}, {"RANGE 1"}),
+        ("keysight_34461a", "initiate", {}, set()),
+    ],
+)
+async def test_a_command_marks_the_outputs_that_it_tells(
+    house: SweepHouse, key: str, command: str, given: dict[str, object], outputs: set[str]
+) -> None:
+    house.pool.instruments[:] = [PretendedUnit(SIMULATED[key])]
+    outcome = await house.command(command, key, **given)
+    assert outcome.error is None, outcome.error
+    assert told(house) == outputs
+
+
+@promise("stop-all.truth")
+@pytest.mark.parametrize(
+    ("line", "outputs"),
+    [
+        (":OUTP CH1,ON", {"OUTP CH1"}),
+        ("output ch1,1;:sour2:volt 3", {"OUTP CH1"}),
+        (":OUTP? CH1", set()),
+        (":OUTP CH1,OFF", set()),
+        ("*CLS", set()),
+        (":FOO:BAR 1", {"*"}),
+        ("*RCL 1", {"*"}),
+    ],
+)
+async def test_a_raw_line_marks_what_it_may_tell(
+    house: SweepHouse, line: str, outputs: set[str]
+) -> None:
+    await house.scpi(line)
+    assert told(house) == outputs
+
+
+async def test_a_sweep_marks_what_it_ramps_before_its_first_step(
+    house: SweepHouse,
+) -> None:
+    unit = PretendedUnit(SIMULATED["srs_sr830"])
+    unit.alias = "psu1"
+    house.pool.instruments[:] = [unit]
+    outcome = await house.ask_start(2.0, 0.1, command="set_sine_level")
+    assert outcome.error is None, outcome.error
+    assert not any(line.startswith("SLVL ") for line in unit.sent)
+    assert told(house) == {"SLVL"}
+
+
+async def test_the_mark_comes_before_the_intent(driven_clock: DrivenClock) -> None:
+    class Watching(LogRecord):
+        marked = frozenset[str]()
+
+        async def intend(self, action: object, target: object) -> None:
+            self.marked = frozenset(told(house))
+
+    record = Watching()
+    house = SweepHouse(driven_clock, record=record)
+    await house.command("output_on", channel=1)
+    assert record.marked == {"OUTP CH1"}

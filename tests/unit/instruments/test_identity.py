@@ -1,0 +1,108 @@
+"""Which unit has answered: never another's twin, whatever order they come and go in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from edged.instruments.address import Transport
+from edged.instruments.identity import Seat, known_as, tells_itself
+from edged.profiles.match import Identity, parse_idn
+from tests.promises import promise
+
+ONE = parse_idn("ACME,PSU1,A001,1.0")
+
+
+@dataclass(slots=True)
+class Unit:
+    identity: Identity
+    seats: dict[str, Seat] = field(default_factory=dict)
+    hanging: frozenset[Transport] = frozenset()
+
+    def hangs_on(self, transport: Transport) -> bool:
+        return transport in self.hanging
+
+
+def unit(*seats: Seat, idn: Identity = ONE, hanging: Transport | None = None) -> Unit:
+    return Unit(idn, {s.key: s for s in seats}, frozenset({hanging} if hanging else ()))
+
+
+def lan(host: str, port: int = 5025, *, name: str = "", is_configured: bool = False) -> Seat:
+    return Seat(
+        key=f"TCPIP0::{host}::{port}::SOCKET",
+        transport=Transport.SOCKET,
+        hosts=frozenset({host}),
+        is_configured=is_configured or bool(name),
+        name=name,
+    )
+
+
+def usb(number: int = 1, *, name: str = "") -> Seat:
+    return Seat(
+        key=f"USB0::1::{number}::A001::0::INSTR",
+        transport=Transport.USBTMC,
+        is_configured=bool(name),
+        name=name,
+    )
+
+
+def is_known(found: Seat, *met: Unit, idn: Identity = ONE) -> bool:
+    known = known_as(idn, found, met)
+    assert known is None or known is met[0]
+    return known is not None
+
+
+@promise("units.twins")
+def test_two_hosts_are_two_units_also_when_the_first_is_gone() -> None:
+    assert not is_known(lan("10.0.0.2"), unit(lan("10.0.0.1")))
+    assert not is_known(lan("10.0.0.2", name="right"), unit(lan("10.0.0.1", name="left")))
+    assert not is_known(lan("10.0.0.2"), unit(lan("10.0.0.1"), usb()))
+
+
+def test_several_ports_of_one_host_are_one_unit() -> None:
+    assert is_known(lan("10.0.0.1", 4880), unit(lan("10.0.0.1")))
+    assert is_known(lan("10.0.0.1", 4880), unit(lan("10.0.0.1", name="psu")))
+
+
+def test_usb_and_lan_are_one_unit_either_way_round() -> None:
+    assert is_known(lan("10.0.0.1"), unit(usb(), hanging=Transport.USBTMC))
+    assert is_known(usb(), unit(lan("10.0.0.1")))
+    assert is_known(usb(), unit(lan("10.0.0.1", name="psu")))
+
+
+def test_a_unit_hangs_on_usb_only_once() -> None:
+    assert not is_known(usb(2), unit(usb(1), hanging=Transport.USBTMC))
+    assert not is_known(usb(2), unit(lan("10.0.0.1"), usb(1), hanging=Transport.USBTMC))
+    assert is_known(usb(2), unit(usb(1))), "plugged in elsewhere"
+
+
+def test_where_several_tell_one_number_another_bus_is_nobodys() -> None:
+    twins = unit(lan("10.0.0.1")), unit(lan("10.0.0.2"))
+    assert not is_known(usb(), *twins)
+    assert is_known(lan("10.0.0.1", 4880), *twins), "a port of the first one's host"
+
+
+@promise("units.owner-joins")
+def test_entries_of_the_owner_are_separate_unless_they_have_one_name() -> None:
+    left = unit(lan("10.0.0.1", is_configured=True))
+    assert not is_known(lan("10.0.0.1", 5026, is_configured=True), left)
+    assert not is_known(lan("10.0.0.1", 5026, name="psu"), unit(usb(name="other")))
+    assert is_known(lan("10.0.0.2", name="PSU"), unit(lan("10.0.0.1", name="psu")))
+    assert is_known(lan("10.0.0.2", name="psu"), unit(usb(name="psu")))
+    mute = parse_idn("ACME,PSU1,0,1.0")
+    assert is_known(usb(name="psu"), unit(lan("10.0.0.1", name="psu"), idn=mute), idn=mute)
+
+
+def test_one_name_does_not_join_what_says_that_it_is_another() -> None:
+    other = parse_idn("ACME,PSU1,B002,1.0")
+    assert not is_known(lan("10.0.0.2", name="psu"), unit(lan("10.0.0.1", name="psu")), idn=other)
+
+
+@pytest.mark.parametrize("serial", ["", "0", "000000", "1111111", "9"])
+def test_a_number_that_says_nothing_joins_nothing(serial: str) -> None:
+    idn = parse_idn(f"ACME,PSU1,{serial},1.0")
+    assert not tells_itself(idn)
+    assert not is_known(usb(), unit(lan("10.0.0.1"), idn=idn), idn=idn)
+    assert not is_known(lan("10.0.0.1", 5026), unit(lan("10.0.0.1"), idn=idn), idn=idn)
+    assert is_known(lan("10.0.0.1"), unit(lan("10.0.0.1"), idn=idn), idn=idn), "where it was"

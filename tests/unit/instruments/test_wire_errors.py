@@ -1,0 +1,32 @@
+import pytest
+
+from edged.instruments.wire_errors import hislip_error, vxi11_error
+from tests.promises import promise
+
+
+@promise("line.wire-errors")
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1, "syntax error"),
+        (3, "such as inst0 or gpib0,5"),
+        (4, "has restarted"),
+        (9, "close other programs' links"),
+        (11, "end the program that holds the lock"),
+        (15, "I/O timeout"),
+        (17, "look at the cable"),
+        (29, "another program may hold it"),
+        (99, "an error of its own"),
+    ],
+)
+def test_a_vxi_11_error_says_what_it_is_and_its_number(number: int, words: str) -> None:
+    told = vxi11_error(number)
+    assert words in told
+    assert told.endswith(f"(VXI-11 error {number})")
+
+
+@promise("line.wire-errors")
+def test_a_hislip_error_says_what_it_is_its_number_and_the_server_s_own_text() -> None:
+    assert "no more clients" in hislip_error(4, "", is_fatal=True)
+    assert hislip_error(4, "", is_fatal=False).startswith("the message was too large")
+    assert hislip_error(200, "vendor", is_fatal=False).endswith('(HiSLIP error 200, "vendor")')

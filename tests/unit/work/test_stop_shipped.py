@@ -1,0 +1,138 @@
+"""Stop all over every shipped profile: by the simulation's own state, everything is off.
+
+Not by our questions: they are what is tried. All that a profile can switch on or set is done first,
+for every channel, with every number at its largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from edged.actions.action import StopAll
+from edged.profiles.danger import is_energising
+from edged.profiles.model import Command, Profile
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.pretended_unit import PretendedUnit
+from tests.bench.profile_matrix import SIMULATED, everywhere
+from tests.bench.sweep_bench import DIRECT, SweepHouse
+from tests.promises import promise
+
+GIVES_NOTHING = frozenset(
+    {
+        "keithley_dmm6500",
+        "keysight_34461a",
+        "keysight_34465a",
+        "rigol_ds1054z",
+        "siglent_sds1104xe",
+        "tektronix_tbs1000c",
+    }
+)
+"""What only measures. (The SDG's and the scopes' own signals stand in the others' outputs.)"""
+SOURCES = sorted(set(SIMULATED) - GIVES_NOTHING)
+BLIND = {"siglent_spd3303x": {"OUTP CH3"}}
+"""Outputs of which nobody can ask, by the facts."""
+ONLY_TAKEN = (GIVES_NOTHING | set(BLIND)) - {"tektronix_tbs1000c"}
+"""Those that cannot say all of it; a scope need not."""
+
+
+@pytest.fixture
+async def house(driven_clock: DrivenClock) -> AsyncIterator[SweepHouse]:
+    house = SweepHouse(driven_clock)
+    yield house
+    await house.bench_stop.close()
+    await house.sweeps.close(0.5)
+
+
+async def stop_all(house: SweepHouse) -> Any:
+    outcome = await house.perform(
+        StopAll(tool="bench__stop_all", caller=DIRECT, action_id=house.new_id())
+    )
+    assert outcome.error is None, outcome.error
+    return outcome.data
+
+
+def put(house: SweepHouse, profile: Profile) -> PretendedUnit:
+    unit = PretendedUnit(profile)
+    house.pool.instruments[:] = [unit]
+    return unit
+
+
+def givers(profile: Profile) -> list[Command]:
+    """All commands that write and are not safe; those that switch something on last."""
+
+    def switches_on(command: Command) -> bool:
+        # What clears a protection switches off before it.
+        is_switch = any(is_energising(line, command.parameters) for line in command.scpi)
+        return is_switch and not any("OFF" in line for line in command.scpi)
+
+    found = [c for c in profile.commands.values() if not c.is_safe and not c.is_query]
+    return sorted(found, key=lambda c: (c.is_dangerous, switches_on(c)))
+
+
+async def give_everything(house: SweepHouse, unit: PretendedUnit) -> set[str]:
+    """Switch on and set whatever can be; what was on in the end, by the simulation."""
+    profile = unit.profile
+    assert profile is not None
+    was_on: set[str] = set()
+    for command in givers(profile):
+        for case in everywhere(command):
+            # Some contradict each other, and are refused by the instrument.
+            await house.command(command.name, profile.key, **case.arguments)
+        was_on |= unit.what_is_on()
+    return was_on
+
+
+@promise("stop-all.every-output")
+@pytest.mark.parametrize("key", sorted(SIMULATED))
+async def test_whatever_was_switched_on_or_set_is_off_after_a_stop(
+    house: SweepHouse, key: str
+) -> None:
+    unit = put(house, SIMULATED[key])
+    was_on = await give_everything(house, unit)
+    assert bool(was_on) is (key in SOURCES)
+    told = await stop_all(house)
+    assert unit.what_is_on() == set()
+    [report] = told["instruments"]
+    assert report["state"] == ("taken" if key in ONLY_TAKEN else "confirmed")
+    assert {entry["output"] for entry in told["unproved"]} == BLIND.get(key, set())
+    assert set(report["unconfirmed"]) == BLIND.get(key, set())
+    assert told["is_confirmed"] is (key not in BLIND)
+
+
+@promise("stop-all.truth")
+@pytest.mark.parametrize("key", SOURCES)
+async def test_an_instrument_that_ignores_its_abort_is_named_and_nothing_is_confirmed(
+    house: SweepHouse, key: str
+) -> None:
+    profile = SIMULATED[key]
+    unit = put(house, profile)
+    await give_everything(house, unit)
+    unit.ignores = profile.abort_lines
+    told = await stop_all(house)
+    assert unit.what_is_on() != set()
+    assert not told["is_confirmed"]
+    [report] = told["instruments"]
+    assert report["state"] == "failed"
+    assert report["unconfirmed"]
+
+
+@promise("stop-all.truth")
+async def test_a_third_channel_that_ignores_its_abort_is_not_believed_though_the_others_obey(
+    house: SweepHouse,
+) -> None:
+    unit = put(house, SIMULATED["siglent_spd3303x"])
+    await house.command("output_on", "siglent_spd3303x", channel=3)
+    unit.ignores = {"OUTP CH3,OFF"}
+    told = await stop_all(house)
+    assert unit.what_is_on() == {"ch3.is_on"}
+    assert not told["is_confirmed"]
+    assert told["instruments"][0]["unconfirmed"] == ["OUTP CH3"]
+
+
+@pytest.mark.parametrize("key", sorted(SIMULATED))
+async def test_a_bench_that_was_told_nothing_is_confirmed(house: SweepHouse, key: str) -> None:
+    put(house, SIMULATED[key])
+    assert (await stop_all(house))["is_confirmed"]
