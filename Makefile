@@ -24,7 +24,7 @@ WARMED := profiles/.library.cache
 NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
 # Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
-SHUFFLED := -n 2 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
+SHUFFLED := -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
 .PHONY: help run test coverage conformance faults bench check lint format types smoke clients docs deb \

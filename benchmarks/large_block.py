@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.loopback_instrument import LoopbackInstrument
 
 SIZE = 60 * 1024 * 1024
+MOST_SAMPLES = 4 * 1024 * 1024
+"""That one answer holds."""
 PROFILE = """
 format: 1
 profile_key: acme_camera
@@ -82,25 +85,52 @@ def _one(engine: EngineProcess, address: str, name: str) -> list[Figure]:
         Figure(name=f"{name}: longest call beside it", value=gap_ms, unit="ms"),
     ]
     data = answer["result"]["data"]
-    if "picture_id" in data:
-        picture_id = data["picture_id"]
-        gap_ms = _longest_ms(engine, lambda: _read(engine, picture_id))
+    for road, method, params in _reads(data):
+        gap_ms = _longest_ms(engine, partial(_read, engine, road, method, params))
         figures += [
-            Figure(name="read: peak above idle", value=_mb_above(engine, idle_kb), unit="MiB"),
-            Figure(name="read: longest call beside it", value=gap_ms, unit="ms"),
+            Figure(
+                name=f"{name}: {method} over {road}: peak above idle",
+                value=_mb_above(engine, idle_kb),
+                unit="MiB",
+            ),
+            Figure(
+                name=f"{name}: {method} over {road}: longest call beside it",
+                value=gap_ms,
+                unit="ms",
+            ),
         ]
     return figures
 
 
-def _read(engine: EngineProcess, picture_id: str) -> None:
-    """Read a picture, but not its JSON, which would hold back the calls beside it."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": "pictures.show"}
-    content = json.dumps({**body, "params": {"picture_id": picture_id}}).encode()
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(engine.rpc_url, content, headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        if len(answer.read()) < SIZE:
-            raise RuntimeError("The picture was not read.")
+def _reads(data: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Every way to have it whole: road, method, its parameters."""
+    if "picture_id" in data:
+        picture_id = data["picture_id"]
+        return [
+            ("RPC", "pictures.show", {"picture_id": picture_id}),
+            ("MCP", "resources/read", {"uri": data["uri"]}),
+        ]
+    asked = {"stream_id": data["stream_id"], "point_index": data["point_index"]}
+    call = {"name": "fetch_waveform", "arguments": {**asked, "count": MOST_SAMPLES}}
+    return [("RPC", "tools/call", call), ("MCP", "tools/call", call)]
+
+
+def _read(engine: EngineProcess, road: str, method: str, params: dict[str, Any]) -> None:
+    """Read it, but not its JSON, which would hold back the calls beside it."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2025-11-25",
+    }
+    url = engine.rpc_url if road == "RPC" else engine.mcp_url
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    length = 0
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        while piece := answer.read(1024 * 1024):
+            length += len(piece)
+    if length < MOST_SAMPLES * 4:
+        raise RuntimeError(f"It was not read: {length} bytes.")
 
 
 def _longest_ms(engine: EngineProcess, work: Callable[[], Any]) -> float:

@@ -25,8 +25,20 @@ from tests.bench.driven_clock import DrivenClock
 GRACE_S = 2.0
 FDS = Path("/proc/self/fd")
 
-# Files that take long go first, so that neither core waits for the other at the end.
-LONG_FILES = ("test_profiles_matrix", "test_engine_killed", "test_sdk_client", "test_clients")
+# Files that take long go first, so that no worker waits for another at the end.
+LONG_FILES = (
+    "test_profiles_matrix",
+    "test_engine_killed",
+    "test_sdk_client",
+    "test_clients",
+    "test_sweeps",
+    "test_relay",
+    "test_engine",
+    "test_source_traps",
+    "test_supervised_engine",
+    "test_streams",
+    "test_checks",
+)
 
 
 @pytest.hookimpl(trylast=True)

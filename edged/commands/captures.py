@@ -21,7 +21,6 @@ from edged.commands.run_command import GRACE_S, PRIORITY
 from edged.commands.target import MayGo, Target
 from edged.errors import Failed
 from edged.instruments.conversation import (
-    DEFAULT_MAX_BLOCK_MB,
     Ask,
     Conversation,
     capture_conversation,
@@ -89,18 +88,15 @@ class Captures:
     Args:
         waveforms: where traces are kept, and whose thread does what takes long.
         acquisitions: which instruments capture, as far as they were told here.
-        max_block_mb: MAX_BLOCK_MB.
     """
 
     def __init__(
         self,
         waveforms: WaveformBook,
         acquisitions: Acquisitions,
-        max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
     ) -> None:
         self._waveforms = waveforms
         self._acquisitions = acquisitions
-        self._max_block_mb = max_block_mb
 
     async def run(
         self,
@@ -146,9 +142,7 @@ class Captures:
     async def _capture(
         self, purpose: Purpose, instrument: Instrument, command: Command, target: Target
     ) -> _Capture:
-        return await _converse(
-            purpose, instrument, command, target.values, target.may_go, self._max_block_mb
-        )
+        return await _converse(purpose, instrument, command, target.values, target.may_go)
 
     def _as_resource(
         self,
@@ -217,7 +211,6 @@ async def _converse(
     command: Command,
     values: Mapping[str, Scalar],
     may_go: MayGo | None,
-    most_mb: int,
 ) -> _Capture:
     connection, answer = instrument.connection, command.returns
     if not isinstance(answer, WaveformAnswer | ImageAnswer):
@@ -236,7 +229,7 @@ async def _converse(
     own = {line for stretch in stretches for line in (*stretch.setup, stretch.data)}
     return await instrument.converse(
         lambda: recallable(
-            _captured(command, stretches, preamble, connection, values, most_mb, question),
+            _captured(command, stretches, preamble, connection, values, question),
             own,
             may_go,
         ),
@@ -272,13 +265,11 @@ def _captured(
     preamble: tuple[str, ...],
     connection: Connection,
     values: Mapping[str, Scalar],
-    most_mb: int,
     question: str,
 ) -> Conversation[_Capture]:
     """All reads of one capture; what the bytes mean is asked once, at the first.
 
     Args:
-        most_mb: MAX_BLOCK_MB.
         question: what the instrument is doing, asked before anything else; empty where it cannot
             be asked.
 
@@ -303,7 +294,6 @@ def _captured(
             trailing_bytes=answer.trailing_bytes if isinstance(answer, WaveformAnswer) else 0,
             separator=answer.preamble_separator if isinstance(answer, WaveformAnswer) else ",",
             command=command if number == 0 else None,
-            most_mb=most_mb,
         )
         blocks.append(reply.block or b"")
         meaning = reply.preamble if number == 0 else meaning

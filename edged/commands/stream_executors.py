@@ -55,7 +55,9 @@ class StreamExecutors:
         points = int(wishes.get("points", DEFAULT_DECIMATED))
         where = (action.stream_id, action.point_index)
         if form != "png":
-            return Done(data=await self.waveforms.fetch(*where, form, points))
+            first, count = int(wishes.get("first") or 0), wishes.get("count")
+            fetched = self.waveforms.fetch(*where, form, points, first, count)
+            return Done(data=await fetched)
         picture = await self.artist.draw(await self.waveforms.figure(*where))
         data = await self.waveforms.fetch(*where, form)
         return Done(data=data, pictures=(Picture(mime="image/png", data=picture),))

@@ -18,7 +18,7 @@ import structlog
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.address import Address
-from edged.instruments.conversation import Conversation, lines_conversation
+from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, lines_conversation
 from edged.instruments.deadlines import Deadlines
 from edged.instruments.line import NOBODY, Line, LineReport, Tenant
 from edged.instruments.link import Link
@@ -66,12 +66,14 @@ class Actor:
         clock: Clock,
         is_same_unit: Callable[[str, str], bool],
         report: Callable[[Actor, LineReport], None],
+        max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
     ) -> None:
         """Make a line that is not connected to anything yet.
 
         Args:
             is_same_unit: whether two ``*IDN?`` answers come from one unit.
             report: told on the event loop when the known unit is lost, back, or another one.
+            max_block_mb: a longer block is not read.
         """
         self.address = address
         self._link = link
@@ -90,6 +92,7 @@ class Actor:
             has_messages=address.transport.has_messages,
             is_same_unit=is_same_unit,
             report=self._hand_up,
+            max_block_mb=max_block_mb,
         )
         # Numbers of what the thread does, in that order; pre-emption goes by them.
         self._tickets = itertools.count(1)

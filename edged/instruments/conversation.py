@@ -99,14 +99,12 @@ class Ask:
 class AskBlock:
     """Write one line and read an IEEE 488.2 block; answered by its bytes, ``#`` header included.
 
-    ``trailing_bytes`` follow the block (besides a line end, which is always dropped). A block of
-    more than ``most_mb`` is not read.
+    ``trailing_bytes`` follow the block (besides a line end, which is always dropped).
     """
 
     text: str
     trailing_bytes: int = 0
     timeout_s: float | None = None
-    most_mb: int = DEFAULT_MAX_BLOCK_MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +234,6 @@ def capture_conversation(
     trailing_bytes: int = 0,
     separator: str = ",",
     command: Command | None = None,
-    most_mb: int = DEFAULT_MAX_BLOCK_MB,
 ) -> Conversation[Reply]:
     """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
 
@@ -246,7 +243,6 @@ def capture_conversation(
     Args:
         preamble: the questions; their answers are joined by ``separator``.
         command: the one whose precondition must hold first; ``None`` once it has been asked.
-        most_mb: MAX_BLOCK_MB.
     """
     if command is not None and command.precondition is not None:
         yield from _require(command.name, command.precondition, connection)
@@ -260,7 +256,7 @@ def capture_conversation(
         meanings.append((yield from _ask(question, timeout_s)))
         sent += (question,)
     meaning = separator.join(meanings) if preamble else None
-    block = yield AskBlock(data, trailing_bytes, timeout_s, most_mb)
+    block = yield AskBlock(data, trailing_bytes, timeout_s)
     sent += (data,)
     if setup:
         stale += yield from _check(connection.errors, sent, has_asked=True)

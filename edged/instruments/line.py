@@ -21,6 +21,7 @@ import structlog
 from edged.clock import Clock
 from edged.errors import EdgedError, Failed
 from edged.instruments.conversation import (
+    DEFAULT_MAX_BLOCK_MB,
     Conversation,
     greet,
 )
@@ -125,6 +126,7 @@ class Line:
         has_messages: bool = False,
         is_same_unit: Callable[[str, str], bool],
         report: Callable[[LineReport], None],
+        max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
     ) -> None:
         self.state = LineState.LOST
         # Replaced as a whole by the loop when a unit registers here or is found to be another.
@@ -149,7 +151,12 @@ class Line:
         self._is_same_unit = is_same_unit
         self._report = report
         self._speech = Speech(
-            link=link, clock=clock, trace=trace, known=self._known, has_messages=has_messages
+            link=link,
+            clock=clock,
+            trace=trace,
+            known=self._known,
+            has_messages=has_messages,
+            max_block_mb=max_block_mb,
         )
         # The tenant has not proved who it is since the line was last opened.
         self._owes_identity = True

@@ -21,6 +21,7 @@ from edged.clock import Clock
 from edged.errors import NotFound
 from edged.instruments.actor import Actor
 from edged.instruments.address import parse_address
+from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB
 from edged.instruments.identity import (
     Seat,
     are_ports_of_one,
@@ -72,10 +73,15 @@ Event = Arrived | Left | Changed
 
 
 class InstrumentPool:
-    """All instruments by id."""
+    """All instruments by id.
 
-    def __init__(self, *, clock: Clock) -> None:
+    Args:
+        max_block_mb: MAX_BLOCK_MB.
+    """
+
+    def __init__(self, *, clock: Clock, max_block_mb: int = DEFAULT_MAX_BLOCK_MB) -> None:
         self._clock = clock
+        self._max_block_mb = max_block_mb
         # In the order of arrival; nothing is ever taken out.
         self._instruments: dict[str, Instrument] = {}
         self._by_number: dict[int, Instrument] = {}
@@ -191,6 +197,7 @@ class InstrumentPool:
             clock=self._clock,
             is_same_unit=is_same_unit,
             report=self._hear,
+            max_block_mb=self._max_block_mb,
         )
         self._actors.append(actor)
         actor.start()

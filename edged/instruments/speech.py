@@ -82,6 +82,7 @@ class Speech:
         known: what the unit at the other end can be asked; ``None`` while nobody is known there.
         has_messages: the wire marks where an answer ends, so that a read of nothing is an error
             of the instrument's.
+        max_block_mb: a longer block is not read, whatever asked for it.
     """
 
     def __init__(
@@ -92,12 +93,14 @@ class Speech:
         trace: Trace,
         known: Callable[[], Known | None],
         has_messages: bool = False,
+        max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
     ) -> None:
         self._link = link
         self._clock = clock
         self._trace = trace
         self._known = known
         self._has_messages = has_messages
+        self._max_block_mb = max_block_mb
         self.in_step = InStep()
         # When the last byte moved, for min_gap_ms.
         self._quiet_since = float("-inf")
@@ -462,7 +465,7 @@ class Speech:
         total = whole_length(data)
         if total is None or len(data) >= total:
             return data
-        _check_size(total, DEFAULT_MAX_BLOCK_MB)
+        _check_size(total, self._max_block_mb)
 
         def left_s() -> float:
             return limit - self._clock.monotonic()
@@ -493,7 +496,7 @@ class Speech:
             terminator = (connection.read_termination or "\n").encode("ascii")
             data = begun + self._link.read_message(terminator, left_s())
         else:
-            _check_size(head.total - head.start, step.most_mb)
+            _check_size(head.total - head.start, self._max_block_mb)
             data = self._read_slices(begun, head.total, left_s)
         if step.trailing_bytes:
             self._link.read_exactly(step.trailing_bytes, left_s())

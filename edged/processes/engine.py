@@ -143,7 +143,7 @@ class Engine:
             state_dir=config.state_dir, retention_days=config.audit_retention_days, clock=clock
         )
         self._counts = CountedRecord(self._stores.record)
-        self._pool = InstrumentPool(clock=clock)
+        self._pool = InstrumentPool(clock=clock, max_block_mb=config.max_block_mb)
         self._stores.watch(self._pool)
         self._catalog = Catalog()
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
@@ -371,7 +371,7 @@ class Engine:
             discovery=self._discovery,
             catalog=self._catalog,
             sequences=self._work.sequences,
-            captures=Captures(self._work.waveforms, self._acquisitions, self._config.max_block_mb),
+            captures=Captures(self._work.waveforms, self._acquisitions),
             acquisitions=self._acquisitions,
             profiles=lambda: self._profiles.knowledge.library.heads,
             verified_on=self._profiles.verified_on,

@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 import re
+import secrets
 from array import array
 from collections.abc import Callable
 from json import encoder
@@ -26,6 +27,7 @@ __all__ = [
     "Base64Text",
     "decode",
     "encode",
+    "encode_long",
     "encode_text",
     "quote",
 ]
@@ -38,6 +40,10 @@ MAX_CONTAINERS: Final = 100_000
 """Arrays and objects in a body. Two million of them in 4 MiB would hold the loop for 1 s."""
 MAX_INTEGER_DIGITS: Final = 300
 """Below 10**308, so that no reader of an argument meets ``OverflowError`` in ``float()``."""
+
+
+LONG_TEXT_LEVELS: Final = 3
+"""A result, its list of contents, one of them."""
 
 
 class BadJsonError(ValueError):
@@ -101,6 +107,35 @@ def encode(value: object) -> bytes:
         TypeError: something in it is not JSON.
     """
     return encode_text(value).encode("ascii")
+
+
+def encode_long(value: object) -> bytes:
+    """``encode``, of what may hold a ``Base64Text``: that is put in whole, without a look through.
+
+    Args:
+        value: a long text is looked for no deeper than a result's contents are.
+    """
+    texts: list[str] = []
+    mark = secrets.token_hex(16)
+    short = _marked(value, mark, texts, LONG_TEXT_LEVELS)
+    if not texts:
+        return encode(value)
+    first, *rest = encode(short).split(mark.encode("ascii"))
+    parts = [first]
+    for text, part in zip(texts, rest, strict=True):
+        parts += (text.encode("ascii"), part)
+    return b"".join(parts)
+
+
+def _marked(value: object, mark: str, texts: list[str], levels: int) -> object:
+    if type(value) is Base64Text:
+        texts.append(value)
+        return mark
+    if levels and isinstance(value, dict):
+        return {key: _marked(item, mark, texts, levels - 1) for key, item in value.items()}
+    if levels and isinstance(value, list | tuple):
+        return [_marked(item, mark, texts, levels - 1) for item in value]
+    return value
 
 
 # Never gives back what it took, and takes an unfinished string too: linear whatever the bytes are.

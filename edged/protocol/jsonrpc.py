@@ -16,7 +16,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
-from edged.protocol.json_bytes import MAX_BODY_BYTES, MAX_NESTING, BadJsonError, decode, encode
+from edged.protocol.json_bytes import (
+    MAX_BODY_BYTES,
+    MAX_NESTING,
+    BadJsonError,
+    decode,
+    encode,
+    encode_long,
+)
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -181,7 +188,7 @@ def parse(body: bytes) -> Message | Batch:
 
 def result_bytes(request_id: RequestId, result: JsonObject) -> bytes:
     """The answer to a request."""
-    return result_bytes_from(request_id, encode(result))
+    return result_bytes_from(request_id, encode_long(result))
 
 
 def result_bytes_from(request_id: RequestId, encoded_result: bytes) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.protocol.json_bytes import Base64Text, encode, encode_text, quote
+from edged.protocol.json_bytes import Base64Text, encode, encode_long, encode_text, quote
 from edged.protocol.jsonrpc import BadMessage, JsonObject, Request, RequestId, RpcCode
 from edged.protocol.revisions import (
     SERVER_INFO_KEY,
@@ -196,7 +196,7 @@ def plain_result(
     revision: Revision, server: Server, *, method: str, members: JsonObject | None = None
 ) -> bytes:
     """The answer to a request whose result has these members and nothing else of its own."""
-    return encode({**(members or {}), **_decoration(revision, method, server)})
+    return encode_long({**(members or {}), **_decoration(revision, method, server)})
 
 
 def tool_pages(

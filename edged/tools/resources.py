@@ -179,11 +179,9 @@ def _content(kind: ResourceKind, asked: Asked, data: Any) -> Content:
             return Content(uri=asked.uri, mime_type=kind.mime_type, text=str(data))
         case "waveform":
             about = {k: v for k, v in data.items() if k not in ("y_data", "encoding", "format")}
-            return Content(
-                uri=asked.uri, mime_type=kind.mime_type, blob=str(data["y_data"]), meta=about
-            )
+            return Content(uri=asked.uri, mime_type=kind.mime_type, blob=data["y_data"], meta=about)
         case "picture":
-            return Content(uri=asked.uri, mime_type=str(data["mime"]), blob=str(data["image"]))
+            return Content(uri=asked.uri, mime_type=str(data["mime"]), blob=data["image"])
         case "instrument":
             told = data[0]
         case "command":

@@ -447,6 +447,18 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
                 "default": 1_000,
                 "description": "With decimated: the most numbers.",
             },
+            first={
+                "type": "integer",
+                "minimum": 0,
+                "default": 0,
+                "description": "With base64: the first sample, from 0.",
+            },
+            count={
+                "type": "integer",
+                "minimum": 1,
+                "description": "With base64: how many samples; all from first, if left out. "
+                "One answer holds 16 MiB of them.",
+            },
         ),
         output=result_of(
             stream_id=STRING,

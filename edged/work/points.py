@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from edged.errors import Invalid
 from edged.profiles.answers import parse_block, parse_preamble
 from edged.profiles.expr import Line, compile_expression
 from edged.profiles.model import Scalar, WaveformAnswer
@@ -26,6 +27,8 @@ __all__ = ["DEFAULT_DECIMATED", "LargePicture", "Waveform", "as_base64", "make_w
 DTYPES: Final = {"f": "float32", "d": "float64"}
 DEFAULT_DECIMATED: Final = 1_000
 BYTE_TYPES: Final = ("i1", "u1")
+MOST_BYTES_TOLD: Final = 16 * 1024 * 1024
+"""Of a waveform in one answer; over MCP its text stands there twice."""
 PIECE_BYTES: Final = 192 * 1024
 """Of a block, worked on at once: whole samples of any size, and whole groups of base64."""
 
@@ -62,12 +65,38 @@ class Waveform:
             "x_increment": self.x_increment,
         }
 
-    def base64(self) -> dict[str, Any]:
-        """The samples as text."""
+    def base64(self, first: int = 0, count: int | None = None) -> dict[str, Any]:
+        """Samples as text.
+
+        Args:
+            first: from 0.
+            count: ``None``: all from there.
+
+        Raises:
+            Invalid: there is no such sample, or they are too many for one answer: its text would
+                hold everybody else up.
+        """
+        size = len(self.samples) // self.length if self.length else 1
+        if first and first >= self.length:
+            raise Invalid(
+                f"It has {self.length} samples, so first goes from 0 to {self.length - 1}.",
+                data={"parameter": "first", "value": first, "y_length": self.length},
+            )
+        last = self.length if count is None else min(self.length, first + count)
+        if (last - first) * size > MOST_BYTES_TOLD:
+            raise Invalid(
+                f"base64 gives at most {MOST_BYTES_TOLD // size} samples at once, and these are "
+                f"{last - first}.",
+                data={"parameter": "count", "y_length": self.length},
+                remedy=f"Pass first and count = {MOST_BYTES_TOLD // size}, again until y_length "
+                "is reached; or ask for summary or decimated.",
+            )
         return {
             "encoding": "base64",
             "byte_order": "little",
-            "y_data": as_base64(self.samples),
+            "first": first,
+            "count": last - first,
+            "y_data": as_base64(memoryview(self.samples)[first * size : last * size]),
         }
 
     def summary(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ being written can be read too: its last whole second is there.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import csv
 import io
@@ -24,6 +23,7 @@ from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.work.npy import archive_bytes, member_bytes, npy_bytes, text_npy_bytes
 from edged.work.parquet import parquet_bytes
+from edged.work.points import as_base64
 from edged.work.run_files import META_FILE, ROWS_FILE
 
 __all__ = [
@@ -115,11 +115,11 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
         case "npz":
             archives = sorted(directory.glob("data*.npz"), key=archive_number)
             name, raw, following = _archive(directory, run_id, archives, offset)
-            content, encoding = base64.b64encode(raw).decode("ascii"), "base64"
+            content, encoding = as_base64(raw), "base64"
         case "parquet":
             raw, following = parquet_bytes(_columns(directory)), None
             name = f"{run_id}.parquet"
-            content, encoding = base64.b64encode(raw).decode("ascii"), "base64"
+            content, encoding = as_base64(raw), "base64"
         case _:
             raise Invalid(
                 f"There is no format {form[:40]!r}; there are {', '.join(FORMATS)}.",

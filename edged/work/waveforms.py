@@ -209,21 +209,29 @@ class WaveformBook:
         )
 
     async def fetch(
-        self, stream_id: str, point_index: int, form: str, points: int = DEFAULT_DECIMATED
+        self,
+        stream_id: str,
+        point_index: int,
+        form: str,
+        points: int = DEFAULT_DECIMATED,
+        first: int = 0,
+        count: int | None = None,
     ) -> dict[str, Any]:
         """The result of fetch_waveform in one of its formats; for png all but the picture.
 
         Args:
             points: of ``decimated``, the most numbers.
+            first: of ``base64``: see ``Waveform.base64``, as of ``count``.
 
         Raises:
             NotFound: see ``get``.
+            Invalid: see ``Waveform.base64``.
         """
         waveform = self.get(stream_id, point_index)
         shown: dict[str, Any] = {}
         match form:
             case "base64":
-                shown = await self.on_thread(waveform.base64)
+                shown = await self.on_thread(waveform.base64, first, count)
             case "summary":
                 shown = await self.on_thread(waveform.summary)
             case "decimated":

@@ -15,7 +15,6 @@ from typing import Any
 
 from edged.errors import Invalid
 from edged.profiles.bounds import effective_bound, possible_values
-from edged.profiles.loader import load_library
 from edged.profiles.model import (
     Bound,
     Command,
@@ -28,9 +27,10 @@ from edged.profiles.model import (
 from edged.profiles.render import optional_names, resolution
 from edged.profiles.schema import ParameterCheck, compile_parameters
 from edged.sim.models import model_names
-from tests.bench.engine_process import REPOSITORY, EngineProcess
+from tests.bench.engine_process import EngineProcess
+from tests.bench.shipped import shipped_library
 
-PROFILES = load_library([REPOSITORY / "profiles"]).profiles
+PROFILES = shipped_library().profiles
 SIMULATED = {key: profile for key, profile in PROFILES.items() if profile.sim in model_names()}
 
 Arguments = dict[str, Scalar]

@@ -6,7 +6,6 @@ one command path, which leaves the row. The daemon's own methods leave theirs he
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.call import ToolDesk
 from edged.tools.tool import Tool, ToolCall
+from edged.work.points import as_base64
 
 __all__ = ["METHODS", "OwnMethod", "RpcContext", "dispatch"]
 
@@ -201,8 +201,7 @@ def _answer(outcome: Outcome) -> dict[str, Any]:
 
 def picture_told(picture: Picture) -> dict[str, Any]:
     """{mime, encoding, content}: a picture as the RPC interface hands it out."""
-    content = base64.b64encode(picture.data).decode("ascii")
-    return {"mime": picture.mime, "encoding": "base64", "content": content}
+    return {"mime": picture.mime, "encoding": "base64", "content": as_base64(picture.data)}
 
 
 def told(error: EdgedError) -> dict[str, Any]:

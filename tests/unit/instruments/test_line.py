@@ -37,7 +37,9 @@ GREETING = ["*IDN?"]
 class Bench:
     """A line on a scripted link, and somebody to wait for its jobs."""
 
-    def __init__(self, clock: DrivenClock, cleaning: Cleaning = Cleaning.REOPEN) -> None:
+    def __init__(
+        self, clock: DrivenClock, cleaning: Cleaning = Cleaning.REOPEN, max_block_mb: int = 64
+    ) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock = clock
         self.link = ScriptedLink(dict(ANSWERS))
@@ -50,6 +52,7 @@ class Bench:
             cleaning=cleaning,
             is_same_unit=lambda one, other: one.split(",")[2:3] == other.split(",")[2:3],
             report=self.reports.append,
+            max_block_mb=max_block_mb,
         )
         self.line.tenant = Tenant(number=1, idn=IDN)
         self._ticket = 0
@@ -563,11 +566,18 @@ def test_a_block_over_the_maximum_is_refused_by_its_head(bench: Bench, head: byt
     assert bench.line.state is LineState.RECOVERING
 
 
-def test_the_owner_may_want_larger_blocks_or_smaller_ones(bench: Bench) -> None:
-    body = bytes(2**20 + 1)
-    bench.link.answers["D?"] = b"#7%d" % len(body) + body + b"\n"
-    assert bench.serve(AskBlock("D?", most_mb=2))[0].endswith(body)
-    assert "MAX_BLOCK_MB is 1" in bench.fail(AskBlock("D?", most_mb=1)).message
+@promise("blocks.bounded")
+@pytest.mark.parametrize("ask", [AskBlock, Ask], ids=["block", "text"])
+def test_the_owner_may_want_larger_blocks_or_smaller_ones(ask: type[AskBlock] | type[Ask]) -> None:
+    clock = DrivenClock()
+    wide, narrow = Bench(clock, max_block_mb=2), Bench(clock, max_block_mb=1)
+    body = b"x\n" * 2**19 + b"x"
+    for bench in (wide, narrow):
+        bench.link.answers["D?"] = b"#7%d" % len(body) + body + b"\n"
+    assert len(wide.serve(ask("D?"))[0]) == 9 + len(body)
+    assert "MAX_BLOCK_MB is 1" in narrow.fail(ask("D?")).message
+    wide.loop.close()
+    narrow.loop.close()
 
 
 class Endless:

@@ -1,14 +1,11 @@
-from pathlib import Path
-
 import pytest
 
 from edged.profiles.abort_proof import Proof, proofs_of
-from edged.profiles.loader import load_library, load_profile
+from edged.profiles.loader import load_profile
 from edged.profiles.model import AbortStep
 from tests.bench.fake_instruments import toy_profile
+from tests.bench.shipped import PROFILES, shipped_library
 from tests.bench.sweep_bench import PROFILE
-
-PROFILES = Path(__file__).resolve().parents[3] / "profiles"
 
 
 def test_what_switched_outputs_off_is_proved_by_the_query_of_the_same_header() -> None:
@@ -19,7 +16,7 @@ def test_what_switched_outputs_off_is_proved_by_the_query_of_the_same_header() -
 
 
 def test_every_shipped_supplys_abort_can_be_proved_or_has_nothing_to_ask() -> None:
-    for profile in load_library([PROFILES]).profiles.values():
+    for profile in shipped_library().profiles.values():
         for proof in proofs_of(profile, profile.abort):
             assert proof.query.partition(" ")[0].endswith("?")
 

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from edged.errors import Invalid
 from edged.profiles.bench import BenchFile, load_bench, parse_bench, tighten
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loader import load_library, parse_profile
+from edged.profiles.loader import parse_profile
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound
 from edged.profiles.schema import compile_parameters
 from edged.profiles.unit_keys import SeenUnit, unseen_keys
 from edged.profiles.unit_rules import EMPTY_RULES
+from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
-SHIPPED = load_library([Path(__file__).parents[3] / "profiles"])
+SHIPPED = shipped_library()
 # Three that the bounds below are meant for; another profile may have a wider set_voltage.
 BESIDE = ("keysight_34461a", "rigol_dp832", "rigol_ds1054z")
 LIBRARY = ProfileLibrary(profiles={key: SHIPPED.profiles[key] for key in BESIDE})

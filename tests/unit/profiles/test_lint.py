@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from edged.output_words import touches_output, why_not_on_connect, why_not_on_release
 from edged.profiles.danger import is_energising
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.lint import Finding, lint_profile
-from edged.profiles.loader import load_library, parse_profile
+from edged.profiles.loader import parse_profile
 from edged.profiles.model import Parameter, ParameterType, Profile
+from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
-LIBRARY = load_library([Path(__file__).parents[3] / "profiles"])
+LIBRARY = shipped_library()
 
 CLEAN = """\
 format: 1

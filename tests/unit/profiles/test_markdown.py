@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from edged.profiles.loader import load_library
 from edged.profiles.markdown import profile_markdown
 from tests.bench.fake_instruments import toy_profile
+from tests.bench.shipped import shipped_library
 
-PROFILES = Path(__file__).resolve().parents[3] / "profiles"
-LIBRARY = load_library((PROFILES,))
+LIBRARY = shipped_library()
 
 
 @pytest.mark.parametrize("key", sorted(LIBRARY.profiles))

@@ -1,13 +1,11 @@
-from pathlib import Path
-
 import pytest
 
 from edged.profiles.lint import lint_profile
-from edged.profiles.loader import load_library
 from edged.profiles.match import find_profile
 from edged.sim.models import model_names
+from tests.bench.shipped import shipped_library
 
-LIBRARY = load_library([Path(__file__).resolve().parents[3] / "profiles"])
+LIBRARY = shipped_library()
 KEYS = sorted(LIBRARY.profiles)
 
 REAL_ANSWERS = {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from edged.profiles.bench import parse_bench
-from edged.profiles.loader import load_library
 from edged.profiles.unit_summary import unit_summary
+from tests.bench.shipped import shipped_library
 
-LIBRARY = load_library([Path(__file__).parents[3] / "profiles"])
+LIBRARY = shipped_library()
 FILE = """\
 format: 1
 PSU:

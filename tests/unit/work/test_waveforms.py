@@ -1,6 +1,7 @@
 import asyncio
 import base64
 import struct
+import sys
 import tracemalloc
 from array import array
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.errors import ErrorCode, Failed, NotFound
+from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.model import AnswerField, AnswerType, WaveformAnswer
 from edged.profiles.samples import decode_waveform
 from edged.work.points import PIECE_BYTES, Waveform, as_base64, make_waveform
@@ -147,14 +148,20 @@ async def test_the_loop_goes_on_while_a_block_is_worked_out() -> None:
     book = WaveformBook(512)
     whole = bytearray(block(bytes(32 * 2**20)))
     turns = 0
-    working = asyncio.ensure_future(book.decode(answer, [whole], None, {}))
-    while not working.done():
-        await asyncio.sleep(0.001)
-        turns += 1
-    book.stop()
+    interval_s = sys.getswitchinterval()
+    # What holds the interpreter is not interrupted, however often the loop asks for its turn.
+    sys.setswitchinterval(0.000_1)
+    try:
+        working = asyncio.ensure_future(book.decode(answer, [whole], None, {}))
+        while not working.done():
+            await asyncio.sleep(0)
+            turns += 1
+    finally:
+        sys.setswitchinterval(interval_s)
+        book.stop()
     assert (await working).length == 32 * 2**20
-    # One call over the whole lets the loop go on a dozen times, since it holds the interpreter.
-    assert turns > 20
+    # One call over the whole lets the loop go on a dozen times.
+    assert turns > 100
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, PIECE_BYTES, 2 * PIECE_BYTES + 1])
@@ -230,6 +237,28 @@ async def test_every_format_carries_the_metadata() -> None:
         for answer in (whole, summary, outline):
             assert answer["y_length"] == 3
             assert (answer["stream_id"], answer["point_index"]) == ("mcp-a", 0)
+    finally:
+        book.stop()
+
+
+@promise("blocks.bounded")
+async def test_a_long_trace_is_handed_out_in_parts_that_hold_nobody_up() -> None:
+    book = WaveformBook(memory_mb=64)
+    most = 16 * 2**20 // 4
+    samples = bytes(4 * most) + array("f", [1.0, 2.0]).tobytes()
+    waveform = Waveform(type_code="f", samples=samples, x_unit="s", y_unit="V", x_increment=0.5)
+    book.add("mcp-a", waveform)
+    try:
+        with pytest.raises(
+            Invalid, match=f"at most {most} samples at once, and these are {most + 2}"
+        ):
+            await book.fetch("mcp-a", 0, "base64")
+        assert len((await book.fetch("mcp-a", 0, "base64", count=most))["y_data"]) > 4 * most
+        tail = await book.fetch("mcp-a", 0, "base64", first=most, count=99)
+        assert (tail["first"], tail["count"], tail["y_length"]) == (most, 2, most + 2)
+        assert array("f", base64.b64decode(tail["y_data"])) == array("f", [1.0, 2.0])
+        with pytest.raises(Invalid, match=f"first goes from 0 to {most + 1}"):
+            await book.fetch("mcp-a", 0, "base64", first=most + 2)
     finally:
         book.stop()
 

@@ -1,0 +1,20 @@
+"""The shipped profiles, read once for all tests of a process."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from edged.profiles.library import ProfileLibrary
+from edged.profiles.loader import load_library
+
+__all__ = ["PROFILES", "shipped_library"]
+
+PROFILES: Final = Path(__file__).resolve().parents[2] / "profiles"
+
+
+@cache
+def shipped_library() -> ProfileLibrary:
+    """As a start reads it, without what was kept of an earlier one."""
+    return load_library([PROFILES])
