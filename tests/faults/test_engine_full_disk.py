@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ from tests.promises import promise
 
 SIZE_BYTES = 2 * 1024 * 1024
 WITHIN_S = 20.0
+STREAM = {
+    "instrument_id": "psu1",
+    "command_name": "measure_voltage",
+    "parameters": {"channel": 1},
+    "interval_ms": 20,
+    "duration_ms": 2_500,
+}
 DATABASE = ("edged.db", "edged.db-wal", "edged.db-shm")
 # What the refusal says of each fault; and what the record says of it afterwards.
 REASONS = {
@@ -123,7 +131,11 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)  # noqa: TID251 - another process is waited for
 
 
-def doctor(engine: EngineProcess) -> tuple[int, dict[str, Any]]:
+def recordings(engine: EngineProcess) -> dict[str, Any]:
+    return dict(engine.tool("get_status")["result"]["recordings"])
+
+
+def doctor(engine: EngineProcess, check: str = "database") -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, "-m", "edged", "doctor", "--json", "--state-dir", str(engine.state_dir)],
         capture_output=True,
@@ -133,7 +145,7 @@ def doctor(engine: EngineProcess) -> tuple[int, dict[str, Any]]:
         timeout=30,
     )
     lines = {line["check"]: line for line in json.loads(done.stdout)["checks"]}
-    return done.returncode, lines["database"]
+    return done.returncode, lines[check]
 
 
 class Sweep:
@@ -219,3 +231,33 @@ def test_a_database_that_another_program_holds_at_the_start_is_waited_for(tmp_pa
             until(lambda: not run(engine, "set_voltage", channel=1, voltage=4)["is_error"])
             assert doctor(engine)[1]["verdict"] == "PASS"
             assert engine.rpc("audit.verify")["is_intact"]
+
+
+@promise("runs.ended-is-on-disk")
+def test_a_stream_that_ends_on_a_full_disk_is_ended_when_all_its_rows_are_there(
+    tmp_path: Path,
+) -> None:
+    with small_disk(tmp_path / "data"), running_engine(tmp_path, "--instruments", "psu1") as engine:
+        until(lambda: engine.tool("list_instruments", filter="psu1")["result"])
+        with full(tmp_path / "data"):
+            begun = engine.tool("start_stream", **{**STREAM, "duration_ms": 100})
+            assert begun["is_error"] is False
+            assert "No space left" in str(begun["result"]["recording"])
+            assert not [path for path in (tmp_path / "data").glob("runs/*/*") if path.is_dir()]
+        with ThreadPoolExecutor(1) as pool:
+            streaming = pool.submit(engine.tool, "start_stream", **STREAM)
+            until(lambda: recordings(engine)["open"] == 1)
+            until(lambda: any((tmp_path / "data").glob("runs/*/*/data.csv")))
+            with full(tmp_path / "data"):
+                ended = streaming.result()["result"]
+                until(lambda: recordings(engine)["waiting"] == 1)
+                assert "No space left" in recordings(engine)["error"]
+                run_id = ended["stream_id"]
+                assert engine.rpc("runs.show", run_id=run_id)["meta"]["status"] == "running"
+                status, line = doctor(engine, "recorded data")
+                assert (status, line["verdict"]) == (1, "FAIL"), line
+            until(lambda: recordings(engine)["waiting"] == 0)
+        shown = engine.rpc("runs.show", run_id=run_id)
+        assert shown["meta"]["status"] == "ended"
+        assert shown["meta"]["rows"] == ended["count"] > 10
+        assert recordings(engine)["error"] == ""
