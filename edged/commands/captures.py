@@ -24,6 +24,7 @@ from edged.instruments.conversation import (
     Ask,
     Conversation,
     capture_conversation,
+    require,
 )
 from edged.instruments.instrument import Instrument
 from edged.profiles.answers import parse_block, parse_preamble
@@ -282,9 +283,14 @@ def _captured(
     meaning: str | None = None
     doing: str | None = None
     sent: tuple[str, ...] = ()
-    if question:
+    needed = command.precondition
+    if question and (needed is None or needed.query != question):
         said = yield Ask(question, connection.timeout_ms / 1000)
         doing, sent = str(said), (question,)
+    if needed is not None:
+        met = yield from require(command.name, needed, connection)
+        if needed.query == question:
+            doing, sent = met, (question,)
     for number, stretch in enumerate(stretches):
         reply = yield from capture_conversation(
             setup=stretch.setup,
@@ -293,7 +299,6 @@ def _captured(
             connection=connection,
             trailing_bytes=answer.trailing_bytes if isinstance(answer, WaveformAnswer) else 0,
             separator=answer.preamble_separator if isinstance(answer, WaveformAnswer) else ",",
-            command=command if number == 0 else None,
         )
         blocks.append(reply.block or b"")
         meaning = reply.preamble if number == 0 else meaning

@@ -52,6 +52,7 @@ __all__ = [
     "greet",
     "lines_conversation",
     "raw_conversation",
+    "require",
 ]
 
 ENTRY: Final = re.compile(r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]""")
@@ -193,7 +194,7 @@ def command_conversation(
     own = _overridden(connection, command)
     timeout_s = own.timeout_ms / 1000
     if command.precondition is not None:
-        yield from _require(command.name, command.precondition, own)
+        yield from require(command.name, command.precondition, own)
     if isinstance(command.returns, WaveformAnswer | ImageAnswer):
         return (yield from _captured(lines, command.returns, own))
     asking = lines[-1] if command.is_query else None
@@ -233,7 +234,6 @@ def capture_conversation(
     connection: Connection,
     trailing_bytes: int = 0,
     separator: str = ",",
-    command: Command | None = None,
 ) -> Conversation[Reply]:
     """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
 
@@ -242,10 +242,7 @@ def capture_conversation(
 
     Args:
         preamble: the questions; their answers are joined by ``separator``.
-        command: the one whose precondition must hold first; ``None`` once it has been asked.
     """
-    if command is not None and command.precondition is not None:
-        yield from _require(command.name, command.precondition, connection)
     timeout_s = connection.timeout_ms / 1000
     sent = yield from _write(setup, connection)
     stale: tuple[str, ...] = ()
@@ -390,8 +387,12 @@ def _captured(
     )
 
 
-def _require(name: str, needed: Precondition, connection: Connection) -> Conversation[None]:
-    """Ask what a command needs, and send nothing of it where the answer is another one."""
+def require(name: str, needed: Precondition, connection: Connection) -> Conversation[str]:
+    """Ask what a command needs, and send nothing of it where the answer is another one.
+
+    Returns:
+        The answer.
+    """
     answer = yield from _ask(needed.query, connection.timeout_ms / 1000)
     if found_in(answer.strip(), needed.expect) is None:
         yield ExpectMore()
@@ -402,6 +403,7 @@ def _require(name: str, needed: Precondition, connection: Connection) -> Convers
             remedy=needed.hint,
             sent=(needed.query,),
         )
+    return answer
 
 
 def _write(

@@ -133,12 +133,14 @@ class InStep:
         # The last line that went out, and whether it was a question that has been answered.
         self._last = ""
         self._has_asked = False
+        # The header after whose answer it has not been quiet yet, whatever was written since.
+        self._unrested = ""
         self._check_after_s = FIRST_CHECK_S
 
     def begin(self, *, is_fresh: bool) -> None:
         """A connection was opened or cleared; a fresh one brings nothing that was owed before."""
         self.owed = Owed.NOTHING if is_fresh else Owed.PROOF
-        self._last, self._has_asked = "", False
+        self._last, self._has_asked, self._unrested = "", False, ""
         self._check_after_s = FIRST_CHECK_S
         self.unproved.clear()
 
@@ -148,6 +150,7 @@ class InStep:
         header = question.partition(" ")[0]
         if header not in self.habits.calm:
             self.owed |= Owed.PROOF if header in self.habits.followed else Owed.QUIET
+            self._unrested = header
         elif at - self.proved_at > self._check_after_s:
             self._check_after_s = min(LONGEST_CHECK_S, 2 * self._check_after_s)
             self.owed |= Owed.NAME
@@ -182,7 +185,7 @@ class InStep:
     def expect_more(self) -> None:
         """What was sent may be answered by more than was read: that would be no habit."""
         self.owed = Owed.PROOF
-        self._last = ""
+        self._last = self._unrested = ""
         self.unproved.clear()
 
     def left_over(self, text: str, late_s: float, *, is_seen_coming: bool) -> None:
@@ -195,6 +198,7 @@ class InStep:
                 then.
         """
         self.owed = Owed.PROOF
+        self._unrested = ""
         follows = late_s <= FOLLOWS_WITHIN_S
         if not is_seen_coming:
             late_s = min(late_s, UNSEEN_S)
@@ -210,8 +214,9 @@ class InStep:
         """Nothing came for ``habits.quiet_s``: what was answered is over."""
         self.proved_at = at
         self.owed &= ~Owed.QUIET
-        if self._has_asked and not self.habits.is_caught:
-            _keep(self.habits.calm, header_of(self._last))
+        if self._unrested and not self.habits.is_caught:
+            _keep(self.habits.calm, self._unrested)
+        self._unrested = ""
 
     def looked(self, at: float) -> None:
         """What was owed was looked for, and nothing was found."""
@@ -225,7 +230,7 @@ class InStep:
             by: the question; whatever comes from now on follows its answer.
         """
         self.looked(at)
-        self._last, self._has_asked = by, True
+        self._last, self._has_asked, self._unrested = by, True, header_of(by)
         for line in self.unproved:
             header = header_of(line)
             if header not in self.habits.answered:

@@ -70,6 +70,30 @@ def test_a_unit_that_was_caught_never_counts_as_calm_again(
     assert not line.habits.calm
 
 
+@promise("line.in-step")
+def test_a_question_that_is_always_followed_by_a_write_is_looked_at_once() -> None:
+    """A sweep's step is: measure, write, measure; 50 ms each time would be its pace."""
+    line = InStep()
+    line.asked("MEAS?", 0.0)
+    line.wrote("VOLT 1")
+    assert line.before(proves_itself=False) & Owed.QUIET
+    line.rested(0.1)
+    line.proved(0.2, "*IDN?")
+    line.rested(0.3)
+    line.asked("MEAS?", 0.4)
+    line.wrote("VOLT 2")
+    assert not line.before(proves_itself=False) & Owed.QUIET
+
+
+def test_what_comes_after_a_write_leaves_the_question_before_it_unlooked_at() -> None:
+    line = InStep()
+    line.asked("MEAS?", 0.0)
+    line.wrote("VOLT 1")
+    line.left_over("more", 0.02, is_seen_coming=True)
+    line.rested(0.1)
+    assert "MEAS?" not in line.habits.calm
+
+
 def test_in_step_nothing_is_owed_once_a_header_was_looked_at() -> None:
     line = InStep()
     line.asked("MEAS? 1", 0.0)
