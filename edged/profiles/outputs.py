@@ -8,8 +8,9 @@ same words beside and another value tells that output something. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from edged.errors import EdgedError
@@ -60,13 +61,17 @@ def tellings(line: str) -> tuple[Told, ...]:
 
 def output_names(profile: Profile) -> tuple[str, ...]:
     """The outputs that the profile's abort makes safe, in its order."""
+    return _made_safe(tuple(profile.abort_lines))[0]
+
+
+@lru_cache(maxsize=64)
+def _made_safe(abort_lines: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The outputs that an abort takes back, and what it tells each; asked at every write."""
     found = (
-        told.output
-        for line in profile.abort_lines
-        if is_switching_off(line)
-        for told in tellings(line)
+        told.output for line in abort_lines if is_switching_off(line) for told in tellings(line)
     )
-    return tuple(dict.fromkeys(found))
+    safe = {told.output: told.value for line in abort_lines for told in tellings(line)}
+    return tuple(dict.fromkeys(found)), safe
 
 
 def is_switching_off(line: str) -> bool:
@@ -86,8 +91,7 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
         return frozenset()
     if any(map(is_recalling, lines)):
         return frozenset({ANYTHING})
-    safe = {told.output: told.value for line in profile.abort_lines for told in tellings(line)}
-    known = set(output_names(profile))
+    known, safe = _made_safe(tuple(profile.abort_lines))
     found = frozenset(
         told.output
         for line in lines

@@ -39,6 +39,10 @@ _MOST_READINGS: Final = 64
 _MOST_VARIANTS: Final = 4
 """Optional parts of a template that are tried in every combination; beyond: all or none."""
 
+MOST_KEPT: Final = 256
+LONGEST_KEPT: Final = 256
+"""Lines that were judged lately, and characters of one that is kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawMatch:
@@ -89,8 +93,21 @@ class RawPart:
 def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
     """What a line would do, message by message; never raises.
 
-    A line that is too long to be judged in bounded time is one part that nobody knows.
+    A line that is too long to be judged in bounded time is one part that nobody knows. Several
+    judges ask about each line, so what was found is kept for a while.
     """
+    known = _found.get((id(profile), line))
+    if known is not None and known[0] is profile:
+        return known[1]
+    parts = _identified(profile, line)
+    if len(line) <= LONGEST_KEPT:
+        if len(_found) >= MOST_KEPT:
+            _found.clear()
+        _found[id(profile), line] = (profile, parts)
+    return parts
+
+
+def _identified(profile: Profile, line: str) -> tuple[RawPart, ...]:
     if len(line) > MAX_LINE:
         return (RawPart(text=line[:80], is_query="?" in line),)
     found = list(itertools.islice(messages(line), MAX_MESSAGES + 1))
@@ -102,6 +119,10 @@ def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
         )
         for message in found
     )
+
+
+# By a profile's identity, which the profile beside it keeps from meaning another.
+_found: Final[dict[tuple[int, str], tuple[Profile, tuple[RawPart, ...]]]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

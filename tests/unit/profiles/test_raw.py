@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.profiles.model import Command, Match, Parameter, ParameterType, Profile
-from edged.profiles.raw import MAX_LINE, RawPart, identify
+from edged.profiles.raw import MAX_LINE, MOST_KEPT, RawPart, _found, identify
 from edged.profiles.render import render_lines
 
 FLOAT, INT, ENUM = ParameterType.FLOAT, ParameterType.INT, ParameterType.ENUM
@@ -248,3 +248,14 @@ def test_any_line_is_identified_without_raising(line):
         for match in part.matches:
             assert match.readings
             assert not (match.is_certain and match.unknown)
+
+
+def test_what_was_found_of_a_line_is_kept_for_its_own_profile_and_is_bounded() -> None:
+    one, other = (profile(command("set", "VOLT {voltage}", voltage=VOLTAGE)) for _ in range(2))
+    first = identify(one, "VOLT 5")
+    assert identify(one, "VOLT 5") is first
+    assert identify(other, "VOLT 5") == first
+    assert identify(other, "VOLT 5") is not first
+    for number in range(2 * MOST_KEPT):
+        identify(one, f"VOLT {number}")
+    assert len(_found) <= MOST_KEPT
