@@ -78,8 +78,8 @@ smoke: ## curl against a running engine: initialize, tools/list, one call
 docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a site in site/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
 	$(PY) -m edged.surfaces.rpc.reference > docs/rpc.md
-	$(PY) -m edged.work.state_tables > docs/states.md
-	$(PY) -m edged.profiles.format_schema > docs/profile.schema.json
+	$(PY) -m edged.runs.states > docs/states.md
+	$(PY) -m edged.profiles.format.schema > docs/profile.schema.json
 	$(PY) docs/generate.py
 	$(PY) docs/reference.py
 	@# Not --quiet: that keeps it from counting the warnings which end it.

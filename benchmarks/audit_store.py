@@ -19,13 +19,11 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.audit_record import AuditRecord
 from edged.commands.target import Target
-from edged.config import LogFormat, LogLevel
+from edged.config.load import LogFormat, LogLevel
 from edged.log import set_up_logging
-from edged.store.audit_chain import Chain
-from edged.store.audit_entry import texts_of
-from edged.store.audit_row import Phase, row_hash
-from edged.store.audit_texts import Shelf
-from edged.store.migrations import MIGRATIONS, migrate
+from edged.store.audit.chain import Chain, Shelf
+from edged.store.audit.row import Phase, row_hash, texts_of
+from edged.store.file import MIGRATIONS, migrate
 from tests.bench.fake_instruments import FakeInstrument, toy_profile
 from tests.bench.store_bench import StoreBench, entry, running_store
 

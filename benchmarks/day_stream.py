@@ -20,10 +20,11 @@ from benchmarks.figures import Figure, parse_json_flag, tell
 from edged.actions.action import Action, Progress, StartStream
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.profiles.model import AnswerType, Command, ScalarAnswer
-from edged.work.runs import RunBook
-from edged.work.streams import StreamBook
-from edged.work.waveforms import WaveformBook
+from edged.profiles.model import Command, ScalarAnswer
+from edged.runs.recordings.book import RunBook
+from edged.runs.streams.book import StreamBook
+from edged.runs.streams.waveforms import WaveformBook
+from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool
 

@@ -31,9 +31,8 @@ from benchmarks.compare.measures import OUR_QUERY, STATUS
 from benchmarks.compare.servers import Server, Simulator, engine, simulator
 from benchmarks.instructions import SLOWNESS, Counter, counted_by
 from benchmarks.load_generator import open_session
-from edged.store.audit_chain import Chain
-from edged.store.audit_texts import Shelf
-from edged.store.migrations import MIGRATIONS, migrate
+from edged.store.audit.chain import Chain, Shelf
+from edged.store.file import MIGRATIONS, migrate
 from tests.bench.store_bench import entry
 
 COUNTS = 3

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
-from edged.config import load_config, this_machine
+from edged.config.load import load_config, this_machine
+from edged.engine.engine import Engine
 from edged.log import set_up_logging
-from edged.processes.engine import Engine
 from tests.bench.kernel_event import make_event, why_not
 from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.usb_backend import UsbInstrument, usb_bus

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final, TextIO
 
-from edged.config import LogFormat, LogLevel
+from edged.config.load import LogFormat, LogLevel
 from edged.lean_imports import without
 
 with without("rich"):

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 from edged import __version__
 from edged.cli.main import VERBS
-from edged.config_keys import KEYS
+from edged.config.keys import KEYS
 
 FILES: Final = (
     ("/etc/edged/edged.yaml", "configuration; see edged.yaml(5)"),

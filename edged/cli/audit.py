@@ -10,13 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from edged.cli.files import unwritable
-from edged.cli.options import add_engine_options, connect, load, locate
-from edged.cli.tables import cell, print_fields, print_json, print_table
+from edged.cli.shared.options import add_engine_options, connect, load, locate
+from edged.cli.shared.output import cell, print_fields, print_json, print_table, unwritable
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
-from edged.surfaces.rpc.client import RpcClient
-from edged.surfaces.rpc.event_client import follow_events
+from edged.surfaces.rpc.client import RpcClient, follow_events
 
 __all__ = ["run"]
 
@@ -128,7 +126,7 @@ def _report(options: argparse.Namespace) -> Mapping[str, Any]:
         else:
             return report
     # Late: the store is nothing that `edged audit list` needs.
-    from edged.store.offline import verify_file
+    from edged.store.audit.verify import verify_file
 
     path = options.file or load(options).config.state_dir / DATABASE_FILE
     return {"file": str(path), **verify_file(path).to_json()}

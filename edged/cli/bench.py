@@ -13,27 +13,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from edged.cli.options import add_config_options, load, locate
-from edged.cli.tables import print_fields, print_json, print_table
-from edged.config import LoadedConfig
+from edged.cli.shared.options import add_config_options, load, locate
+from edged.cli.shared.output import print_fields, print_json, print_table
+from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.host import ExitStatus
-from edged.profiles.bench import BenchFile
-from edged.profiles.complaints import nearest
-from edged.profiles.library import ProfileLibrary
-from edged.profiles.loader import load_library
-from edged.profiles.model import Profile
-from edged.profiles.tighten import misfits
-from edged.profiles.unit_keys import (
+from edged.profiles.bench_file import (
+    BenchFile,
     SeenUnit,
     UnseenKey,
     plain,
     seen_units,
     serial_forms,
+    unit_summary,
     unseen_keys,
 )
-from edged.profiles.unit_rules import UnitRules
-from edged.profiles.unit_summary import unit_summary
+from edged.profiles.format.fields import nearest
+from edged.profiles.library import ProfileLibrary
+from edged.profiles.loading import load_library
+from edged.profiles.model import Profile
+from edged.profiles.owner_rules import UnitRules, misfits
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 

@@ -7,10 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edged.cli.answers import show
-from edged.cli.arguments import parse_arguments
-from edged.cli.options import add_engine_options, connect
-from edged.cli.tables import print_result
+from edged.cli.shared.options import add_engine_options, connect, parse_arguments
+from edged.cli.shared.output import print_result, show
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient

@@ -2,20 +2,65 @@
 
 Verbs, their options and the values of these, tools and instruments. In ~/.bashrc:
 ``source <(edged completion bash)``; in ~/.zshrc likewise with zsh.
+
+What a verb takes, read from its own help: so that completion never lags behind the parsers.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
+import io
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from edged.cli.options import add_engine_options, connect
-from edged.cli.usage import usage_of
+from edged.cli.shared.options import add_engine_options, connect
 from edged.errors import EdgedError
 from edged.host import ExitStatus
 
-__all__ = ["run"]
+__all__ = ["Usage", "run", "usage_of"]
+
+OPTION: Final = re.compile(r"--[a-z][a-z-]*")
+OPTION_CHOICES: Final = re.compile(r"\[?(--[a-z][a-z-]*) \{([^}]*)\}")
+CHOICES: Final = re.compile(r"(?<![-\w] )\{([^}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The usage line of a verb, taken apart.
+
+    Attributes:
+        subverbs: what may stand next, where that is a closed set.
+        options: every option.
+        choices: option → the values that it takes, where those are a closed set.
+    """
+
+    subverbs: tuple[str, ...]
+    options: tuple[str, ...]
+    choices: dict[str, tuple[str, ...]]
+
+
+def usage_of(module: str, words: Sequence[str] = ()) -> Usage:
+    """The usage of the verb in ``module``, below the subverbs ``words`` if it has such."""
+    text = io.StringIO()
+    with (
+        contextlib.redirect_stdout(text),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(SystemExit),
+    ):
+        importlib.import_module(module).run([*words, "--help"])
+    usage = " ".join(text.getvalue().partition("\n\n")[0].split())
+    choices = {option: tuple(values.split(",")) for option, values in OPTION_CHOICES.findall(usage)}
+    found = CHOICES.search(usage)
+    return Usage(
+        subverbs=tuple(found.group(1).split(",")) if found else (),
+        options=tuple(dict.fromkeys([*OPTION.findall(usage), "--help"])),
+        choices=choices,
+    )
+
 
 WITH_INSTRUMENT: Final = ("scpi", "lockout", "trace")
 

@@ -10,10 +10,10 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from edged.cli.options import add_config_options, load
-from edged.cli.tables import print_json, print_table
-from edged.config import LoadedConfig
-from edged.config_keys import KEYS, Key
+from edged.cli.shared.options import add_config_options, load
+from edged.cli.shared.output import print_json, print_table
+from edged.config.keys import KEYS, Key
+from edged.config.load import LoadedConfig
 from edged.host import ExitStatus
 
 __all__ = ["configuration_page", "run"]
@@ -82,7 +82,7 @@ def _complain(loaded: LoadedConfig) -> None:
     named = [entry for entry in loaded.config.instruments if entry.profile is not None]
     if not named:
         return
-    from edged.profiles.loader import load_library
+    from edged.profiles.loading import load_library
 
     library = load_library(loaded.config.profile_dirs)
     for entry in named:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.cli.options import add_config_options, load, locate
-from edged.config import LoadedConfig
+from edged.cli.shared.options import add_config_options, load, locate
+from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus, keep_edge_id
-from edged.processes.port_proxy import LOOPBACK, WILDCARD, is_private, machine_addresses
-from edged.processes.supervisor_file import read_supervisor_file
+from edged.service import read_supervisor_file
+from edged.supervisor.proxy import LOOPBACK, WILDCARD, is_private, machine_addresses
 
 __all__ = ["CLIENTS", "Target", "address_of", "run"]
 

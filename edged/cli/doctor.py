@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from edged.cli.options import add_config_options, load, locate
-from edged.cli.tables import cell, print_json
-from edged.config import LoadedConfig, load_config, this_machine
+from edged.cli.shared.options import add_config_options, load, locate
+from edged.cli.shared.output import cell, print_json
+from edged.config.load import LoadedConfig, load_config, this_machine
 from edged.errors import EdgedError, Failed
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import EngineFile

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from edged.cli.options import add_config_options, load
+from edged.cli.shared.options import add_config_options, load
+from edged.engine.sim_child import SimChild
 from edged.log import set_up_logging
-from edged.processes.sim_child import SimChild
 
 __all__ = ["run"]
 
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     sim = SimChild(sim_arguments) if options.sim else None
     # After the configuration: whoever mistyped a key need not wait for more to load; after the
     # simulated bench was launched: it gets ready meanwhile.
-    from edged.processes import engine_life
+    from edged.engine import life as engine_life
 
     return engine_life.run(config, sim=sim, supervised=options.supervised)
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edged.cli.options import add_config_options, load
-from edged.cli.tables import print_table
-from edged.config import Config
-from edged.processes.port_proxy import is_private, machine_addresses, wanted_addresses
-from edged.processes.supervisor_file import read_supervisor_file, relay_link
+from edged.cli.shared.options import add_config_options, load
+from edged.cli.shared.output import print_table
+from edged.config.load import Config
+from edged.service import read_supervisor_file, relay_link
+from edged.supervisor.proxy import is_private, machine_addresses, wanted_addresses
 
 __all__ = ["run"]
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.cli.answers import show
-from edged.cli.options import add_engine_options, connect
-from edged.cli.tables import print_table
-from edged.cli.watch import add_watch_option, watched
+from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.output import add_watch_option, print_table, show, watched
 
 __all__ = ["print_instruments", "run"]
 

@@ -57,7 +57,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "lockout": Verb("edged.cli.lockout", "hands in the fixture: let nothing write to it"),
         "trace": Verb("edged.cli.trace", "the last exchanges on an instrument's line"),
         "profile": Verb(
-            "edged.cli.profile", "write instrument profiles: lint | new | test | docs | schema"
+            "edged.cli.profile.main", "write instrument profiles: lint | new | test | docs | schema"
         ),
         "bench": Verb("edged.cli.bench", "what the owner's bench file comes to: edged bench show"),
         "doctor": Verb("edged.cli.doctor", "check everything, and say what to do"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from edged.cli.options import add_config_options, load
+from edged.cli.shared.options import add_config_options, load
 from edged.log import set_up_logging
 
 __all__ = ["run"]
@@ -23,6 +23,6 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     config = load(options).config
     set_up_logging(config.log_level, config.log_format)
-    from edged.processes import relay
+    from edged.relay import program as relay
 
     return relay.run(config, host=options.host, port=options.port)

@@ -14,9 +14,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.cli.options import add_engine_options, load, locate
-from edged.cli.tables import cell
-from edged.config import LoadedConfig
+from edged.cli.shared.options import add_engine_options, load, locate
+from edged.cli.shared.output import cell
+from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient

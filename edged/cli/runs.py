@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from edged.cli.options import add_engine_options, connect
-from edged.cli.tables import print_fields, print_json, print_table
+from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.output import print_fields, print_json, print_table
 from edged.errors import ErrorCode, Failed
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from edged.cli.answers import show
 from edged.cli.instruments import print_instruments
-from edged.cli.options import add_engine_options, connect
+from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.output import show
 
 __all__ = ["run"]
 

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from edged.cli.answers import show
-from edged.cli.options import add_engine_options, connect
-from edged.cli.tables import cell
+from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.output import cell, show
 
 __all__ = ["run"]
 

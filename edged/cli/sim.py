@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in sim_control.ORDERS:
         return sim_control.run(arguments)
     # Imported late: what works a running bench needs none of it.
-    from edged.processes import sim
+    from edged.sim import program as sim
 
     parser = argparse.ArgumentParser(prog="edged sim", description=__doc__)
     sim.add_arguments(parser)

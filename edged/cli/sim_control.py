@@ -12,9 +12,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
-from edged.cli.options import add_config_options, load, locate
-from edged.cli.quantities import positive, seconds
-from edged.cli.tables import print_fields, print_json
+from edged.cli.shared.options import add_config_options, load, locate, positive, seconds
+from edged.cli.shared.output import print_fields, print_json
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 

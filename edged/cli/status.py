@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from edged.cli.answers import show
-from edged.cli.options import add_engine_options, connect
-from edged.cli.tables import print_fields
-from edged.cli.watch import add_watch_option, watched
+from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.output import add_watch_option, print_fields, show, watched
 
 __all__ = ["run"]
 

@@ -14,14 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from edged.cli.answers import show
-from edged.cli.arguments import parse_arguments
-from edged.cli.options import add_engine_options, connect
-from edged.cli.tables import cell, print_fields, print_json, print_table
+from edged.cli.shared.options import add_engine_options, connect, parse_arguments
+from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
 from edged.errors import Invalid
 from edged.host import ExitStatus
-from edged.surfaces.rpc.client import RpcClient
-from edged.surfaces.rpc.event_client import Messages, open_events
+from edged.surfaces.rpc.client import Messages, RpcClient, open_events
 
 __all__ = ["run", "sparkline"]
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from edged.cli.options import add_config_options, load
+from edged.cli.shared.options import add_config_options, load
 from edged.host import ExitStatus
 from edged.log import set_up_logging
 
@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(own)
     config = load(options, is_simulated="--sim" in more).config
     set_up_logging(config.log_level, config.log_format)
-    from edged.processes import supervisor
+    from edged.supervisor import supervisor
 
     status = supervisor.run(
         config,

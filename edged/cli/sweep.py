@@ -13,11 +13,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from edged.cli.answers import show
-from edged.cli.arguments import parse_arguments
-from edged.cli.options import add_engine_options, connect
-from edged.cli.quantities import finite, number
-from edged.cli.tables import cell, print_fields, print_json, print_table
+from edged.cli.shared.options import add_engine_options, connect, finite, number, parse_arguments
+from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient

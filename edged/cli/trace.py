@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from edged.cli.options import add_engine_options, connect
-from edged.cli.quantities import positive
-from edged.cli.tables import cell, print_json
+from edged.cli.shared.options import add_engine_options, connect, positive
+from edged.cli.shared.output import cell, print_json
 from edged.host import ExitStatus
 
 __all__ = ["run"]

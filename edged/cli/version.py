@@ -7,7 +7,7 @@ import platform
 from collections.abc import Sequence
 
 from edged import __version__
-from edged.cli.tables import print_json
+from edged.cli.shared.output import print_json
 from edged.host import ExitStatus
 
 __all__ = ["run"]

@@ -28,18 +28,17 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import Clock
 from edged.commands.record import LogRecord
 from edged.commands.target import Target
-from edged.commands.undefined import says_undefined
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
+from edged.runs.units import unit_of_instrument, unit_of_wrapper
+from edged.scpi.errors import says_undefined
 from edged.sdk.specs import wrapper_id
-from edged.store.audit import Audit
-from edged.store.audit_entry import ERROR_CHARS, SCPI_CHARS, Entry, bounded_arguments, clip
-from edged.store.audit_row import Phase
-from edged.store.audit_texts import Familiar
-from edged.store.capability import CapabilityBook
+from edged.store.audit.book import Audit
+from edged.store.audit.chain import Familiar
+from edged.store.audit.row import ERROR_CHARS, SCPI_CHARS, Entry, Phase, bounded_arguments, clip
+from edged.store.experience import CapabilityBook
 from edged.store.unit import Unit
-from edged.work.units import unit_of_instrument, unit_of_wrapper
 
 __all__ = ["AuditRecord"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edged.commands.catalog import Catalog, ProfileChecks
+from edged.commands.target import Catalog, ProfileChecks
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import (
     BitsAnswer,
@@ -18,7 +18,7 @@ from edged.profiles.model import (
     Setting,
     WaveformAnswer,
 )
-from edged.store.capability import Knowledge
+from edged.store.experience import Knowledge
 
 __all__ = ["capabilities_of"]
 

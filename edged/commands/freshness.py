@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from edged.profiles.format.patterns import found_in
 from edged.profiles.model import Acquisition, Command, Profile
-from edged.profiles.patterns import found_in
 from edged.profiles.raw import identify
 
 __all__ = ["Acquisitions", "notes_of"]

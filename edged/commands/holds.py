@@ -3,23 +3,39 @@
 A hold is a function from (action, target) that raises or lets pass; the path asks all of them, in
 order, before it validates. Safe commands are held back by nothing, nor is what is aimed at no
 instrument.
+
+Calling writes back: a write that was judged is asked again before each line of it goes out.
+
+Between its judgement and its bytes it may wait for the disk, for its turn, for a line that comes
+back. Meanwhile everything may have been stopped, its instrument locked out, or the owner's bench
+file written anew: whoever has been told that must not see an earlier write take effect. What has
+gone out is not taken back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Final, TypeVar
 
 from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi, StartSweep
-from edged.commands.target import Target
-from edged.errors import ErrorCode, Invalid, Refused
+from edged.commands.target import MayGo, Target
+from edged.errors import ErrorCode, Failed, Invalid, Refused
+from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
 from edged.instruments.instrument import Instrument
-from edged.profiles.render import render_lines
-from edged.profiles.unit_rules import ASK_THE_OWNER
+from edged.profiles.owner_rules import ASK_THE_OWNER
+from edged.profiles.template import render_lines
+from edged.runs.sweeps.conflicts import SweepClaims
 from edged.store.lockouts import Lockout
-from edged.work.sweep_claims import SweepClaims
 
-__all__ = ["Hold", "hold_denied", "hold_swept", "hold_unswept", "locked_out"]
+__all__ = [
+    "Hold",
+    "Recalls",
+    "hold_denied",
+    "hold_swept",
+    "hold_unswept",
+    "locked_out",
+    "recallable",
+]
 
 Hold = Callable[[Action, Target], None]
 # What ends work that runs already must get through: a lockout begins by stopping it.
@@ -125,3 +141,102 @@ def _lines(action: Action, target: Target) -> tuple[str, ...]:
         return render_lines(target.command, target.check.validate(action.parameters))
     except Invalid:
         return ()
+
+
+T = TypeVar("T")
+
+
+def _nothing_holds(_action: Action, _target: Target) -> None:
+    return
+
+
+class Recalls:
+    """What calls writes back.
+
+    Args:
+        locked_out: the hold of lockouts; any thread may ask it.
+        owner_allows: judges again by the owner's present word; asked only where that was changed,
+            by any thread.
+    """
+
+    def __init__(
+        self, locked_out: Hold = _nothing_holds, owner_allows: Hold = _nothing_holds
+    ) -> None:
+        self._locked_out = locked_out
+        self._owner_allows = owner_allows
+        self._stops = 0
+        self._is_closed = False
+
+    def stop(self) -> None:
+        """Everything is being stopped: nothing that was judged before this is begun any more."""
+        self._stops += 1
+
+    def close(self) -> None:
+        """The daemon stops: from now on nothing is begun but what makes safe.
+
+        What runs has been ended then, and nobody would end what came after it.
+        """
+        self._is_closed = True
+
+    def watch(self, action: Action, target: Target) -> MayGo | None:
+        """From now on: what says whether this write may still go; ``None``: nothing recalls it."""
+        if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
+            return None
+        stops = self._stops
+        instrument = target.instrument
+        rules = instrument.rules if instrument is not None else None
+
+        def may_go() -> None:
+            if self._is_closed:
+                raise Failed(
+                    f"The daemon is stopping: {target.command_name or action.tool} was not begun.",
+                    code=ErrorCode.CANCELLED,
+                )
+            if self._stops != stops:
+                raise Failed(
+                    f"Everything was stopped before {target.command_name or action.tool} was sent.",
+                    code=ErrorCode.PREEMPTED,
+                    remedy="If it is still wanted, call it again.",
+                )
+            self._locked_out(action, target)
+            if instrument is not None and instrument.rules is not rules:
+                self._owner_allows(action, target)
+
+        return may_go
+
+
+def recallable(
+    conversation: Conversation[T], lines: Collection[str], may_go: MayGo | None
+) -> Conversation[T]:
+    """The same conversation, which asks ``may_go`` before each of the write's own ``lines``."""
+    return conversation if may_go is None else _asking(conversation, lines, may_go)
+
+
+def _asking(
+    conversation: Conversation[T], lines: Collection[str], may_go: MayGo
+) -> Conversation[T]:
+    answer, has_begun = None, False
+    try:
+        while True:
+            step = conversation.send(answer)
+            if isinstance(step, Send | Ask | AskBlock) and step.text in lines:
+                _ask(may_go, has_begun=has_begun)
+                has_begun = True
+            answer = yield step
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        conversation.close()
+
+
+def _ask(may_go: MayGo, *, has_begun: bool) -> None:
+    try:
+        may_go()
+    except (Refused, Invalid) as refused:
+        if not has_begun:
+            raise
+        # Part of it is in the instrument: that is no refusal, and what went is told.
+        raise Failed(
+            refused.message, code=refused.code, data=refused.data, remedy=refused.remedy
+        ) from refused

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
-from edged.instruments.address import parse_address
 from edged.instruments.pool import InstrumentPool
+from edged.runs.units import unit_of_instrument
 from edged.store.lockouts import Lockouts
-from edged.work.units import unit_of_instrument
+from edged.transports.address import parse_address
 
 __all__ = ["LockoutDesk", "StopOn"]
 

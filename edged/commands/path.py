@@ -23,19 +23,18 @@ from edged.actions.action import (
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
-from edged.commands.holds import Hold
-from edged.commands.recall import Recalls
+from edged.commands.holds import Hold, Recalls
+from edged.commands.pending import Asking, Done, Underway
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
-from edged.commands.run_command import is_plain_query
+from edged.commands.run import is_plain_query
 from edged.commands.target import Target
 from edged.commands.telling import NoteTold
-from edged.commands.underway import Asking, Done, Underway
 from edged.commands.values import with_values
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound
 from edged.instruments.conversation import Reply
 from edged.profiles.naming import tool_name
-from edged.work.sweep_request import SweepRequest
+from edged.runs.sweeps.request import SweepRequest
 
 __all__ = ["CommandPath", "Done", "Executor"]
 

@@ -3,11 +3,17 @@
 ``Record`` is what the path needs; ``LogRecord`` here writes log lines. The rule is the same for
 every record: the intent of a write stands before its first byte is sent, and every attempt gets its
 end, refused ones included.
+
+Counts every attempt on its way to the record, for /metrics; costs a call some dictionary reads.
+
+Latencies go into fixed buckets, so that no label and no list grows with traffic.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import bisect
+from collections import Counter
+from typing import Final, Protocol
 
 import structlog
 
@@ -15,9 +21,9 @@ from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.target import Target
-from edged.errors import EdgedError
+from edged.errors import EdgedError, ErrorCode
 
-__all__ = ["LogRecord", "Record"]
+__all__ = ["BUCKETS_S", "CountedRecord", "Latencies", "LogRecord", "Record"]
 
 
 class Record(Protocol):
@@ -85,3 +91,86 @@ class LogRecord:
             code=error.code.value,
             error=error.message,
         )
+
+
+BUCKETS_S: Final = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+)
+MAX_TOOLS: Final = 500
+OTHER: Final = "(other)"
+
+
+class Latencies:
+    """A histogram: how many fell under each bound of ``BUCKETS_S``, above all, and their sum."""
+
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.sum_s = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
+        self.sum_s += seconds
+
+
+class CountedRecord:
+    """A record that counts, and hands on to another.
+
+    Attributes:
+        calls: (kind of action, route, outcome) → how many.
+        tools: (tool, outcome) → how many calls from outside; names beyond 500 share one.
+        latencies: kind of action → how long those took that were tried.
+        faults: bugs of ours that callers met.
+    """
+
+    def __init__(self, inner: Record) -> None:
+        self._inner = inner
+        self.calls: Counter[tuple[str, str, str]] = Counter()
+        self.tools: Counter[tuple[str, str]] = Counter()
+        self.latencies: dict[str, Latencies] = {}
+        self.faults = 0
+
+    async def intend(self, action: Action, target: Target) -> None:
+        """See ``Record``."""
+        await self._inner.intend(action, target)
+
+    def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
+        """See ``Record``."""
+        kind, status = type(action).__name__, outcome.status._value_
+        self.calls[kind, action.caller.route._value_, status] += 1
+        if not action.parent_id:
+            self._count_tool(action.tool, status)
+        latencies = self.latencies.get(kind)
+        if latencies is None:
+            latencies = self.latencies[kind] = Latencies()
+        latencies.note(outcome.execution_time_ms / 1000)
+        if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
+            self.faults += 1
+        self._inner.conclude(action, target, outcome)
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        """See ``Record``."""
+        self.calls["none", caller.route.value, "refused"] += 1
+        self._inner.refuse(caller, tool, error)
+
+    def _count_tool(self, tool: str, outcome: str) -> None:
+        key = (tool, outcome)
+        if key not in self.tools and len(self.tools) >= MAX_TOOLS:
+            key = (OTHER, outcome)
+        self.tools[key] += 1

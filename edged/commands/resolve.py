@@ -33,16 +33,15 @@ from edged.actions.action import (
     StopStream,
     StopSweep,
 )
-from edged.commands.catalog import Catalog
-from edged.commands.raw_policy import check_raw_scpi, is_one_command, only_reads_or_makes_safe
-from edged.commands.target import Target
-from edged.config_keys import RawScpi
+from edged.commands.owner_policy import check_raw_scpi, is_one_command, only_reads_or_makes_safe
+from edged.commands.target import Catalog, Target
+from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Command, ImageAnswer
 from edged.profiles.raw import RawPart
+from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.sdk.specs import WrapperSpec
-from edged.work.sweep_request import MeasureAsked, SweepRequest
 
 __all__ = ["FindSpec", "Resolver", "check_measurable"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from edged.actions.action import Action, RunCommand, SendScpi, StartSweep
 from edged.commands.target import Target
 from edged.instruments.instrument import Instrument
-from edged.profiles.outputs import ANYTHING, told_by, told_raw
-from edged.profiles.render import render_lines
-from edged.work.units import unit_of_instrument, unit_of_wrapper
+from edged.profiles.abort import ANYTHING, told_by, told_raw
+from edged.profiles.template import render_lines
+from edged.runs.units import unit_of_instrument, unit_of_wrapper
 
 __all__ = ["NoteTold", "noting_tellings"]
 

@@ -14,10 +14,10 @@ from edged.actions.action import (
     StartStream,
     StartSweep,
 )
-from edged.commands.other_roads import check_other_roads
+from edged.commands.owner_policy import check_other_roads
 from edged.commands.target import Target
 from edged.errors import Invalid
-from edged.profiles.render import render_lines
+from edged.profiles.template import render_lines
 
 __all__ = ["with_values"]
 

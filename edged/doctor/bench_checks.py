@@ -1,20 +1,24 @@
-"""Checks of the bench: profiles, tools, instruments, lockouts, recordings, the clock."""
+"""Checks of the bench: profiles, tools, instruments, lockouts, recordings, the clock.
+
+The check of SDK wrappers: loaded or not, why not, and what to install.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from edged.clock import RELEASED_MS, SystemClock
 from edged.doctor.facts import Facts
 from edged.doctor.report import Line, fail, passed, skip, warn
 from edged.errors import Invalid
+from edged.profiles.bench_file import unseen_keys
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.lint import lint_profile
-from edged.profiles.loader import load_library
-from edged.profiles.unit_keys import unseen_keys
+from edged.profiles.loading import load_library
+from edged.runs.recordings.meta import clock_state
 from edged.store.bench_copy import BenchCopy
-from edged.work.run_meta import clock_state
 
 __all__ = [
     "check_attention",
@@ -27,6 +31,7 @@ __all__ = [
     "check_profiles",
     "check_set_aside",
     "check_tool_list",
+    "check_wrappers",
 ]
 
 LONGEST_NAME: Final = 64
@@ -287,3 +292,37 @@ def check_clock(_facts: Facts) -> Line:
             return warn(f"{told} Nobody keeps it right.", "Enable NTP (systemd-timesyncd, chrony).")
         case _:
             return passed(f"{told} This machine does not tell whether it is kept right.")
+
+
+DOCUMENTED: Final = "See docs/sdk-wrappers.md."
+
+
+def check_wrappers(facts: Facts) -> Line:
+    """What the engine tells of its wrappers; none of them is asked anything."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    sdk = facts.status.get("sdk", {})
+    wrappers = sdk.get("wrappers", [])
+    # Those that were loaded before and are about to be again are at work, not at fault.
+    bad = [one for one in wrappers if not one["is_usable"]]
+    complaints = [f"{one['wrapper']} ({one['state']}): {one['problem']}" for one in bad]
+    complaints += sdk.get("complaints", [])
+    if complaints:
+        more = len(complaints) - SHOWN
+        told = " / ".join(complaints[:SHOWN])
+        remedies = dict.fromkeys(one["remedy"] for one in bad[:SHOWN] if one["remedy"])
+        return warn(
+            f"{told} / {more} more: see `edged status`." if more > 0 else told,
+            " / ".join(remedies) or DOCUMENTED,
+        )
+    if not wrappers:
+        return passed("There is no SDK wrapper.")
+    return passed(f"{', '.join(map(_with_tools, wrappers))}.")
+
+
+def _with_tools(wrapper: Mapping[str, Any]) -> str:
+    """A module without MCP_TOOL_SPECS may be there to help others."""
+    has_none = wrapper["state"] == "ready" and not wrapper["tools"]
+    return f"{wrapper['wrapper']} " + (
+        "(no tools declared)" if has_none else f"with {wrapper['tools']} tools"
+    )

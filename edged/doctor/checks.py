@@ -22,14 +22,18 @@ from edged.doctor.bench_checks import (
     check_profiles,
     check_set_aside,
     check_tool_list,
+    check_wrappers,
 )
 from edged.doctor.facts import Facts
-from edged.doctor.machine_checks import check_usb, check_visa
-from edged.doctor.port_checks import check_engine, check_mcp, check_reach, check_rpc
-from edged.doctor.relay_check import check_relay
+from edged.doctor.machine_checks import (
+    check_config,
+    check_database,
+    check_state_dir,
+    check_usb,
+    check_visa,
+)
+from edged.doctor.port_checks import check_engine, check_mcp, check_reach, check_relay, check_rpc
 from edged.doctor.report import Line, fail
-from edged.doctor.sdk_checks import check_wrappers
-from edged.doctor.state_checks import check_config, check_database, check_state_dir
 
 __all__ = ["CHECKS", "run_checks"]
 

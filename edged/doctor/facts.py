@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from edged.config import Config
+from edged.config.load import Config
 from edged.errors import EdgedError
+from edged.profiles.bench_file import SeenUnit, seen_units
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loader import load_library
-from edged.profiles.unit_keys import SeenUnit, seen_units
+from edged.profiles.loading import load_library
 from edged.surfaces.rpc.client import EngineFile, RpcClient
 
 __all__ = ["Facts", "gather"]

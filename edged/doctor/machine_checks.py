@@ -1,17 +1,28 @@
-"""Checks of the machine: may this user open USB instruments, and is there a VISA to do it with."""
+"""Checks of the machine: may this user open USB instruments, and is there a VISA to do it with.
+
+Checks of what lies on the disk: configuration, state directory, database.
+"""
 
 from __future__ import annotations
 
 import ctypes.util
 import importlib.metadata
 import os
+import sqlite3
 from pathlib import Path
 from typing import Final
 
+import psutil
+
+from edged.clock import SystemClock
 from edged.doctor.facts import Facts
 from edged.doctor.report import Line, fail, passed, skip, warn
+from edged.host import may_write
+from edged.store.file import MIGRATIONS, DatabaseFile, close
+from edged.store.health import is_locked
+from edged.store.safety_copy import HEAD
 
-__all__ = ["check_usb", "check_visa"]
+__all__ = ["check_config", "check_database", "check_state_dir", "check_usb", "check_visa"]
 
 USBTMC: Final = ("fe", "03")
 """Interface class and subclass, as the kernel writes them (USB-TMC 1.0, table 43)."""
@@ -93,3 +104,105 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+DATABASE_FILE: Final = "edged.db"
+MEBIBYTE: Final = 1024 * 1024
+FAIL_BELOW_MB: Final = 20
+WARN_BELOW_MB: Final = 500
+
+
+def check_config(facts: Facts) -> Line:
+    """Whether the configuration can be used, and how much of it is set."""
+    if facts.complaint is not None:
+        return fail(facts.complaint.message, facts.complaint.remedy)
+    origins = {key: origin for key, origin in facts.origins.items() if origin != "default"}
+    places = {origin.rpartition(":")[0] or origin for origin in origins.values()}
+    told = f"Keys set: {len(origins)}, in {', '.join(sorted(places))}." if origins else ""
+    return passed(told or "All keys have their defaults.")
+
+
+def check_state_dir(facts: Facts) -> Line:
+    """Whether it is there, may be written, and has space."""
+    path = facts.config.state_dir
+    if not path.is_dir():
+        if facts.engine is not None:
+            return fail(f"{path} is gone.", "Restart the engine, or set STATE_DIR.")
+        return passed(f"{path} is not there yet; the engine makes it.")
+    free_mb = psutil.disk_usage(str(path)).free // MEBIBYTE
+    if free_mb < FAIL_BELOW_MB:
+        return fail(f"{path}: {free_mb} MiB are free.", "Free space on this disk.")
+    if not may_write(path):
+        told = f"{path} cannot be written by this user."
+        if facts.is_answering:
+            return passed(f"{told} The engine runs as another; {free_mb} MiB are free.")
+        return fail(told, "Run as the user of the engine, or set STATE_DIR.")
+    if free_mb < WARN_BELOW_MB:
+        return warn(f"{path}: only {free_mb} MiB are free.", "Free space on this disk.")
+    return passed(f"{path}: may be written, {free_mb} MiB are free.")
+
+
+def check_database(facts: Facts) -> Line:
+    """Whether it takes rows; by the engine's word, or by the file when none runs."""
+    path = facts.config.state_dir / DATABASE_FILE
+    if not facts.is_answering:
+        return _closed_database(path)
+    store = facts.status.get("store", {})
+    if store.get("state") != "healthy":
+        return fail(
+            f"{path} cannot be written: {store.get('reason')}. Writes to instruments are refused.",
+            store.get("remedy", ""),
+        )
+    if store.get("rows_lost"):
+        return warn(
+            f"{store['rows_lost']} rows of reads and refusals were only counted.",
+            "Look at the disk's speed; the record has a row that says how many.",
+        )
+    if store.get("loss"):
+        return warn(
+            f"{path} takes rows. {store['loss']}",
+            "Find out who deletes or cuts files in the state directory; `edged audit verify` tells "
+            "what is missing.",
+        )
+    if store.get("retention_waits"):
+        return warn(
+            f"{path} takes rows. None is removed for its age: {store['retention_waits']}.",
+            "Set this machine's clock, or have a time service do it.",
+        )
+    return passed(f"{path} takes rows; {store.get('rows_waiting', 0)} wait.")
+
+
+def _closed_database(path: Path) -> Line:
+    if not path.exists():
+        return skip(f"{path} is not there yet.")
+    file = DatabaseFile(path=path, clock=SystemClock(), migrations=MIGRATIONS)
+    try:
+        connection = file.open_as_far_as_possible()
+        try:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (rows,) = connection.execute("SELECT count(*) FROM audit").fetchone()
+            (head,) = connection.execute(HEAD).fetchone()
+        finally:
+            close(connection)
+    except sqlite3.Error as error:
+        if is_locked(error):
+            return skip(f"{path} is in use by a program that could not be asked.")
+        return fail(
+            f"{path} cannot be read: {error}.",
+            "The engine moves a damaged file aside and begins a new one; look at the disk.",
+        )
+    if verdict != "ok":
+        return fail(f"{path} is damaged: {verdict}.", "Look at the disk's health.")
+    mark = file.head_mark.read()
+    if mark is not None and mark[0] > head:
+        return fail(
+            f"{path} has lost rows {head + 1} to {mark[0]}.",
+            "Find out who deletes or cuts files there. The engine goes on with what there is, and "
+            "takes lockouts and unfinished work from their second copy, safety.json.",
+        )
+    if not file.is_writable():
+        return fail(
+            f"{path} cannot be written by this user.",
+            "Make it and its directory writable for the user that edged runs as.",
+        )
+    return passed(f"{path} is sound and has {rows} rows (`edged audit verify` walks its chain).")

@@ -15,15 +15,13 @@ from typing import Any, Final, TypeVar
 from edged.errors import ErrorCode, Failed
 from edged.profiles.answers import clean_text, plain_value
 from edged.profiles.expr import compile_expression
-from edged.profiles.instrument_errors import InstrumentError, folded, parse_error
+from edged.profiles.format.patterns import found_in
 from edged.profiles.model import (
-    AnswerType,
     Command,
     Completion,
     CompletionKind,
     Connection,
     ErrorCheck,
-    ErrorKind,
     FieldsAnswer,
     ImageAnswer,
     Precondition,
@@ -31,7 +29,8 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.profiles.patterns import found_in
+from edged.scpi.answer_text import AnswerType
+from edged.scpi.errors import ErrorKind, InstrumentError, folded, parse_error
 
 __all__ = [
     "AbortReply",

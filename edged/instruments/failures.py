@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 
 from edged.errors import ErrorCode, Failed, Fault
-from edged.instruments.link import LinkError, LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
+from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job
-from edged.instruments.recovery import LineState
+from edged.transports.link import LinkError, LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
 
 __all__ = ["another_unit", "failure", "fault"]
 

@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from edged.instruments.address import Address, Transport
+from edged.transports.address import Address, Transport
 
 __all__ = ["Hosts", "LookUp", "look_up"]
 

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from edged.instruments.address import Transport
 from edged.profiles.match import Identity, parse_idn
+from edged.transports.address import Transport
 
 __all__ = [
     "Met",

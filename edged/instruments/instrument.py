@@ -2,23 +2,25 @@
 
 The values are changed by ``pool.py`` alone, on the event loop. ``converse`` is the async face of
 the actor that owns its line; it is the only way to an instrument.
+
+What INSTRUMENTS says about a connection, laid over what the profile says.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
+from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
-from edged.instruments.actor import Actor, Talk
-from edged.instruments.address import Transport
+from edged.instruments.actor import Actor, OtherLine, Talk, first_to_take, named_first
 from edged.instruments.conversation import Conversation
 from edged.instruments.identity import Seat, is_same_unit
 from edged.instruments.in_step import Habits
+from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Priority, Waiter
-from edged.instruments.recovery import LineState
 from edged.instruments.registration import (
     CONNECTED,
     WITH_TOOLS,
@@ -26,12 +28,13 @@ from edged.instruments.registration import (
     RegistrationState,
     next_registration_state,
 )
-from edged.instruments.second_line import OtherLine, first_to_take, named_first
-from edged.profiles.bench import UnitRules
+from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity
-from edged.profiles.model import Connection, Profile
+from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
+from edged.scpi.errors import ErrorKind
+from edged.transports.address import Transport
 
-__all__ = ["Found", "Instrument"]
+__all__ = ["Found", "Instrument", "connection_for"]
 
 T = TypeVar("T")
 
@@ -335,3 +338,31 @@ class Instrument:
                 filter(None, (self.warning, self.habits.warning, self.twin_warning))
             ),
         }
+
+
+OF_THE_OWNER: Final = tuple(
+    {field.name for field in fields(Connection)}
+    & {field.name for field in fields(InstrumentEntry)} - {"errors", "probe"}
+)
+"""What is the same value in both; the two others are read from the owner's words."""
+
+
+def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection:
+    """The connection as this entry of the owner's configuration has it."""
+    own: dict[str, Any] = {}
+    if connection.on_connect_serial is not None and entry.address.upper().startswith("ASRL"):
+        own["on_connect"] = connection.on_connect_serial
+    for name in OF_THE_OWNER:
+        value = getattr(entry, name)
+        if value is not None:
+            own[name] = value
+    if entry.errors is not None:
+        own["errors"] = ErrorCheck(
+            kind=ErrorKind(entry.errors.kind),
+            query=entry.errors.query,
+            detail=entry.errors.detail,
+        )
+    if entry.probe is not None:
+        asked = entry.probe
+        own["probe"] = Probe(query=asked.query, expect=asked.expect) if asked.query else None
+    return replace(connection, **own)

@@ -26,13 +26,25 @@ from edged.instruments.conversation import (
     greet,
 )
 from edged.instruments.failures import another_unit, failure, fault
-from edged.instruments.in_step import Habits, Owed
-from edged.instruments.introduction import (
+from edged.instruments.identify import (
     IDENTITY_QUESTION,
     identify_again,
     identify_known,
 )
-from edged.instruments.link import (
+from edged.instruments.in_step import Habits, Owed
+from edged.instruments.line_state import (
+    Cleaning,
+    LineEvent,
+    LineState,
+    next_line_state,
+    retry_delay_s,
+)
+from edged.instruments.mailbox import Job, Priority
+from edged.instruments.speech import Known, Speech
+from edged.instruments.trace import Trace
+from edged.profiles.format.patterns import found_in
+from edged.profiles.model import Connection
+from edged.transports.link import (
     Link,
     LinkError,
     LinkGarbled,
@@ -40,18 +52,6 @@ from edged.instruments.link import (
     LinkPreempted,
     LinkTimeout,
 )
-from edged.instruments.mailbox import Job, Priority
-from edged.instruments.recovery import (
-    Cleaning,
-    LineEvent,
-    LineState,
-    next_line_state,
-    retry_delay_s,
-)
-from edged.instruments.speech import Known, Speech
-from edged.instruments.trace import Trace
-from edged.profiles.model import Connection
-from edged.profiles.patterns import found_in
 
 __all__ = ["NOBODY", "Line", "LineDown", "LineReport", "LineUp", "Tenant", "UnitChanged"]
 

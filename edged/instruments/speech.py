@@ -28,12 +28,12 @@ from edged.instruments.conversation import (
     Step,
 )
 from edged.instruments.in_step import Habits, InStep, Owed
-from edged.instruments.link import Link, LinkGarbled, LinkTimeout
 from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.answers import clean_text
-from edged.profiles.blocks import find_block_head, whole_length
 from edged.profiles.model import Connection
+from edged.scpi.blocks import find_block_head, whole_length
+from edged.transports.link import Link, LinkGarbled, LinkTimeout
 
 __all__ = ["Known", "Speech"]
 

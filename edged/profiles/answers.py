@@ -3,19 +3,43 @@
 Scalars, fields of a list, bits of a status word. A sentinel (9.9E37 and its kin) is ``None`` with a
 flag, never a number. Blocks are in ``blocks.py`` and ``samples.py``, errors of the instrument in
 ``instrument_errors.py``; this module hands their entrances on.
+
+Which piece of an answer a field is: by index, by key, or by pattern.
+
+Bytes of a waveform → numbers in its unit, with the standard library alone.
+
+A scale that is a line in ``value`` (all real ones are) is one multiply-add a sample; any other is
+worked out once for each distinct code.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from edged.errors import Invalid
-from edged.profiles.answer_pieces import find_piece, split_pieces
-from edged.profiles.answer_text import (
+from edged.errors import ErrorCode, Failed, Invalid
+from edged.profiles.expr import compile_expression
+from edged.profiles.format.patterns import found_in
+from edged.profiles.model import (
+    AnswerField,
+    BitField,
+    BitsAnswer,
+    FieldsAnswer,
+    ImageAnswer,
+    Parameter,
+    Returns,
+    Scalar,
+    ScalarAnswer,
+    WaveformAnswer,
+)
+from edged.profiles.template import wire_text
+from edged.scpi.answer_text import (
     MAX_ANSWER,
+    AnswerType,
     bad_answer,
     check_text,
     clean_text,
@@ -29,34 +53,91 @@ from edged.profiles.answer_text import (
     sentinel_flag,
     unquoted,
 )
-from edged.profiles.blocks import parse_block
-from edged.profiles.expr import compile_expression
-from edged.profiles.model import (
-    AnswerField,
-    AnswerType,
-    BitField,
-    BitsAnswer,
-    FieldsAnswer,
-    ImageAnswer,
-    Parameter,
-    Returns,
-    Scalar,
-    ScalarAnswer,
-    WaveformAnswer,
-)
-from edged.profiles.render import wire_text
-from edged.profiles.suffixes import number_with_suffix
+from edged.scpi.blocks import block_length, parse_block
+from edged.scpi.numbers import number_with_suffix
 
 __all__ = [
+    "SIZES",
     "Answer",
+    "check_count",
     "clean_text",
+    "decode_codes",
+    "decode_waveform",
+    "find_piece",
     "leading_integer",
     "matches",
     "parse_answer",
     "parse_block",
     "parse_preamble",
+    "picked",
     "plain_value",
+    "scale_codes",
+    "split_pieces",
+    "x_increment",
 ]
+
+_BLANKS: Final = " \t"
+
+
+def find_piece(field: AnswerField, pieces: list[str], text: str) -> str | None:
+    """The piece that a field names; ``None`` when a key or pattern is not there."""
+    if field.pattern is not None:
+        match = found_in(text, field.pattern, any_case=False)
+        return None if match is None or match.group(1) is None else match.group(1).strip()
+    if field.key is not None:
+        return _after_key(field.key.lower(), pieces)
+    index = field.index or 0
+    if not -len(pieces) <= index < len(pieces):
+        raise bad_answer("The instrument", text, f"has no piece {index} for {field.name}")
+    return unquoted(pieces[index])
+
+
+def _after_key(key: str, pieces: list[str]) -> str | None:
+    """The value beside a key: ``FRQ,1000HZ`` (pairs), ``FRQ=1000HZ``, ``FRQ:1000HZ``, ``FRQ 1000``.
+
+    The first piece may carry a header (``C1:BSWV WVTP,SINE,…``), which is no part of the key.
+    """
+    words = [piece.lower() for piece in pieces]
+    if words:
+        words[0] = words[0].split()[-1] if words[0] else ""
+    # Pairs first: a value that happens to equal a key (ARB) must not be taken for one.
+    for index in (*range(0, len(words) - 1, 2), *range(1, len(words) - 1, 2)):
+        if words[index] == key:
+            return unquoted(pieces[index + 1])
+    for piece in pieces:
+        head, rest = piece[: len(key)].lower(), piece[len(key) :]
+        if head == key and rest[:1] in {"=", ":", " "}:
+            return unquoted(rest[1:].strip())
+    return None
+
+
+def picked(text: str, pattern: str) -> str:
+    """What the one group of ``pattern`` finds; the text itself without a pattern or a find."""
+    found = found_in(text, pattern, any_case=False) if pattern else None
+    return text if found is None else found.group(1) or ""
+
+
+def split_pieces(line: str, separator: str) -> list[str]:
+    """Pieces between separators; one inside double quotes does not count."""
+    if not separator.strip():
+        return line.split()
+    if '"' not in line:
+        return [piece.strip(_BLANKS) for piece in line.split(separator)]
+    pieces: list[str] = []
+    piece: list[str] = []
+    for number, part in enumerate(line.split('"')):
+        if number:
+            piece.append('"')
+        if number % 2:
+            piece.append(part)
+            continue
+        first, *others = part.split(separator)
+        piece.append(first)
+        for other in others:
+            pieces.append("".join(piece).strip(_BLANKS))
+            piece = [other]
+    return [*pieces, "".join(piece).strip(_BLANKS)]
+
 
 _NOTHING: Final[Mapping[str, Scalar]] = {}
 
@@ -276,3 +357,136 @@ def _as_number(value: Scalar | None) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value)
+
+
+_TYPE_CODES: Final = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "f4": "f", "f8": "d"}
+SIZES: Final = {dtype: array(code).itemsize for dtype, code in _TYPE_CODES.items()}
+"""Bytes of a sample."""
+_NATIVE_ORDER: Final = sys.byteorder
+COUNTS: Final = ("points", "length")
+"""What a profile calls the preamble's number of samples, where it has one."""
+
+
+def check_count(
+    answer: WaveformAnswer, blocks: Sequence[bytes | bytearray], values: Mapping[str, Scalar]
+) -> None:
+    """Refuse a trace of another number of samples than the preamble counts and was asked for.
+
+    Args:
+        answer: dtype.
+        blocks: with their headers, in the order of their points.
+        values: the preamble's fields and the command's parameters.
+
+    Raises:
+        Failed: BAD_ANSWER, also where a block is shorter than it announces.
+    """
+    lengths = list(map(block_length, blocks))
+    for length in lengths:
+        _check_whole(length, answer.dtype)
+    count = sum(lengths) // SIZES[answer.dtype]
+    told = [values.get(field.name) for field in answer.preamble_fields if field.name in COUNTS]
+    counts = [number for number in told if isinstance(number, int)]
+    if not counts:
+        return
+    first, last = values.get("first"), values.get("last")
+    if isinstance(first, int) and isinstance(last, int):
+        counts.append(last - first + 1)
+    announced = max(0, min(counts))
+    # Where the trace comes in stretches, the preamble may count the first of them alone.
+    if count < announced or (count > announced and len(blocks) == 1):
+        raise Failed(
+            f"The instrument announced {announced} samples and sent {count}.",
+            code=ErrorCode.BAD_ANSWER,
+            data={"announced": announced, "sent": count},
+        )
+
+
+def decode_waveform(
+    answer: WaveformAnswer, block: bytes | memoryview, values: Mapping[str, Scalar]
+) -> array[float]:
+    """The samples of a block in ``answer.y_unit``, as 64-bit floats of this machine's byte order.
+
+    Args:
+        answer: dtype, byte order and scale.
+        block: the data inside the block.
+        values: the preamble's fields and the command's parameters, for the scale.
+
+    Raises:
+        Failed: BAD_ANSWER, where the block is no whole number of samples or cannot be scaled.
+    """
+    codes = decode_codes(block, answer.dtype, answer.byte_order)
+    return scale_codes(codes, answer.scale, values)
+
+
+def decode_codes(
+    block: bytes | memoryview, dtype: str, byte_order: str
+) -> array[int] | array[float]:
+    """The raw codes of a block.
+
+    Args:
+        block: the data inside the block.
+        dtype: i1, u1, i2, u2, f4 or f8.
+        byte_order: little or big.
+
+    Raises:
+        Failed: BAD_ANSWER, where the block is no whole number of samples.
+    """
+    _check_whole(len(block), dtype)
+    codes: array[int] | array[float] = array(_TYPE_CODES[dtype])
+    codes.frombytes(block)
+    if byte_order != _NATIVE_ORDER:
+        codes.byteswap()
+    return codes
+
+
+def _check_whole(length: int, dtype: str) -> None:
+    if length % SIZES[dtype]:
+        raise Failed(
+            f"The instrument sent {length} bytes of samples, which is no multiple of "
+            f"{SIZES[dtype]}.",
+            code=ErrorCode.BAD_ANSWER,
+        )
+
+
+def scale_codes(
+    codes: array[int] | array[float], scale: str, values: Mapping[str, Scalar]
+) -> array[float]:
+    """Codes → values by an expression over ``value``.
+
+    Raises:
+        Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
+    """
+    expression = compile_expression(scale)
+    line = expression.line("value", values)
+    if line is not None:
+        slope, intercept = line.slope, line.intercept
+        return array("d", [slope * code + intercept for code in codes])
+    try:
+        table = {code: expression.evaluate({**values, "value": code}) for code in set(codes)}
+        return array("d", [_number(table[code]) for code in codes])
+    except (Invalid, TypeError) as error:
+        why = error.message if isinstance(error, Invalid) else "the scale gives no number."
+        raise Failed(f"The samples cannot be scaled: {why}", code=ErrorCode.BAD_ANSWER) from error
+
+
+def x_increment(answer: WaveformAnswer, values: Mapping[str, Scalar]) -> float:
+    """The distance of two samples in ``answer.x_unit``.
+
+    Raises:
+        Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
+    """
+    try:
+        value = compile_expression(answer.x_increment).evaluate(values)
+    except Invalid as error:
+        raise Failed(
+            f"The time axis cannot be worked out: {error.message}", code=ErrorCode.BAD_ANSWER
+        ) from error
+    if isinstance(value, (bool, str)):
+        raise Failed("The time axis is no number.", code=ErrorCode.BAD_ANSWER)
+    return float(value)
+
+
+def _number(value: Scalar) -> float:
+    if isinstance(value, (bool, str)):
+        raise TypeError
+    return value

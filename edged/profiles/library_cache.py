@@ -19,16 +19,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from edged.profiles.library import ProfileLibrary
-from edged.profiles.packed import PackedProfiles, pack, unpack
-from edged.profiles.source_file import MAX_BYTES
+from edged.profiles.library import MAX_BYTES, PackedProfiles, ProfileLibrary, pack, unpack
 
 __all__ = ["load_cached_library", "warm"]
 
 FORMAT: Final = b"edged-profiles-3"
-PATTERNS: Final = Path(__file__).parent.parent / "slow_patterns.py"
+PACKAGE: Final = Path(__file__).parents[1]
 WARMED: Final = ".library.cache"
-CODE: Final = (Path(__file__).parent, Path(__file__).parent.parent / "yaml")
+CODE: Final = ("profiles/*.py", "profiles/format/*.py", "scpi/*.py", "yaml/*.py", "patterns.py")
+"""What decides how a profile is read."""
 MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -63,7 +62,7 @@ def warm(directory: Path) -> Path:
 
 def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> ProfileLibrary:
     # A start that finds a cache needs no YAML parser and none of the grammar.
-    from edged.profiles.loader import load_library
+    from edged.profiles.loading import load_library
 
     data = _encoded(load_library(directories))
     _write(cache, key + hashlib.sha256(data).digest() + data)
@@ -83,7 +82,7 @@ def _decoded(data: bytes) -> ProfileLibrary:
 def _key(directories: Sequence[Path]) -> bytes:
     """A digest of every file that reading would look at, and of the code that would read it."""
     digest = hashlib.sha256(FORMAT)
-    for path in (*sorted(file for room in CODE for file in room.glob("*.py")), PATTERNS):
+    for path in sorted(file for code in CODE for file in PACKAGE.glob(code)):
         digest.update(f"{path.name}\n".encode())
         digest.update(_digest_of(path))
     for directory in directories:

@@ -3,36 +3,270 @@
 The loader refuses what cannot work; lint finds what works and should not be shipped: a source that
 nobody can switch off, a danger that is not marked, a limit whose unit must be guessed. Findings are
 values; printing and exit statuses are the command line's.
+
+Whether a profile's templates switch something on; how lint knows danger that nobody marked.
+
+The words themselves are in ``scpi.words``; here are the parameters that may stand for them.
+
+What lint finds, as values with a place.
+
+Lint of ``abort``: whatever can be put out is taken back, and whatever can be asked is asked.
+
+What a command puts out is known by four signs: its mark (``is_dangerous``), a line that works an
+output switch, a line that sets how much is put out, and that it can be swept. The first two must
+find their own line in ``abort``, with the same header and the same words beside the value, for
+every channel. A level behind a switch is taken back by the switch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-from edged.output_words import is_recalling, why_not_on_connect, why_not_on_release
-from edged.profiles.complaints import nearest
-from edged.profiles.danger import is_energising, is_output_command
-from edged.profiles.findings import Finding, Place
-from edged.profiles.grammar_commands import templates_of
+from edged.errors import EdgedError
+from edged.profiles.abort import (
+    is_switching_off,
+    output_names,
+    proofs_of,
+    tellings,
+    unproved_outputs,
+)
+from edged.profiles.format.commands import templates_of
+from edged.profiles.format.fields import nearest
+from edged.profiles.format.patterns import found_in
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.lint_abort import lint_abort
 from edged.profiles.match import find_profile
 from edged.profiles.model import (
+    AbortStep,
     Command,
     CommandStep,
     ForStep,
+    Mark,
     Parameter,
     ParameterType,
     Profile,
+    Scalar,
     Sequence,
     Step,
 )
 from edged.profiles.naming import SHORT_LENGTH, sequence_tool_name, tool_name
-from edged.profiles.patterns import found_in
-from edged.profiles.template import placeholders
+from edged.profiles.template import placeholders, possible_values, render
+from edged.scpi.words import (
+    is_on,
+    is_recalling,
+    sets_level,
+    switches_on,
+    why_not_on_connect,
+    why_not_on_release,
+    works_switch,
+)
 
-__all__ = ["Finding", "lint_profile"]
+__all__ = [
+    "Finding",
+    "Place",
+    "Severity",
+    "is_energising",
+    "is_output_command",
+    "lint_abort",
+    "lint_profile",
+]
+
+
+def is_energising(template: str, parameters: Mapping[str, Parameter]) -> bool:
+    """Whether a line may switch something on, with the values that its parameters can have."""
+    return switches_on(template, lambda name: _can_be_on(parameters.get(name)))
+
+
+def _can_be_on(parameter: Parameter | None) -> bool:
+    """Whether one of the values that may stand there means "on"."""
+    if parameter is None:
+        return False
+    if parameter.type is ParameterType.BOOL:
+        return True
+    if parameter.type is ParameterType.ENUM:
+        words = [str(parameter.map.get(label, label)) for label in parameter.options]
+        return any(map(is_on, words))
+    return False
+
+
+def is_output_command(command: Command) -> bool:
+    """Whether a command does nothing but work output switches, on or off."""
+    return not command.is_query and all(map(works_switch, command.scpi))
+
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing to mend; ``error`` must not be shipped, ``warning`` wants a second look."""
+
+    path: str
+    line: int
+    column: int
+    severity: Severity
+    message: str
+    suggestion: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All of it, as a compiler writes it."""
+        text = f"{self.path}:{self.line}:{self.column}: {self.severity}: {self.message}"
+        return f"{text} {self.suggestion}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Makes findings of one profile, by dotted path."""
+
+    profile: Profile
+
+    def error(self, path: str, message: str, suggestion: str = "") -> Finding:
+        """What must be mended; ``path`` is dotted, and the nearest place around it is taken."""
+        return self._finding(path, "error", message, suggestion)
+
+    def warning(self, path: str, message: str, suggestion: str = "") -> Finding:
+        """What wants a second look."""
+        return self._finding(path, "warning", message, suggestion)
+
+    def _finding(self, path: str, severity: Severity, message: str, suggestion: str) -> Finding:
+        while path and path not in self.profile.marks:
+            path = path.rpartition(".")[0]
+        start = Mark(path=self.profile.source_path, line=1, column=1)
+        mark = self.profile.marks.get(path, start)
+        return Finding(
+            path=mark.path,
+            line=mark.line,
+            column=mark.column,
+            severity=severity,
+            message=message,
+            suggestion=suggestion,
+        )
+
+
+MOST_CASES: Final = 64
+"""Combinations of a command's arguments that are looked at; channels come to fewer."""
+SWITCHED: Final = frozenset(
+    {
+        "power_supply", "smu", "source_meter", "function_generator", "signal_generator",
+        "electronic_load", "calibrator", "current_source", "voltage_source", "amplifier",
+    }
+)  # fmt: skip
+"""Classes whose levels all stand behind their output switches."""
+REMEDY: Final = (
+    "Add to abort the line that takes it back, or name the command under abort_excludes with the "
+    "reason why that is not needed."
+)
+
+
+def lint_abort(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+    """See the module."""
+    for command in profile.commands.values():
+        if command.is_safe or command.name in profile.abort_excludes:
+            continue
+        path = f"commands.{command.name}"
+        for line in _not_taken_back(profile, command):
+            message = f'{command.name} sends "{line}", and abort does not take that back.'
+            yield place.error(path, message, REMEDY)
+            break
+        else:
+            yield from _loose_level(profile, command, place)
+    yield from _unasked(profile, place)
+
+
+def _not_taken_back(profile: Profile, command: Command) -> Iterator[str]:
+    """Lines that put something out for some channel, with no line of abort for it."""
+    known = set(output_names(profile))
+    switches = [line for line in command.scpi if is_energising(line, command.parameters)]
+    if switches:
+        for template in switches:
+            for line in _renderings(template, command):
+                if not any(told.output in known for told in tellings(line)):
+                    yield line
+    elif command.is_dangerous and not any(map(sets_level, command.scpi)):
+        cases = zip(*(list(_renderings(line, command)) for line in command.scpi), strict=False)
+        for lines in cases:
+            if not any(told.output in known for line in lines for told in tellings(line)):
+                yield lines[-1]
+
+
+def _loose_level(profile: Profile, command: Command, place: Place) -> Iterator[Finding]:
+    """A level that nothing of abort takes back: neither itself, nor a switch behind which it is."""
+    levels = [line for line in command.scpi if sets_level(line)]
+    if command.is_query or not (levels or command.sweep):
+        return
+    if profile.instrument_class in SWITCHED and any(map(works_switch, profile.abort_lines)):
+        return
+    if command.sweep is not None and _is_taken_back(profile, command, command.sweep.abort):
+        return
+    known = set(output_names(profile))
+    roots = {_root(name) for name in known if works_switch(name + " ")}
+    loose = [
+        line
+        for template in levels or command.scpi[-1:]
+        for line in _renderings(template, command)
+        if not any(told.output in known or _root(told.output) in roots for told in tellings(line))
+    ]
+    if loose:
+        message = f'{command.name} sets a level by "{loose[0]}", and abort does not take that back.'
+        yield place.error(f"commands.{command.name}", message, REMEDY)
+
+
+def _root(output: str) -> str:
+    """``BIAS`` of ``BIAS:STAT``: a level of the same tree stands behind its switch."""
+    header = output.partition(" ")[0]
+    return next((node for node in header.split(":") if not node.startswith("SOUR")), header)
+
+
+def _is_taken_back(profile: Profile, command: Command, abort: tuple[AbortStep, ...]) -> bool:
+    """Whether the profile's abort has what a sweep's own abort does, for every channel."""
+    if not abort:
+        return bool(output_names(profile))
+    lines = {line for step in abort for line in _renderings(step.send, command)}
+    return lines <= set(profile.abort_lines) and any(map(is_switching_off, lines))
+
+
+def _unasked(profile: Profile, place: Place) -> Iterator[Finding]:
+    """What could be asked, and is not."""
+    unproved = set(unproved_outputs(profile))
+    for index, step in enumerate(profile.abort):
+        path = f"abort.{index}"
+        outputs = {told.output for told in tellings(step.send)}
+        if step.is_unaskable:
+            plain = proofs_of(replace(profile, abort=()), (AbortStep(send=step.send),))
+            if plain:
+                message = f'abort says that nobody can ask about "{step.send}", but the profile '
+                yield place.warning(path, f'{message}has "{plain[0].query}".')
+        elif is_switching_off(step.send) and outputs <= unproved:
+            message = f'Nothing asks whether "{step.send}" was obeyed.'
+            remedy = (
+                "Add the query as a command, or write {send, ask, expect}; ask: none where the "
+                "instrument cannot tell."
+            )
+            yield place.warning(path, message, remedy)
+
+
+def _renderings(template: str, command: Command) -> Iterator[str]:
+    """The line for every channel; a number that is no channel stands at its largest."""
+    parameters = command.parameters
+    choices = [_choices(parameter) for parameter in parameters.values()]
+    for case in itertools.islice(itertools.product(*choices), MOST_CASES):
+        try:
+            yield render(template, parameters, dict(zip(parameters, case, strict=True))).strip()
+        except EdgedError:
+            continue
+
+
+def _choices(parameter: Parameter) -> list[Scalar]:
+    known = list(possible_values(parameter) or ())
+    if known:
+        return known
+    if parameter.max is not None:
+        return [parameter.max]
+    return [1 if parameter.min is None else parameter.min]
+
 
 MOST_ESSENTIAL: Final = 8
 LONGEST_TOOL_NAME: Final = 64

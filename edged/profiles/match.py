@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
+from edged.profiles.format.patterns import found_in
 from edged.profiles.model import Match
-from edged.profiles.patterns import found_in
 
 __all__ = [
     "MAX_IDN",

@@ -3,6 +3,10 @@
 ``PROFILE-FORMAT.md`` (shared) is the grammar; ``loader.py`` makes these from YAML and has checked
 every rule of the grammar by the time one exists, so that the rest of the house trusts them.
 Times are milliseconds as in the files. Templates stay text here; ``render.py`` fills them.
+
+What is known of every profile: enough to find the one that fits, and to list them.
+
+A library has dozens of profiles and a bench a few; the rest of a profile is its better part by far.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from edged.scpi.answer_text import AnswerType
+from edged.scpi.errors import ErrorKind
 from edged.yaml.tree import Mark, Scalar
 
 __all__ = [
@@ -19,7 +25,6 @@ __all__ = [
     "AbortStep",
     "Acquisition",
     "AnswerField",
-    "AnswerType",
     "BitField",
     "BitsAnswer",
     "Bound",
@@ -29,7 +34,6 @@ __all__ = [
     "CompletionKind",
     "Connection",
     "ErrorCheck",
-    "ErrorKind",
     "FieldsAnswer",
     "ForStep",
     "ImageAnswer",
@@ -41,6 +45,7 @@ __all__ = [
     "Precondition",
     "Probe",
     "Profile",
+    "ProfileHead",
     "QueryStep",
     "Returns",
     "RowStep",
@@ -53,6 +58,7 @@ __all__ = [
     "Verify",
     "WaitStep",
     "WaveformAnswer",
+    "head_of",
 ]
 
 ABORT_COMMAND: Final = "abort"
@@ -102,16 +108,6 @@ class Parameter:
     map: Mapping[str, str | int | float] = field(default_factory=dict)
     step: float | None = None
     by: Mapping[str, Mapping[Scalar, Bound]] = field(default_factory=dict)
-
-
-class AnswerType(enum.StrEnum):
-    """How a piece of an answer is read; ``SI`` is a number with an SI suffix or a unit."""
-
-    FLOAT = "float"
-    INT = "int"
-    STRING = "string"
-    BOOL = "bool"
-    SI = "si"
 
 
 DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)
@@ -242,15 +238,6 @@ class Completion:
     until: str = ""
     every_ms: int = 100
     timeout_ms: int = 10_000
-
-
-class ErrorKind(enum.StrEnum):
-    """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""
-
-    NONE = "none"
-    QUEUE = "queue"
-    ESR = "esr"
-    CODE = "code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -534,3 +521,33 @@ class Profile:
     def abort_lines(self) -> tuple[str, ...]:
         """What makes the whole instrument safe."""
         return tuple(step.send for step in self.abort)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileHead:
+    """Of one profile; ``files`` are all in which a line of it stands: its own, and its family's."""
+
+    key: str
+    version: int
+    manufacturer: str
+    model: str
+    instrument_class: str
+    match: Match
+    command_count: int
+    sequence_count: int
+    files: frozenset[str]
+
+
+def head_of(profile: Profile) -> ProfileHead:
+    """The head of a whole profile."""
+    return ProfileHead(
+        key=profile.key,
+        version=profile.version,
+        manufacturer=profile.manufacturer,
+        model=profile.model,
+        instrument_class=profile.instrument_class,
+        match=profile.match,
+        command_count=len(profile.commands),
+        sequence_count=len(profile.sequences),
+        files=frozenset({profile.source_path, *(mark.path for mark in profile.marks.values())}),
+    )

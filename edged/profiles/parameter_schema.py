@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.profiles.bounds import labels, widest_bound
 from edged.profiles.model import Bound, Parameter, ParameterType, Scalar
-from edged.profiles.numbers import shortest_text
+from edged.profiles.template import labels, shortest_text, widest_bound
 
 __all__ = ["MAX_STRING", "parameters_schema", "usable_default"]
 

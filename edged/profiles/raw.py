@@ -8,24 +8,131 @@ refuses it where the owner set limits.
 Some values do not stand in a line: the channel that was selected before, or a suffix left out, by
 which some instruments mean the selected channel (Rigol DP800) and not the first. ``readings`` then
 holds every possibility, and all of them must be allowed.
+
+One argument of raw SCPI → the value or label that its parameter would have.
+
+A number with a unit has two readings. SCPI-99 lets ``30mV`` be 0.03; many instruments read the
+number and pass over what they do not understand, and set 30.
+
+Two commands that send one line and mean two things by it: volts, and amperes. Pure.
+
+A source of voltage or current has one word for its level (Yokogawa GS200: ``:SOUR:LEV``); which it
+is, the function that was chosen says. What the owner said of the amperes says nothing of the volts.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from edged.profiles.bounds import possible_values
-from edged.profiles.model import Command, Profile, Scalar
-from edged.profiles.raw_values import bare_choices, value_choices
-from edged.profiles.scpi_line import Message, classify, is_query, messages, split_compound
-from edged.profiles.scpi_words import FIRST_HOLE, Captures, match_argument, match_header
-from edged.profiles.template import Hole, Optional, Part, Text, optional_names, parse_template
+from edged.profiles.model import Command, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.template import (
+    Hole,
+    Optional,
+    Part,
+    Text,
+    labels,
+    optional_names,
+    parse_template,
+    possible_values,
+    wire_text,
+)
+from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.line import Message, classify, is_query, messages, split_compound
+from edged.scpi.numbers import NUMBER, number_with_suffix
+from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
 
-__all__ = ["RawMatch", "RawPart", "classify", "identify", "is_query", "split_compound"]
+__all__ = [
+    "RawMatch",
+    "RawPart",
+    "bare_choices",
+    "classify",
+    "identify",
+    "is_query",
+    "means_another_unit",
+    "split_compound",
+    "value_choices",
+]
+
+_TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
+_LEADING_NUMBER: Final = re.compile(NUMBER)
+_NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
+
+
+def value_choices(parameter: Parameter, text: str | None) -> list[Scalar]:
+    """The values that a text may mean; a suffix that was left out may mean the selected channel."""
+    if text is not None:
+        value = _value(parameter, text)
+        return [] if value is None else [value]
+    first = _value(parameter, "1")
+    others = [value for value in possible_values(parameter) if value != first]
+    return others if first is None else [first, *others]
+
+
+def bare_choices(parameter: Parameter, text: str | None) -> list[Scalar] | None:
+    """What an instrument that ignores units takes a number for; ``None`` where it has no unit."""
+    if text is None or parameter.type not in _NUMBERS or labels(parameter):
+        return None
+    bare = unquoted(text).strip()
+    number = _LEADING_NUMBER.match(bare)
+    if number is None or number.end() == len(bare):
+        return None
+    value = _value(parameter, number.group())
+    return [] if value is None else [value]
+
+
+def _value(parameter: Parameter, text: str) -> Scalar | None:
+    """A raw argument as its parameter's value or label; ``None`` when it cannot be read."""
+    bare = unquoted(text)
+    if parameter.type is ParameterType.BOOL:
+        return _truth(parameter, bare)
+    names = labels(parameter)
+    if names:
+        return _label({unquoted(wire_text(name, parameter)): name for name in names}, bare)
+    if parameter.type is ParameterType.STRING:
+        return bare
+    # Upper case, because SCPI does not tell cases apart: "10mhz" sent is ten megahertz.
+    number = read_number(bare.upper())
+    if number is None:
+        number = number_with_suffix(bare.upper(), parameter.unit, is_strict=True)
+    if number is None:
+        return None
+    if parameter.type is ParameterType.FLOAT:
+        return float(number)
+    return int(number) if float(number).is_integer() else None
+
+
+def _truth(parameter: Parameter, text: str) -> bool | None:
+    label = _label({unquoted(str(wire)): label for label, wire in parameter.map.items()}, text)
+    return _TRUTHS.get(text.upper()) if label is None else label == "true"
+
+
+def _label(labels_by_wire: Mapping[str, str], text: str) -> str | None:
+    """The label whose wire value a text is, the exact spelling first."""
+    for is_same in (_is_spelled, _is_equal):
+        for wire, label in labels_by_wire.items():
+            if is_same(wire, text):
+                return label
+    return None
+
+
+def _is_spelled(wire: str, text: str) -> bool:
+    return wire.upper() == text.upper()
+
+
+def _is_equal(wire: str, text: str) -> bool:
+    """Another spelling of one value: ``VOLTAGE:DC`` and ``VOLT``, ``1.0`` and ``1``."""
+    if wire.upper() in _TRUTHS and text.upper() in _TRUTHS:
+        return _TRUTHS[wire.upper()] == _TRUTHS[text.upper()]
+    number = read_number(text)
+    if number is not None:
+        return number == read_number(wire)
+    return match_header(wire.split(":"), text.split(":")) is not None
+
 
 MAX_LINE: Final = 16_384
 """Characters of a line that is judged."""
@@ -291,3 +398,31 @@ def _spelled(parts: list[Part]) -> Iterator[_Spelling]:
                     holes.append(name)
     for message in messages(text):
         yield _Spelling(message=message, holes=tuple(holes))
+
+
+def means_another_unit(command: Command, template: str, other: Command) -> bool:
+    """Whether a template has another unit where a line of another command has its value.
+
+    Only where the two templates are alike but for their placeholders; a unit that is not told is
+    any unit.
+    """
+    parts = parse_template(template)
+    for theirs in map(parse_template, other.scpi):
+        if len(parts) != len(theirs) or not all(map(_is_alike, parts, theirs)):
+            continue
+        for mine, own in zip(parts, theirs, strict=True):
+            if isinstance(mine, Hole) and isinstance(own, Hole):
+                units = command.parameters[mine.name].unit, other.parameters[own.name].unit
+                if all(units) and units[0] != units[1]:
+                    return True
+    return False
+
+
+def _is_alike(one: Part, other: Part) -> bool:
+    match one, other:
+        case Text(text=a), Text(text=b):
+            return a.casefold() == b.casefold()
+        case Hole(), Hole():
+            return True
+        case _:
+            return False

@@ -3,27 +3,59 @@
 ``{name}`` or ``{name:FORMAT}`` is a placeholder; ``[,{name}]`` falls away when ``name`` has no
 value; ``{{ }} [[ ]]`` are literal braces and brackets. FORMAT is one of Python's number formats
 (``e f g d`` with sign, zero fill, width and precision) or ``q``: a quoted string.
+
+Template and values → the SCPI lines that go out.
+
+Whatever a caller put into a value, a line stays one message: line ends and other control
+characters are refused, and so is a ``;`` or a quote that would stand outside of quotes. Numbers are
+written within their bounds (``numbers.py``); a label goes out as its wire value.
+
+Which bounds hold for a parameter: its own, and those that another parameter brings (``by``).
+
+Numbers as SCPI text, rounded without ever passing a bound.
+
+A value that is allowed must stay allowed after rounding: 5.25 V with ``.1f`` under a maximum of
+5.26 V goes out as 5.2, never as 5.3. The grid is decimal, because formats and bounds are.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Final, NamedTuple, NoReturn, assert_never
 
 from edged.errors import ErrorCode, Invalid
+from edged.profiles.model import Bound, Command, Parameter, ParameterType, Scalar
 
 __all__ = [
     "Hole",
+    "NarrowedBound",
     "Optional",
     "Part",
     "Placeholder",
     "Text",
+    "effective_bound",
+    "format_step",
+    "labels",
+    "narrowed",
+    "number_text",
     "optional_names",
+    "own_bound",
     "parse_template",
     "placeholders",
+    "possible_values",
+    "render",
+    "render_lines",
+    "resolution",
+    "shortest_text",
+    "tighter",
+    "widest_bound",
+    "wire_text",
+    "wire_value",
 ]
 
 MAX_CHARACTERS: Final = 2_000
@@ -174,3 +206,388 @@ def optional_names(templates: Iterable[str]) -> frozenset[str]:
     found = [placeholder for template in templates for placeholder in placeholders(template)]
     needed = {placeholder.name for placeholder in found if not placeholder.is_optional}
     return frozenset(placeholder.name for placeholder in found) - needed
+
+
+_MOST_VALUES = 1_000
+"""An integer parameter with more values than this is not walked to find the widest bound."""
+
+
+class NarrowedBound(NamedTuple):
+    """A bound and the words that say when it holds (``"channel is 3"``; empty: always)."""
+
+    bound: Bound
+    when: str
+
+
+def labels(parameter: Parameter) -> tuple[str, ...]:
+    """What a caller may say for an enum or a mapped parameter; empty for all others."""
+    if parameter.options:
+        return parameter.options
+    if parameter.type is ParameterType.BOOL:
+        return ()
+    return tuple(parameter.map)
+
+
+def effective_bound(parameter: Parameter, values: Mapping[str, Scalar]) -> Bound:
+    """The tightest of all bounds that hold beside these values of the other parameters."""
+    bound = own_bound(parameter)
+    for case in narrowed(parameter, values):
+        bound = tighter(bound, case.bound)
+    return bound
+
+
+def own_bound(parameter: Parameter) -> Bound:
+    """The bound that always holds."""
+    return Bound(min=parameter.min, max=parameter.max, options=labels(parameter) or None)
+
+
+def narrowed(parameter: Parameter, values: Mapping[str, Scalar]) -> list[NarrowedBound]:
+    """The ``by`` bounds that hold beside these values; a name without a value brings none."""
+    found: list[NarrowedBound] = []
+    for other, cases in parameter.by.items():
+        value = values.get(other)
+        bound = None if value is None else cases.get(value)
+        if bound is not None:
+            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            found.append(NarrowedBound(bound, f"{other} is {shown}"))
+    return found
+
+
+def tighter(one: Bound, other: Bound) -> Bound:
+    """The bound that holds when both hold; options keep the first's order."""
+    lows = [low for low in (one.min, other.min) if low is not None]
+    highs = [high for high in (one.max, other.max) if high is not None]
+    options = one.options if other.options is None else other.options
+    if one.options is not None and other.options is not None:
+        options = tuple(option for option in one.options if option in other.options)
+    return Bound(min=max(lows, default=None), max=min(highs, default=None), options=options)
+
+
+def widest_bound(
+    parameter: Parameter, parameters: Mapping[str, Parameter], optional: frozenset[str]
+) -> Bound:
+    """What no combination of the other parameters can exceed: the bound of a flat schema.
+
+    Where ``by`` lists every value that the other parameter can have, the widest of the listed
+    bounds is tighter than the parameter's own, and is taken.
+    """
+    bound = own_bound(parameter)
+    for other, cases in parameter.by.items():
+        asked = parameters.get(other)
+        if asked is None or (other in optional and asked.default is None):
+            continue  # it may be absent, and then only the parameter's own bound holds
+        possible = possible_values(asked)
+        if possible and set(possible) <= set(cases):
+            bound = tighter(bound, _wider([cases[value] for value in possible]))
+    return bound
+
+
+def possible_values(parameter: Parameter) -> list[Scalar]:
+    """Every value that a caller may give; empty when they cannot be listed."""
+    if parameter.type is ParameterType.BOOL:
+        return [False, True]
+    if labels(parameter):
+        return list(labels(parameter))
+    if parameter.type is not ParameterType.INT or parameter.min is None or parameter.max is None:
+        return []
+    if parameter.max - parameter.min > _MOST_VALUES:
+        return []
+    return list(range(math.ceil(parameter.min), math.floor(parameter.max) + 1))
+
+
+def _wider(bounds: Sequence[Bound]) -> Bound:
+    """The loosest of several on each side; an open side stays open."""
+    lows = [bound.min for bound in bounds if bound.min is not None]
+    highs = [bound.max for bound in bounds if bound.max is not None]
+    choices = [bound.options for bound in bounds if bound.options is not None]
+    every = len(bounds)
+    return Bound(
+        min=min(lows) if len(lows) == every else None,
+        max=max(highs) if len(highs) == every else None,
+        options=tuple(dict.fromkeys(label for options in choices for label in options))
+        if len(choices) == every
+        else None,
+    )
+
+
+_EXACT: Final = Context(prec=1_000)
+"""Enough digits for any float with any precision that a template may ask for."""
+
+_MOST_PLAIN_EXPONENT: Final = 15
+_LEAST_PLAIN_EXPONENT: Final = -15
+"""Between these powers of ten a number is written without exponent: old parsers know no other."""
+
+
+def shortest_text(value: float) -> str:
+    """The shortest text that reads back equal: ``5``, ``0.1``, ``0.0000001``, ``1E+20``."""
+    if isinstance(value, int):
+        return str(value)
+    if value == 0:
+        return "0"
+    exact = Decimal(repr(value))
+    if _LEAST_PLAIN_EXPONENT <= exact.adjusted() < _MOST_PLAIN_EXPONENT:
+        text = f"{exact:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, _, exponent = f"{value!r}".upper().partition("E")
+    if not exponent:  # repr writes 1e15 as 1000000000000000.0
+        mantissa, _, exponent = f"{exact.normalize():E}".partition("E")
+    return f"{mantissa.removesuffix('.0')}E{int(exponent):+d}"
+
+
+def number_text(value: float, spec: str, bound: Bound, *, name: str) -> str:
+    """``value`` in Python's number format ``spec`` (empty: shortest), within ``bound`` as written.
+
+    Args:
+        value: finite, and within ``bound``.
+        spec: one of a template's number formats.
+        bound: what the text must not pass when it is read back.
+        name: the parameter, for the message.
+
+    Raises:
+        Invalid: the format cannot write any number near ``value`` that lies within the bound.
+    """
+    if not spec:
+        return shortest_text(value)
+    text = _formatted(value, spec)
+    if _is_within(text, bound):
+        return text
+    exact = Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+    for rounding in (ROUND_FLOOR, ROUND_CEILING):
+        rounded = _rounded(exact, spec, rounding)
+        text = _formatted(int(rounded) if spec[-1] == "d" else float(rounded), spec)
+        if _is_within(text, bound):
+            return text
+    raise Invalid(
+        f"{name} {shortest_text(value)} cannot be written in the format {spec} "
+        f"without passing its bounds {_shown(bound)}.",
+        data={"parameter": name, "value": value, "minimum": bound.min, "maximum": bound.max},
+    )
+
+
+def format_step(spec: str) -> float | None:
+    """The resolution of a number format, or ``None`` when it depends on the value."""
+    kind = spec[-1:]
+    if kind == "d":
+        return 1.0
+    if kind != "f":
+        return None
+    return float(Decimal(1).scaleb(-_precision(spec)))
+
+
+def _precision(spec: str) -> int:
+    _, dot, digits = spec[:-1].partition(".")
+    return int(digits) if dot else 6
+
+
+def _rounded(exact: Decimal, spec: str, rounding: str) -> Decimal:
+    """``exact`` on the grid that the format can write."""
+    kind = spec[-1].lower()
+    match kind:
+        case "d":
+            exponent = 0
+        case "f":
+            exponent = -_precision(spec)
+        case "e":
+            exponent = exact.adjusted() - _precision(spec)
+        case _:
+            exponent = exact.adjusted() - max(1, _precision(spec)) + 1
+    if exact.is_zero():
+        return Decimal(0)
+    return exact.quantize(Decimal(1).scaleb(exponent), rounding=rounding, context=_EXACT)
+
+
+def _formatted(value: float, spec: str) -> str:
+    if spec[-1] == "d":
+        return format(round(value), spec)
+    text = format(value, spec)
+    # A rounded zero loses its sign: "-0.000" makes some instruments answer with an error.
+    return format(0.0, spec) if "-" in text and float(text) == 0.0 else text
+
+
+def _is_within(text: str, bound: Bound) -> bool:
+    number = float(text)
+    return (bound.min is None or number >= bound.min) and (bound.max is None or number <= bound.max)
+
+
+def _shown(bound: Bound) -> str:
+    low = "…" if bound.min is None else shortest_text(bound.min)
+    high = "…" if bound.max is None else shortest_text(bound.max)
+    return f"{low} to {high}"
+
+
+_NO_BOUND: Final = Bound()
+_MOST_BITS: Final = 1_023
+"""An integer with more has no float, and no instrument that takes it."""
+
+_QUOTES: Final = ('"', "'")
+
+
+def render_lines(command: Command, values: Mapping[str, Scalar]) -> tuple[str, ...]:
+    """The lines of a command's job.
+
+    Args:
+        command: one of a profile's.
+        values: as ``ParameterCheck.validate`` returns them.
+
+    Raises:
+        Invalid: as ``render``.
+    """
+    return tuple([render(line, command.parameters, values) for line in command.scpi])
+
+
+def render(template: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]) -> str:
+    """One line.
+
+    Args:
+        template: SCPI with placeholders.
+        parameters: where types, maps and bounds come from; a placeholder that is none of them (a
+            loop's or a saved name) is written by the kind of its value.
+        values: labels, not wire values; a missing one is its parameter's default.
+
+    Raises:
+        Invalid: a placeholder without a value outside of an optional part, a string that cannot
+            stand where it would, a number that the format cannot write within its bounds.
+    """
+    pieces: list[str] = []
+    for part in parse_template(template):
+        match part:
+            case Text(text):
+                pieces.append(text)
+            case Hole():
+                pieces.append(_filled(part, template, parameters, values))
+            case Optional(parts):
+                holes = [piece for piece in parts if isinstance(piece, Hole)]
+                if all(_value(hole.name, parameters, values) is not None for hole in holes):
+                    pieces += [
+                        piece.text
+                        if isinstance(piece, Text)
+                        else _filled(piece, template, parameters, values)
+                        for piece in parts
+                    ]
+            case _:
+                assert_never(part)
+    return "".join(pieces)
+
+
+def resolution(command: Command, parameter_name: str) -> float | None:
+    """The smallest change of a parameter that reaches the instrument, in the parameter's unit.
+
+    Returns:
+        The sweep's or the parameter's ``step``, else the coarsest number format that it is written
+        with, else 1 for an integer; ``None`` when nothing limits it.
+    """
+    parameter = command.parameters[parameter_name]
+    sweep = command.sweep
+    if sweep is not None and sweep.parameter == parameter_name and sweep.step is not None:
+        return sweep.step
+    if parameter.step is not None:
+        return parameter.step
+    steps = [
+        step
+        for template in command.scpi
+        for placeholder in placeholders(template)
+        if placeholder.name == parameter_name
+        and (step := format_step(placeholder.format)) is not None
+    ]
+    if parameter.type is ParameterType.INT:
+        steps.append(1.0)
+    return max(steps, default=None)
+
+
+def wire_text(value: Scalar, parameter: Parameter | None) -> str:
+    """What a value is on the wire where the template gives no format; unchecked, for comparing."""
+    wire = wire_value(value, parameter)
+    if isinstance(wire, bool):
+        return "1" if wire else "0"
+    return wire if isinstance(wire, str) else shortest_text(wire)
+
+
+def _value(
+    name: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]
+) -> Scalar | None:
+    value = values.get(name)
+    if value is None and name in parameters:
+        return parameters[name].default
+    return value
+
+
+def wire_value(value: Scalar, parameter: Parameter | None) -> Scalar:
+    """What goes onto the wire for a value: a label's own value where there is a ``map``."""
+    if parameter is None or not parameter.map:
+        return value
+    label = str(value).lower() if isinstance(value, bool) else str(value)
+    return parameter.map.get(label, value)
+
+
+def _filled(
+    hole: Hole, template: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]
+) -> str:
+    value = _value(hole.name, parameters, values)
+    if value is None:
+        raise Invalid(
+            f'{hole.name} is missing: "{template}" cannot be written without it.',
+            data={"parameter": hole.name, "template": template},
+        )
+    parameter = parameters.get(hole.name)
+    wire = wire_value(value, parameter)
+    if isinstance(wire, bool):
+        wire = int(wire)
+    if isinstance(wire, str):
+        if hole.format == "q":
+            return _quoted(wire, hole)
+        # A wire value is the profile's own text, and may be '"VOLT:DC"'; a caller's may not.
+        return _bare(wire, hole) if wire == value else _mapped(wire, hole)
+    if isinstance(wire, float) and not math.isfinite(wire):
+        _refuse(hole, repr(wire), "is not a finite number")
+    if isinstance(wire, int) and wire.bit_length() > _MOST_BITS:
+        _refuse(hole, f"of {wire.bit_length()} bits", "is too large a number")
+    if hole.format == "q":
+        return f'"{shortest_text(wire)}"'
+    bound = _NO_BOUND
+    if not hole.format:
+        # The shortest text is exact, so no bound has to be kept by the way it is written.
+        if parameter is not None and not parameter.map and parameter.type is ParameterType.INT:
+            wire = int(wire) if isinstance(wire, float) and wire.is_integer() else wire
+        return shortest_text(wire)
+    if parameter is not None and not parameter.map:
+        others = {name: _value(name, parameters, values) for name in parameter.by}
+        bound = effective_bound(
+            parameter, {name: other for name, other in others.items() if other is not None}
+        )
+        if parameter.type is ParameterType.INT and isinstance(wire, float) and wire.is_integer():
+            wire = int(wire)
+    return number_text(wire, hole.format, bound, name=hole.name)
+
+
+def _bare(text: str, hole: Hole) -> str:
+    if hole.format:
+        _refuse(hole, text, f"is no number, as the format {hole.format} needs")
+    _refuse_control(text, hole)
+    for mark in (";", *_QUOTES):
+        if mark in text:
+            _refuse(hole, text, f"holds {mark} outside of quotes")
+    # "#19" announces a block of nine bytes: the instrument would swallow the next commands.
+    block = text.find("#")
+    if block >= 0 and text[block + 1 : block + 2].isdigit():
+        _refuse(hole, text, "holds the head of a binary block")
+    return text
+
+
+def _mapped(text: str, hole: Hole) -> str:
+    _refuse_control(text, hole)
+    return text
+
+
+def _quoted(text: str, hole: Hole) -> str:
+    _refuse_control(text, hole)
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _refuse_control(text: str, hole: Hole) -> None:
+    if not text.isprintable():
+        _refuse(hole, text, "holds a line end or another control character")
+
+
+def _refuse(hole: Hole, value: str, why: str) -> NoReturn:
+    shown = ascii(value)[:80]
+    raise Invalid(f"{hole.name} {shown} {why}.", data={"parameter": hole.name, "value": value[:80]})

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edged.profiles.head import ProfileHead
+from edged.profiles.model import ProfileHead
 
 __all__ = ["FOLDER", "Trial", "digest_of", "load_reports", "report_name"]
 

@@ -13,8 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.protocol.json_bytes import Base64Text, encode, encode_long, encode_text, quote
-from edged.protocol.jsonrpc import BadMessage, JsonObject, Request, RequestId, RpcCode
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    Base64Text,
+    JsonObject,
+    Request,
+    RequestId,
+    RpcCode,
+    encode,
+    encode_long,
+    encode_text,
+    quote,
+)
 from edged.protocol.revisions import (
     SERVER_INFO_KEY,
     SUBSCRIPTION_ID_KEY,

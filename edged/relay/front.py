@@ -21,9 +21,14 @@ from edged.auth.claims import RETRY_AFTER, BadTokenError, NoKeysError
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
 from edged.http.connection import HttpConnection
-from edged.protocol.http_rules import FETCH_SITE_HEADER, MAX_HEADER_BYTES, Rejected, rejection
+from edged.protocol.http_rules import (
+    FETCH_SITE_HEADER,
+    MAX_HEADER_BYTES,
+    Guard,
+    Rejected,
+    rejection,
+)
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
-from edged.protocol.origins import Guard
 from edged.relay.envelope import (
     CHUNK_BYTES,
     MAX_BODY_BYTES,

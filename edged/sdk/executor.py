@@ -28,9 +28,9 @@ from edged.sdk.failures import (
     shown,
     unloadable,
 )
-from edged.sdk.files import stamp_of
 from edged.sdk.process import Worker, WorkerDied
 from edged.sdk.specs import Source, WrapperSpec, read_specs
+from edged.sdk.wrapper import stamp_of
 
 __all__ = ["State", "WrapperExecutor"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Failed, Invalid
-from edged.profiles.answer_text import clean_text
+from edged.scpi.answer_text import clean_text
 from edged.sdk.specs import Returned, ReturnType, WrapperSpec
 
 __all__ = ["checked", "crashed", "ended_for", "failure_of", "overdue", "shown", "unloadable"]

@@ -15,10 +15,9 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, NotFound
 from edged.host import resident_bytes
 from edged.sdk.executor import State, WrapperExecutor
-from edged.sdk.files import find_wrappers
-from edged.sdk.output import OutputLog
-from edged.sdk.process import Launch, Worker, WorkerProcess
+from edged.sdk.process import Launch, OutputLog, Worker, WorkerProcess
 from edged.sdk.specs import PREFIX, WrapperSpec, wrapper_id
+from edged.sdk.wrapper import find_wrappers
 
 __all__ = ["WrapperShelf"]
 

@@ -15,13 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from edged.profiles.complaints import complaint
-from edged.profiles.fields import Fields, check_name
-from edged.profiles.grammar_parameters import read_checks, read_parameters
+from edged.profiles.arguments import ParameterCheck, compile_parameters
+from edged.profiles.format.fields import Fields, check_name, complaint
+from edged.profiles.format.parameters import read_checks, read_parameters
+from edged.profiles.format.plain_values import plain_node
 from edged.profiles.model import Mark, Parameter
 from edged.profiles.parameter_schema import usable_default
-from edged.profiles.plain_values import plain_node
-from edged.profiles.schema import ParameterCheck, compile_parameters
 from edged.yaml.tree import Node
 
 __all__ = ["ReturnType", "Returned", "Source", "WrapperSpec", "read_specs", "wrapper_id"]

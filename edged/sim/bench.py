@@ -1,30 +1,150 @@
-"""The whole pretended bench: its world, its stations, and what can be done to them at run time."""
+"""The whole pretended bench: its world, its stations, and what can be done to them at run time.
+
+One pretended instrument at its place on the bench, whatever wire leads to it.
+
+A shell: the wire brings messages, the pure instrument is asked, its answer is delivered as the
+faults say (``visit.py``). Several readers do not wait for each other.
+
+What two pretended scopes share: probes on nodes, captured traces and what is measured in them.
+
+Pure. Codes, scaling and commands are each model's own affair.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
-from edged.sim.bytelog import ByteLog
-from edged.sim.faults import Fault, FaultKind
-from edged.sim.hislip_wire import HislipWire
-from edged.sim.listener import LOOPBACK
+from edged.sim.faults import Fault, FaultBook, FaultKind
 from edged.sim.models import load_model
-from edged.sim.physics import World
-from edged.sim.prologix_wire import PrologixAdapter, PrologixWire
+from edged.sim.physics import CALIBRATOR, World
 from edged.sim.scpi import PretendedInstrument
-from edged.sim.serial_wire import SerialWire
-from edged.sim.station import Station
-from edged.sim.vxi11_wire import Vxi11Wire
-from edged.sim.wire import Host, SocketWire, Wire, WireKind
+from edged.sim.signals import SILENCE, Wave, sample
+from edged.sim.wires.hislip import HislipWire
+from edged.sim.wires.prologix import PrologixAdapter, PrologixWire
+from edged.sim.wires.serial import SerialWire
+from edged.sim.wires.stream import LOOPBACK, ByteLog, Host, Mouth, SocketWire, Visit, Wire, WireKind
+from edged.sim.wires.vxi11 import Vxi11Wire
 
-__all__ = ["Bench", "Order", "introduce"]
+__all__ = [
+    "Bench",
+    "Capture",
+    "Order",
+    "Station",
+    "capture",
+    "introduce",
+    "measure_trace",
+    "seen_by",
+]
+
+
+class Station:
+    """An instrument that can be reached. All methods belong to the bench's event loop."""
+
+    def __init__(
+        self,
+        instrument: PretendedInstrument[Any],
+        *,
+        model: str,
+        clock: Clock,
+        log: ByteLog,
+        make_wire: Callable[[Station], Wire],
+        is_single_session: bool = False,
+    ) -> None:
+        self.instrument = instrument
+        self.model = model
+        self.faults = FaultBook()
+        self.is_single_session = is_single_session
+        self._clock = clock
+        self._log = log
+        self._wire = make_wire(self)
+        self._visits: set[Visit] = set()
+        self._return: asyncio.Task[None] | None = None
+        self._opened = 0
+
+    @property
+    def name(self) -> str:
+        """The instrument's name on the bench."""
+        return self.instrument.name
+
+    @property
+    def address(self) -> str:
+        """The VISA address at which it answers."""
+        return self._wire.address
+
+    @property
+    def port(self) -> int:
+        """Of the TCP port that leads to it; 0 where none does. Known once open."""
+        return self._wire.port
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether new connections are taken."""
+        return self._wire.is_listening
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now."""
+        return len(self._visits)
+
+    async def open(self, port: int = 0) -> None:
+        """Be reachable; ``port`` 0 is any. Raises OSError where the port is taken."""
+        await self._wire.open(port)
+
+    async def power_on(self) -> None:
+        """Be reachable again, at the same address."""
+        await self._wire.power_on()
+
+    def power_off(self, seconds: float | None = None) -> None:
+        """Break every connection and refuse new ones, for a time or until ``power_on``."""
+        self._wire.power_off()
+        if seconds is not None and self._return is None:
+            self._return = asyncio.get_running_loop().create_task(self._come_back(seconds))
+
+    async def close(self) -> None:
+        """End everything; the address is free after it."""
+        if self._return is not None:
+            self._return.cancel()
+            await asyncio.gather(self._return, return_exceptions=True)
+        await self._wire.close()
+        for visit in tuple(self._visits):
+            await visit.stop()
+
+    async def say(self, data: bytes) -> None:
+        """Send bytes that nobody asked for to every reader."""
+        for visit in tuple(self._visits):
+            await visit.say(data)
+
+    def join(self, mouth: Mouth) -> Visit | None:
+        """A reader has come; None where the instrument takes one at a time and has one."""
+        self._opened += 1
+        if self.is_single_session and self._visits:
+            self._log.record(self.name, self._opened, "refused")
+            return None
+        visit = Visit(
+            self,
+            self._opened,
+            mouth,
+            clock=self._clock,
+            log=self._log,
+            on_leave=self._visits.discard,
+        )
+        self._visits.add(visit)
+        return visit
+
+    async def _come_back(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._return = None
+        self.faults.clear()
+        await self.power_on()
+
 
 HIGHEST_PORT: Final = 65_535
 MOST_LATENCY_MS: Final = 600_000
@@ -215,3 +335,105 @@ def _describe(station: Station, now: float) -> Mapping[str, Any]:
         ],
         "state": station.instrument.state.describe(now),
     }
+
+
+NOISE_OF_DIVISION: Final = 0.02
+"""The scope's own noise, in divisions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """One channel's trace: each of ``volts`` holds for ``held`` points, and all repeat."""
+
+    volts: Sequence[float]
+    held: int
+    points: int
+    interval_s: float
+    start_s: float
+
+    def spread(self, codes: bytes, first: int, count: int) -> bytes:
+        """``count`` codes from point ``first`` (from 0) on; ``codes`` has one for each volt."""
+        tile = bytearray(len(codes) * self.held)
+        for place in range(self.held):
+            tile[place :: self.held] = codes
+        begin = first % len(tile)
+        repeats = -(-(begin + count) // len(tile))
+        return bytes(tile * repeats)[begin : begin + count]
+
+    def measure(self, item: str) -> float | None:
+        """See ``measure_trace``; where the values repeat, edges are counted over the seam."""
+        repeats = 3 if len(self.volts) * self.held < self.points else 1
+        return measure_trace(list(self.volts) * repeats, self.interval_s * self.held, item)
+
+
+def seen_by(world: World, channel: int, now: float) -> Wave:
+    """The signal at the probe of ``channel``: the main node, the generator's, or nothing."""
+    if channel == 1:
+        return world.main().advance(now).seen_by_scope()
+    if channel == 2:
+        node = world.signal()
+        return CALIBRATOR if node is None else node.advance(now).seen_by_scope()
+    return SILENCE
+
+
+def capture(
+    wave: Wave,
+    *,
+    points: int,
+    interval_s: float,
+    start_s: float,
+    division_v: float,
+    random: Random,
+) -> Capture:
+    """Sample ``wave`` with the scope's noise; at time 0 the wave is at its rising edge."""
+    volts, held = sample(
+        wave,
+        points=points,
+        interval_s=interval_s,
+        start_s=start_s,
+        noise_v=division_v * NOISE_OF_DIVISION,
+        random=random,
+    )
+    return Capture(volts=volts, held=held, points=points, interval_s=interval_s, start_s=start_s)
+
+
+def measure_trace(volts: Sequence[float], interval_s: float, item: str) -> float | None:
+    """``max, min, pp, mean, rms, freq, period, duty`` of a trace; None where it has no such thing.
+
+    A frequency needs two rising edges through the middle that are clearer than the noise.
+    """
+    highest, lowest = max(volts), min(volts)
+    match item:
+        case "max":
+            return highest
+        case "min":
+            return lowest
+        case "pp":
+            return highest - lowest
+        case "mean":
+            return math.fsum(volts) / len(volts)
+        case "rms":
+            return math.sqrt(math.fsum(volt * volt for volt in volts) / len(volts))
+    edges = _rising_edges(volts, highest, lowest)
+    if len(edges) < 2:
+        return None
+    period_s = (edges[-1] - edges[0]) / (len(edges) - 1) * interval_s
+    if item == "duty":
+        middle = (highest + lowest) / 2
+        whole = volts[edges[0] : edges[-1]]
+        return 100 * sum(volt > middle for volt in whole) / len(whole)
+    return 1 / period_s if item == "freq" else period_s
+
+
+def _rising_edges(volts: Sequence[float], highest: float, lowest: float) -> list[int]:
+    quarter = (highest - lowest) / 4
+    low, high = lowest + quarter, highest - quarter
+    edges: list[int] = []
+    is_low = False
+    for index, volt in enumerate(volts):
+        if volt < low:
+            is_low = True
+        elif volt > high and is_low:
+            is_low = False
+            edges.append(index)
+    return edges

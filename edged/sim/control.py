@@ -11,10 +11,8 @@ from typing import Any, Final
 
 from edged.errors import EdgedError, Invalid
 from edged.sim.bench import Bench, Order, introduce
-from edged.sim.bytelog import SHOWN_BYTES
 from edged.sim.faults import make_fault
-from edged.sim.listener import LOOPBACK
-from edged.sim.wire import WireKind
+from edged.sim.wires.stream import LOOPBACK, SHOWN_BYTES, WireKind
 
 __all__ = ["METHODS", "ControlPort"]
 

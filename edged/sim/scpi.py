@@ -4,31 +4,368 @@ A model is a ``ModelSpec``: an identity, a dialect, a table from SCPI headers to
 state that ``build`` makes. ``PretendedInstrument`` reads messages by that table and the common
 commands below, keeps the error queue and the status registers, and lets slow commands take time by
 yielding pauses. Nothing here knows a socket or reads a clock.
+
+SCPI headers and message units: which command a received text means.
+
+A header is written as programming guides write it: capitals are the short form, square brackets
+what may be left out, ``<n>`` a numeric suffix, a question mark at the end a query, e.g.
+``[:SOURce<n>]:VOLTage[:LEVel][:IMMediate][:AMPLitude]?``. Pure: text in, values out.
+
+One received command with its arguments, as a model's function gets it.
+
+The typed readers raise ``ScpiError`` with the number that SCPI gives the mistake; the machinery in
+``scpi`` puts it into the instrument's error queue, and the command has done nothing. Pure.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from edged.sim.call import Call, ScpiError
-from edged.sim.headers import Vocabulary, split_list, split_units
 from edged.sim.physics import World
 
 __all__ = [
     "Answer",
+    "Call",
     "Dialect",
+    "Found",
+    "HeaderError",
+    "HeaderPattern",
     "Later",
     "ModelSpec",
     "PretendedInstrument",
+    "ScpiError",
     "State",
     "Status",
     "Unit",
+    "Vocabulary",
     "block",
+    "nearest_at_least",
+    "split_list",
+    "split_units",
 ]
+
+T_co = TypeVar("T_co", covariant=True)
+
+_NODE: Final = re.compile(r"\[?:?([*A-Za-z_][A-Za-z0-9_]*)(<n>)?\]?")
+_CACHED_HEADERS: Final = 1024
+"""Different spellings remembered for each vocabulary; more than any client uses."""
+
+_OPENERS: Final = {"(": ")", '"': '"', "'": "'"}
+
+
+class HeaderError(ValueError):
+    """A header in one of our own tables cannot be read; a mistake in a model file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    short: str
+    long: str
+    has_suffix: bool
+    is_optional: bool
+
+    def match(self, word: str) -> tuple[bool, int | None]:
+        """Whether ``word`` (upper case) names this node, and its numeric suffix."""
+        if word in (self.short, self.long):
+            return True, None
+        if not self.has_suffix:
+            return False, None
+        stem = word.rstrip("0123456789")
+        if stem != word and stem in (self.short, self.long):
+            return True, int(word[len(stem) :][:9])
+        return False, None
+
+
+class HeaderPattern:
+    """One header of a programming guide, ready to be compared with what was received."""
+
+    __slots__ = ("_nodes", "is_query", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.is_query = text.endswith("?")
+        self._nodes = tuple(_nodes(text.removesuffix("?")))
+
+    def match(self, words: tuple[str, ...]) -> tuple[int | None, ...] | None:
+        """The suffixes, one for each ``<n>`` in order (None where left out), or None: no match."""
+        return self._match(words, 0, 0)
+
+    def _match(
+        self, words: tuple[str, ...], at_word: int, at_node: int
+    ) -> tuple[int | None, ...] | None:
+        if at_node == len(self._nodes):
+            return () if at_word == len(words) else None
+        node = self._nodes[at_node]
+        own: tuple[int | None, ...] = ()
+        if at_word < len(words):
+            is_match, suffix = node.match(words[at_word])
+            if is_match:
+                rest = self._match(words, at_word + 1, at_node + 1)
+                if rest is not None:
+                    own = (suffix,) if node.has_suffix else ()
+                    return own + rest
+        if not node.is_optional:
+            return None
+        rest = self._match(words, at_word, at_node + 1)
+        if rest is None:
+            return None
+        own = (None,) if node.has_suffix else ()
+        return own + rest
+
+
+def _nodes(text: str) -> Iterator[_Node]:
+    position = 0
+    while position < len(text):
+        found = _NODE.match(text, position)
+        if found is None or found.start(1) == found.end(1):
+            raise HeaderError(f"The header {text!r} cannot be read at character {position}.")
+        word = found[1]
+        lower = next((i for i, letter in enumerate(word) if letter.islower()), len(word))
+        yield _Node(
+            short=word[:lower].upper(),
+            long=word.upper(),
+            has_suffix=found[2] is not None,
+            is_optional=found[0].startswith("["),
+        )
+        position = found.end()
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T_co]):
+    """What a header meant: the entry of the table and the numeric suffixes."""
+
+    entry: T_co
+    suffixes: tuple[int | None, ...]
+
+
+class Vocabulary(Generic[T_co]):
+    """A table from headers to entries that is asked by received headers.
+
+    Where two headers fit, the first of the table wins. Answers are remembered, because a client
+    sends the same few headers again and again.
+    """
+
+    def __init__(self, table: Mapping[str, T_co]) -> None:
+        self._patterns = tuple((HeaderPattern(text), entry) for text, entry in table.items())
+        self._known: dict[str, Found[T_co] | None] = {}
+
+    def find(self, header: str) -> Found[T_co] | None:
+        """The entry that ``header`` (as received, with its question mark) means."""
+        if header in self._known:
+            return self._known[header]
+        if len(self._known) >= _CACHED_HEADERS:
+            self._known.clear()
+        found = self._search(header)
+        self._known[header] = found
+        return found
+
+    def headers(self) -> tuple[str, ...]:
+        """Every header of the table, as it is written there."""
+        return tuple(pattern.text for pattern, _ in self._patterns)
+
+    def _search(self, header: str) -> Found[T_co] | None:
+        is_query = header.endswith("?")
+        words = tuple(header.removesuffix("?").removeprefix(":").upper().split(":"))
+        for pattern, entry in self._patterns:
+            if pattern.is_query is is_query:
+                suffixes = pattern.match(words)
+                if suffixes is not None:
+                    return Found(entry, suffixes)
+        return None
+
+
+def split_units(message: str) -> Iterator[tuple[str, str, str]]:
+    """The program message units of one line: (header, header with the path before it, arguments).
+
+    A header without a leading colon is also offered below the path of the unit before it, as
+    SCPI's compound messages have it; the two are the same for the first unit and common commands.
+    """
+    path = ""
+    for unit in split_list(message, ";"):
+        header, _, arguments = unit.partition(" ") if " " in unit else unit.partition("\t")
+        if not header:
+            continue
+        is_rooted = header.startswith((":", "*"))
+        under_path = header if is_rooted or not path else f"{path}:{header}"
+        yield header, under_path, arguments.strip()
+        if not header.startswith("*"):
+            path = under_path.removesuffix("?").rpartition(":")[0]
+
+
+def split_list(text: str, separator: str) -> list[str]:
+    """``text`` cut at each separator that is not in quotes or parentheses; stripped, in order."""
+    parts: list[str] = []
+    start = 0
+    closer = ""
+    for position, letter in enumerate(text):
+        if closer:
+            closer = "" if letter == closer else closer
+        elif letter in _OPENERS:
+            closer = _OPENERS[letter]
+        elif letter == separator:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    parts.append(text[start:].strip())
+    return parts
+
+
+T = TypeVar("T")
+
+_NUMBER: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)")
+_MULTIPLIERS: Final[Mapping[str, float]] = {
+    "": 1.0,
+    "N": 1e-9,
+    "U": 1e-6,
+    "M": 1e-3,
+    "K": 1e3,
+    "MA": 1e6,
+}
+"""SCPI's multipliers: letters mean the same in both cases, and M is milli but before HZ and OHM."""
+
+_MEGA_UNITS: Final = frozenset({"HZ", "OHM"})
+_MOST_CHANNELS: Final = 64
+
+
+class ScpiError(Exception):
+    """What an instrument puts into its error queue; ``text`` only where it is not the usual one."""
+
+    def __init__(self, code: int, text: str = "") -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A command on its way to a model.
+
+    ``suffixes`` has one entry for each ``<n>`` of the header; ``now`` is monotonic seconds;
+    ``random`` is the instrument's own generator (noise).
+    """
+
+    header: str
+    suffixes: tuple[int | None, ...]
+    arguments: tuple[str, ...]
+    now: float
+    random: Random
+
+    def suffix(self, place: int = 0, *, default: int = 1, highest: int) -> int:
+        """The numeric suffix at ``place``; -114 outside 1..highest."""
+        given = self.suffixes[place]
+        number = default if given is None else given
+        if not 1 <= number <= highest:
+            raise ScpiError(-114)
+        return number
+
+    def text(self, place: int) -> str:
+        """The argument at ``place`` without its quotes; -109 where there is none."""
+        if place >= len(self.arguments) or not self.arguments[place]:
+            raise ScpiError(-109)
+        raw = self.arguments[place]
+        quote = raw[0]
+        if quote in "\"'" and len(raw) > 1 and raw[-1] == quote:
+            return raw[1:-1].replace(quote * 2, quote)
+        return raw
+
+    def has(self, place: int) -> bool:
+        """Whether there is an argument at ``place``."""
+        return place < len(self.arguments) and bool(self.arguments[place])
+
+    def number(
+        self,
+        place: int,
+        *,
+        lowest: float,
+        highest: float,
+        default: float | None = None,
+        unit: str = "",
+    ) -> float:
+        """A number with optional multiplier and unit, or MIN, MAX, DEF.
+
+        Raises:
+            ScpiError: -104 no number, -131 a foreign unit, -222 out of range.
+        """
+        raw = self.text(place)
+        match raw.upper():
+            case "MIN" | "MINIMUM":
+                return lowest
+            case "MAX" | "MAXIMUM":
+                return highest
+            case "DEF" | "DEFAULT" if default is not None:
+                return default
+        value = _to_number(raw, unit.upper())
+        if not lowest <= value <= highest:
+            raise ScpiError(-222)
+        return value
+
+    def whole(self, place: int, *, lowest: int, highest: int) -> int:
+        """A whole number; others are rounded, as instruments do."""
+        return round(self.number(place, lowest=lowest, highest=highest))
+
+    def boolean(self, place: int) -> bool:
+        """ON, OFF or a number (0 is off); -224 for anything else."""
+        raw = self.text(place).upper()
+        if raw in ("ON", "OFF"):
+            return raw == "ON"
+        if re.fullmatch(r"[+-]?\d+(\.\d*)?", raw):
+            return float(raw) != 0
+        raise ScpiError(-224)
+
+    def choice(self, place: int, options: Mapping[str, T]) -> T:
+        """The value of one of ``options`` (names as guides write them, ``POSitive``); -224 else."""
+        raw = self.text(place).upper()
+        for name, value in options.items():
+            short = "".join(letter for letter in name if not letter.islower())
+            if raw in (name.upper(), short):
+                return value
+        raise ScpiError(-224)
+
+    def channels(self, place: int, *, highest: int) -> tuple[int, ...]:
+        """The channels of a list such as ``(@1,3)`` or ``(@1:3)``; -222 outside 1..highest."""
+        found = re.fullmatch(r"\(@([\d,:\s]+)\)", self.text(place))
+        if found is None:
+            raise ScpiError(-104)
+        numbers: list[int] = []
+        for part in found[1].split(","):
+            first, _, last = part.partition(":")
+            if not first.strip().isdigit() or not (last.strip() or "0").isdigit():
+                raise ScpiError(-104)
+            start = int(first)
+            end = int(last) if last.strip() else start
+            if not 1 <= start <= highest or not 1 <= end <= highest:
+                raise ScpiError(-222)
+            numbers.extend(range(start, end + 1)[:_MOST_CHANNELS])
+        return tuple(numbers)
+
+
+def _to_number(raw: str, unit: str) -> float:
+    found = _NUMBER.fullmatch(raw.strip())
+    if found is None:
+        raise ScpiError(-104)
+    given = found[2].upper()
+    value = float(found[1])
+    if given:
+        prefix = given.removesuffix(unit) if unit and given.endswith(unit) else given
+        if unit in _MEGA_UNITS and prefix == "M" and given != prefix:
+            prefix = "MA"
+        if prefix not in _MULTIPLIERS:
+            raise ScpiError(-131)
+        value *= _MULTIPLIERS[prefix]
+    if not math.isfinite(value):
+        raise ScpiError(-222)
+    return value
+
+
+def nearest_at_least(value: float, steps: Sequence[float]) -> float:
+    """The smallest of the rising ``steps`` that is not below ``value``; the last if none is."""
+    return next((step for step in steps if value <= step * (1 + 1e-9)), steps[-1])
+
 
 MOST_ERRORS: Final = 20
 """Entries of an error queue; the last one then says that there were more."""

@@ -19,11 +19,10 @@ from typing import Final
 
 from edged.errors import Invalid
 from edged.host import kept_copy, write_atomically
-from edged.profiles.bench import BenchFile, parse_bench
-from edged.profiles.complaints import complaint
-from edged.profiles.library import ProfileLibrary
+from edged.profiles.bench_file import BenchFile, parse_bench
+from edged.profiles.format.fields import complaint
+from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.model import Mark
-from edged.profiles.source_file import read_file
 
 __all__ = ["BenchCopy", "BenchReading"]
 

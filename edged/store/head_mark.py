@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from edged.store.audit_row import GENESIS
+from edged.store.audit.row import GENESIS
 
 __all__ = ["HeadMark", "head_mark_of"]
 

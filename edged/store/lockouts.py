@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
-from edged.store.book import Opening
 from edged.store.database import Database
+from edged.store.writer import Opening
 
 __all__ = ["Lockout", "Lockouts"]
 

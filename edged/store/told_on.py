@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.clock import Clock
-from edged.store.book import Opening
 from edged.store.database import Database
+from edged.store.writer import Opening
 
 __all__ = ["ToldOn", "Turns"]
 

@@ -7,23 +7,36 @@ the next job or after a second, whichever comes first: that is how it heals with
 
 A disk may neither take nor refuse what is written: then the thread hangs in the kernel, and nothing
 can be done about that here. Whoever waits goes by ``busy_s``, and ``health`` tells it.
+
+How the store thread is woken: rarely, because every waking costs more than a row.
+
+Whoever has something to write appends it to a queue first and rings then. A bell that has been rung
+for rows, or for a job, is not rung again until the thread has answered; it answers before it takes
+from the queues, so nothing that was appended is missed.
+
+``Book``: the seam between the store thread and whatever keeps rows in the database.
+
+A book has rows waiting in memory, which go along with whichever group is written next; that is how
+rows are written without anybody waiting for them. The loop's thread appends to a book, the store
+thread takes from it: they share queues (``collections.deque``) and no lock.
 """
 
 from __future__ import annotations
 
 import collections
+import enum
+import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from edged.clock import Clock
 from edged.errors import EdgedError, Fault
-from edged.store.bell import Bell, Ring
-from edged.store.book import Book, Opening
-from edged.store.database_file import DatabaseFile, close
+from edged.store.file import DatabaseFile, close
 from edged.store.health import (
     FileLost,
     StoreHealth,
@@ -33,8 +46,135 @@ from edged.store.health import (
     refusal,
     stalled,
 )
+from edged.store.safety_copy import Copied
 
-__all__ = ["Job", "Writer"]
+__all__ = ["Bell", "Book", "Job", "Opening", "Ring", "Writer"]
+
+
+class Ring(enum.Enum):
+    """Why the thread is woken."""
+
+    ROWS = enum.auto()
+    ROWS_SOON = enum.auto()
+    JOB = enum.auto()
+    STOP = enum.auto()
+    DAMAGE = enum.auto()
+
+
+GATHER_S: Final[Mapping[Ring | None, float]] = {Ring.ROWS: 0.25, Ring.ROWS_SOON: 0.05}
+"""How long rows that nobody waits for may wait for company: those of reads, and those of writes.
+
+A group costs what some fifty rows cost, and both threads some waiting for each other."""
+
+
+class Bell:
+    """One thread listens; any thread rings."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._rings: queue.SimpleQueue[Ring] = queue.SimpleQueue()
+        self._rung_for_rows = False
+        self._rung_for_soon = False
+        self._rung_for_job = False
+        # Set by the thread itself as it hears of them, and never reset here.
+        self.is_stopping = False
+        self.is_damaged = False
+
+    def ring_for_rows(self, *, is_soon: bool = False) -> None:
+        """Rows wait; costs next to nothing when that has been said already."""
+        if is_soon and not self._rung_for_soon:
+            self._rung_for_soon = self._rung_for_rows = True
+            self._rings.put(Ring.ROWS_SOON)
+        elif not self._rung_for_rows:
+            self._rung_for_rows = True
+            self._rings.put(Ring.ROWS)
+
+    def ring_for_job(self) -> None:
+        """A job waits, and somebody for it."""
+        if not self._rung_for_job:
+            self._rung_for_job = True
+            self._rings.put(Ring.JOB)
+
+    def ring(self, why: Ring) -> None:
+        """Something that happens once."""
+        self._rings.put(why)
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Return when a group is due: at once for a job, after a short gathering for rows.
+
+        Args:
+            timeout_s: return after that long whatever happens; None is for ever.
+        """
+        ring = self._hear(timeout_s)
+        if ring not in GATHER_S:
+            return
+        end = self._monotonic() + GATHER_S[ring]
+        while (left_s := end - self._monotonic()) > 0:
+            ring = self._hear(left_s)
+            if ring not in GATHER_S:
+                return
+            end = min(end, self._monotonic() + GATHER_S[ring])
+
+    def answer(self) -> None:
+        """What is rung for from now on is new. To be called before anything is taken."""
+        self._rung_for_rows = self._rung_for_soon = self._rung_for_job = False
+
+    def _hear(self, timeout_s: float | None) -> Ring | None:
+        try:
+            ring = self._rings.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if ring is Ring.STOP:
+            self.is_stopping = True
+        elif ring is Ring.DAMAGE:
+            self.is_damaged = True
+        return ring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What a book is told when the database has been opened or opened again.
+
+    Attributes:
+        is_fresh: the database is empty: what the book holds in memory must be written again.
+        news: what belongs into the audit; the same sentences come again until they are on disk.
+        follows_damaged: it was begun because the former one was damaged, which is kept: what is
+            missing is there.
+        copied: the second copy of lockouts and journal as a former life has left it.
+        mark: number and hash of the row that the record had come to, noted outside of it.
+    """
+
+    is_fresh: bool
+    news: tuple[str, ...]
+    follows_damaged: bool = False
+    copied: Copied | None = None
+    mark: tuple[int, bytes] | None = None
+
+
+class Book(Protocol):
+    """One kind of rows. Every method is called on the store thread."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Rows are waiting in memory."""
+        ...
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """Read what is needed from a database just opened, maybe read-only; writes nothing."""
+        ...
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
+        """Write waiting rows, inside a group's transaction.
+
+        Args:
+            is_last: the database closes after this group: hold nothing back.
+        """
+        ...
+
+    def settle(self, *, is_committed: bool) -> None:
+        """The group is on disk, or has left nothing there and its rows have to wait again."""
+        ...
+
 
 RETRY_S: Final = 1.0
 """How often a database that failed is opened again when nobody asks."""

@@ -4,23 +4,79 @@ Tools are made once an instrument and naming, and kept until either changes: wit
 instruments the list is put together from parts instead of being made anew.
 
 Source: SPEC.md section 5 (names, annotations, descriptions).
+
+One tool for every specification of every SDK wrapper that could be loaded.
+
+Source: SPEC.md sections 5 and 10.
+
+What the tools that have one device do one thing say of themselves, whatever carries it out.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
-from edged.actions.action import Action, Check, RunCommand, RunSequence
-from edged.commands.catalog import Catalog
+from edged.actions.action import Action, CallWrapper, Check, RunCommand, RunSequence
+from edged.commands.target import Catalog
+from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
+from edged.profiles.arguments import ParameterCheck
 from edged.profiles.model import Command, Profile, Sequence
-from edged.profiles.naming import sequence_tool_name, strict_name, tool_name
-from edged.profiles.schema import ParameterCheck
-from edged.tools.commanding import annotations_of, cautions, fits_json, title_of
-from edged.tools.tool import MakeAction, Tool, ToolCall
+from edged.profiles.naming import sequence_tool_name, strict_name, tool_name, wrapper_tool_name
+from edged.sdk.executor import WrapperExecutor
+from edged.sdk.specs import WrapperSpec
+from edged.tools.tool import MakeAction, Tool, ToolAnnotations, ToolCall
 
-__all__ = ["instrument_tools", "withheld_name"]
+__all__ = [
+    "annotations_of",
+    "cautions",
+    "fits_json",
+    "instrument_tools",
+    "title_of",
+    "withheld_name",
+    "wrapper_tools",
+]
+
+
+def title_of(name: str) -> str:
+    """A name as people write it."""
+    return name.replace("_", " ").capitalize()
+
+
+def annotations_of(*, is_query: bool, is_dangerous: bool) -> ToolAnnotations:
+    """MCP's hints; a query that is dangerous is no plain read."""
+    is_plain_read = is_query and not is_dangerous
+    return ToolAnnotations(
+        read_only=is_plain_read,
+        destructive=is_dangerous,
+        idempotent=is_plain_read,
+        open_world=True,
+    )
+
+
+def cautions(*, is_dangerous: bool, is_safe: bool, unit: str) -> list[str]:
+    """The sentences of a description that are the same for every such tool."""
+    told = []
+    if is_dangerous:
+        told.append("Dangerous: it can put energy on the terminals or harm what is connected.")
+    if is_safe:
+        told.append("Safe: it is never refused.")
+    if unit:
+        told.append(f"Answers in {unit}.")
+    return told
+
+
+def fits_json(arguments: Mapping[str, Any]) -> None:
+    """The check of the tool itself; its schema is the command's, which the path checks, once.
+
+    Raises:
+        Invalid: the arguments are no object.
+    """
+    if not isinstance(arguments, Mapping):
+        raise Invalid("The arguments of a tool are an object.")
 
 
 def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> tuple[Tool, ...]:
@@ -165,6 +221,50 @@ def _make_sequence(instrument_id: str, sequence_name: str, plain_tool: str) -> M
             progress=call.progress,
             instrument_id=instrument_id,
             sequence_name=sequence_name,
+            parameters=call.arguments,
+        )
+
+    return make
+
+
+def wrapper_tools(executor: WrapperExecutor) -> tuple[Tool, ...]:
+    """The tools of one wrapper, in its own order."""
+    return tuple(_tool(spec) for spec in executor.specs)
+
+
+def _tool(spec: WrapperSpec) -> Tool:
+    name = wrapper_tool_name(spec.wrapper, spec.name)
+    return Tool(
+        name=name,
+        plain_name=name,
+        title=title_of(spec.name),
+        description=_description(spec),
+        input_schema=spec.check.schema,
+        annotations=annotations_of(is_query=spec.is_query, is_dangerous=spec.is_dangerous),
+        check=fits_json,
+        make=_make(spec.wrapper, spec.name, name),
+        instrument_id=spec.wrapper_id,
+        is_essential=spec.is_essential,
+    )
+
+
+def _description(spec: WrapperSpec) -> str:
+    unit = spec.returns.unit if spec.returns is not None else ""
+    told = cautions(is_dangerous=spec.is_dangerous, is_safe=spec.is_safe, unit=unit)
+    return " ".join([spec.description, *told, f"[SDK wrapper {spec.wrapper}]"])
+
+
+def _make(wrapper: str, spec_name: str, plain_tool: str) -> MakeAction:
+    def make(call: ToolCall, check: Check) -> Action:
+        return CallWrapper(
+            tool=call.name,
+            plain_tool=plain_tool,
+            caller=call.caller,
+            action_id=call.action_id,
+            arguments=call.arguments,
+            check=check,
+            wrapper=wrapper,
+            spec_name=spec_name,
             parameters=call.arguments,
         )
 

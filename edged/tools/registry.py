@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from edged.commands.catalog import Catalog
+from edged.commands.target import Catalog
 from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
 from edged.profiles.naming import KnownInstrument, Namer, loose_name, strict_name, strict_names
-from edged.profiles.unit_rules import ASK_THE_OWNER
+from edged.profiles.owner_rules import ASK_THE_OWNER
 from edged.sdk.executor import WrapperExecutor
-from edged.tools.dynamic import instrument_tools, withheld_name
+from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
 from edged.tools.tool import Tool
-from edged.tools.wrappers import wrapper_tools
 
 __all__ = ["ToolRegistry"]
 

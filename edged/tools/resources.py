@@ -3,11 +3,18 @@
 Implements the MCP surface's ``ResourceSource``. A read goes through the command path as the action
 that its kind says; the list tells a caller only what that caller may read. Nothing here touches an
 instrument.
+
+What has changed among the resources, gathered and told twice a second at most.
+
+A stream of twenty points a second changes its resource twenty times; whoever watches wants to know
+that it changed. Listens to the rooms of long work and to the pool, all on the event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.caller import Caller
@@ -15,14 +22,150 @@ from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.path import CommandPath
 from edged.errors import Conflict, ErrorCode, Invalid, NotFound, Refused
+from edged.instruments.pool import Changed, Event, InstrumentPool
 from edged.protocol.jsonrpc import encode
-from edged.protocol.resources import CompletionParams, Content, ResourceEntry, TemplateEntry
-from edged.tools.resource_kinds import KINDS, READ_TOOL, Asked, ResourceKind, find_kind, uri_of
-from edged.tools.resource_news import News, ResourceNews
-from edged.tools.resource_shelves import MOST_RUNS, Shelves, present, run_entry, values_of
-from edged.work.run_reader import list_runs
+from edged.protocol.messages import CompletionParams, Content, ResourceEntry, TemplateEntry
+from edged.runs.recordings.book import RunBook
+from edged.runs.recordings.reader import list_runs
+from edged.runs.streams.book import StreamBook, StreamNews
+from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.sweeps.book import SweepBook, SweepChanged
+from edged.tools.resource_kinds import (
+    KINDS,
+    MOST_RUNS,
+    READ_TOOL,
+    Asked,
+    ResourceKind,
+    Shelves,
+    find_kind,
+    present,
+    run_entry,
+    uri_of,
+    values_of,
+)
 
-__all__ = ["Resources"]
+__all__ = ["News", "ResourceNews", "Resources"]
+
+TELL_EVERY_S: Final = 0.5
+STATUS: Final = uri_of("status")
+INSTRUMENTS: Final = uri_of("instruments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What has changed since the last news: the list itself, and the contents at these URIs."""
+
+    is_list_changed: bool
+    uris: tuple[str, ...]
+
+
+class ResourceNews:
+    """Gathers changes and tells them.
+
+    Args:
+        clock: for how often.
+    """
+
+    def __init__(
+        self,
+        *,
+        pool: InstrumentPool,
+        sweeps: SweepBook,
+        streams: StreamBook,
+        runs: RunBook,
+        waveforms: WaveformBook,
+        clock: Clock,
+    ) -> None:
+        self._pool = pool
+        self._sweeps = sweeps
+        self._streams = streams
+        self._runs = runs
+        self._waveforms = waveforms
+        self._clock = clock
+        self._is_list_changed = False
+        # In the order in which they changed.
+        self._uris: dict[str, None] = {}
+        self._dirty = asyncio.Event()
+        self._listeners: list[Callable[[News], None]] = []
+        self._ends: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def subscribe(self, callback: Callable[[News], None]) -> Callable[[], None]:
+        """Call back on the loop with each news; returns how to end that."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback)
+
+    def start(self) -> None:
+        """Listen from now on."""
+        self._ends = [
+            self._pool.subscribe(self._hear_pool),
+            self._sweeps.subscribe(self._hear_sweep),
+            self._streams.subscribe(self._hear_stream),
+            self._runs.subscribe(self._hear_run),
+            self._waveforms.subscribe(self._hear_waveform),
+        ]
+        self._task = asyncio.create_task(self._tell_forever(), name="resource news")
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        for end in self._ends:
+            end()
+        self._ends = []
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _tell_forever(self) -> None:
+        while True:
+            moving = [s for s in self._sweeps.active() if s["status"] == "running"]
+            if not moving:
+                await self._dirty.wait()
+            await self._clock.sleep(TELL_EVERY_S)
+            for sweep in moving:
+                # Its steps make no news of their own.
+                self._uris[uri_of("sweep", sweep_id=str(sweep["sweep_id"]))] = None
+            self._tell()
+
+    def _tell(self) -> None:
+        self._dirty.clear()
+        if not self._uris and not self._is_list_changed:
+            return
+        news = News(is_list_changed=self._is_list_changed, uris=tuple(self._uris))
+        self._is_list_changed = False
+        self._uris.clear()
+        for listener in tuple(self._listeners):
+            listener(news)
+
+    def _note(self, *uris: str, is_list_changed: bool = False) -> None:
+        self._is_list_changed |= is_list_changed
+        if self._listeners:
+            self._uris.update(dict.fromkeys(uris))
+        self._dirty.set()
+
+    def _hear_pool(self, event: Event) -> None:
+        uri = uri_of("instrument", instrument_id=event.instrument.id)
+        # Whether it answers stands in its entry of the list, too.
+        self._note(uri, INSTRUMENTS, STATUS, is_list_changed=True)
+        if not isinstance(event, Changed) and event.instrument.profile is not None:
+            self._note(uri_of("profiles"))
+
+    def _hear_sweep(self, news: SweepChanged) -> None:
+        self._note(uri_of("sweep", sweep_id=news.sweep_id), STATUS, is_list_changed=True)
+
+    def _hear_stream(self, news: StreamNews) -> None:
+        uri = uri_of("stream", stream_id=news.stream_id)
+        if news.what == "point":
+            self._note(uri)
+        else:
+            self._note(uri, STATUS, is_list_changed=True)
+
+    def _hear_run(self, run_id: str) -> None:
+        self._note(uri_of("run", run_id=run_id), is_list_changed=True)
+
+    def _hear_waveform(self, _stream_id: str, _index: int) -> None:
+        self._note(is_list_changed=True)
+
 
 COMPLETIONS_AT_ONCE: Final = 100
 COMPLETIONS_A_SECOND: Final = 20.0

@@ -6,8 +6,7 @@ import codecs
 import stat
 from pathlib import Path
 
-from edged.yaml.problem import YamlProblem
-from edged.yaml.tree import Mark
+from edged.yaml.tree import Mark, YamlProblem
 
 __all__ = ["read_text"]
 

@@ -30,9 +30,16 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from edged.yaml.problem import YamlProblem
-from edged.yaml.scalar import NotFinite, core_scalar
-from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode
+from edged.yaml.tree import (
+    ListNode,
+    MapNode,
+    Mark,
+    Node,
+    NotFinite,
+    ScalarNode,
+    YamlProblem,
+    core_scalar,
+)
 
 __all__ = ["Bounds", "parse_document"]
 

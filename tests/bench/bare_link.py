@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from edged.clock import SystemClock
-from edged.instruments.link import Link
-from edged.instruments.visa_link import VisaLibrary
+from edged.transports.link import Link
+from edged.transports.visa import VisaLibrary
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """A bus whose devices a test plugs in and out, and a hot-plug monitor that it makes speak.
 
-Implements ``edged.instruments.sources.Source``; the listing runs in a real scan thread.
+Implements ``edged.discovery.buses.Source``; the listing runs in a real scan thread.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 
 from edged.clock import Clock
-from edged.config_instruments import InstrumentEntry
-from edged.instruments.hotplug import Picked
-from edged.instruments.hotplug_windows import ListThings
-from edged.instruments.sources import Candidate, Listing
+from edged.config.instruments import InstrumentEntry
+from edged.discovery.buses import Candidate, Listing
+from edged.discovery.hotplug import Picked
+from edged.discovery.hotplug_windows import ListThings
 
 
 class FakeBus:

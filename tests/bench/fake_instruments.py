@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from edged.errors import Conflict, EdgedError, ErrorCode, NotFound
-from edged.instruments.address import Transport
 from edged.instruments.conversation import Ask, AskBlock, ExpectMore, Pause, Send
 from edged.instruments.mailbox import Priority, Waiter
-from edged.profiles.bench import UnitRules
-from edged.profiles.loader import parse_profile
+from edged.profiles.bench_file import UnitRules
+from edged.profiles.loading import parse_profile
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection, Profile
+from edged.transports.address import Transport
 
 PROFILE = """
 format: 1

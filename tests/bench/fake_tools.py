@@ -9,7 +9,7 @@ from typing import Any
 
 from edged.actions.action import Action, Check, Progress
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.commands.underway import Underway
+from edged.commands.pending import Underway
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.tools.tool import Tool, ToolAnnotations, ToolCall
 

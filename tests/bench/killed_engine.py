@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-from edged.store.offline import verify_file
+from edged.store.audit.verify import verify_file
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.sim_bench import SimBench, running_bench
 

@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Callable
 
 from edged.clock import SystemClock
-from edged.config_instruments import InstrumentEntry
+from edged.config.instruments import InstrumentEntry
+from edged.discovery.loop import Discovery
+from edged.discovery.registering import Knowledge
 from edged.instruments.conversation import raw_conversation
-from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
-from edged.instruments.link import Link
 from edged.instruments.pool import Event, InstrumentPool
-from edged.instruments.scan import Knowledge
-from edged.instruments.visa_link import VisaLibrary
-from edged.profiles.bench import BenchFile
+from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.model import Command, Connection, ErrorCheck, ErrorKind, Match, Profile
+from edged.profiles.model import Command, Connection, ErrorCheck, Match, Profile
+from edged.scpi.errors import ErrorKind
+from edged.transports.link import Link
+from edged.transports.visa import VisaLibrary
 from tests.bench.fake_bus import FakeBus
 from tests.bench.loopback_instrument import LoopbackInstrument
 

@@ -26,13 +26,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from edged.sim.faults import FaultKind
-from edged.sim.hislip_wire import HislipWire
 from edged.sim.output import Output
-from edged.sim.prologix_wire import PrologixAdapter, PrologixWire
-from edged.sim.serial_wire import SerialWire
-from edged.sim.visit import Mouth
-from edged.sim.vxi11_wire import Vxi11Wire
-from edged.sim.wire import SocketWire, Wire, WireKind
+from edged.sim.wires.hislip import HislipWire
+from edged.sim.wires.prologix import PrologixAdapter, PrologixWire
+from edged.sim.wires.serial import SerialWire
+from edged.sim.wires.stream import Mouth, SocketWire, Wire, WireKind
+from edged.sim.wires.vxi11 import Vxi11Wire
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 
 USB: Final = "usb"
@@ -307,7 +306,7 @@ def _wire_of(station: Station, kind: WireKind, adapter: PrologixAdapter | None) 
 
 
 class Visit:
-    """One reader; what a wire needs of one (``edged.sim.visit.Visit``), with habits."""
+    """One reader; what a wire needs of one (``edged.sim.wires.stream.Visit``), with habits."""
 
     def __init__(self, station: Station, mouth: Mouth) -> None:
         self._station = station

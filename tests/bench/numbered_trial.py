@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from edged.sim.prologix_wire import PrologixAdapter
-from edged.sim.wire import WireKind
+from edged.sim.wires.prologix import PrologixAdapter
+from edged.sim.wires.stream import WireKind
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.numbered import (

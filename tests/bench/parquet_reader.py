@@ -1,4 +1,6 @@
-"""Reads back what ``edged.work.parquet`` writes: plain pages, one row group, every column optional.
+"""Reads back the Parquet that ``edged.runs.recordings.formats`` writes.
+
+Plain pages, one row group, every column optional.
 
 Written from the format's own description, and held against pyarrow, DuckDB and Polars by hand when
 the writer was made; those are too large to be installed for a test.

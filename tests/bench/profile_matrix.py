@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edged.errors import Invalid
-from edged.profiles.bounds import effective_bound, possible_values
+from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.model import (
     Bound,
     Command,
@@ -24,8 +24,7 @@ from edged.profiles.model import (
     Scalar,
     Sequence,
 )
-from edged.profiles.render import optional_names, resolution
-from edged.profiles.schema import ParameterCheck, compile_parameters
+from edged.profiles.template import effective_bound, optional_names, possible_values, resolution
 from edged.sim.models import model_names
 from tests.bench.engine_process import EngineProcess
 from tests.bench.shipped import shipped_library

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from edged.instruments.link import LinkError, LinkLost, LinkPreempted, LinkTimeout
 from edged.profiles.model import Connection
+from edged.transports.link import LinkError, LinkLost, LinkPreempted, LinkTimeout
 
 Part = bytes | LinkError | Callable[[], bytes]
 

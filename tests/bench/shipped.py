@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loader import load_library
+from edged.profiles.loading import load_library
 
 __all__ = ["PROFILES", "shipped_library"]
 

@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 READY_WITHIN_S = 20.0
 END_WITHIN_S = 5.0
 ANSWER_WITHIN_S = 10.0
-COMMAND = (sys.executable, "-m", "edged.processes.sim")
+COMMAND = (sys.executable, "-m", "edged.sim.program")
 
 
 class SimError(AssertionError):

@@ -6,11 +6,11 @@ import errno
 import os
 from pathlib import Path
 
-from edged.work.run_append import THE_DISK
+from edged.runs.recordings.append import THE_DISK
 
 
 class SmallDisk:
-    """Implements ``edged.work.run_append.Disk``.
+    """Implements ``edged.runs.recordings.append.Disk``.
 
     Attributes:
         room: bytes that it still takes; None takes all.

@@ -8,16 +8,14 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from edged.clock import Clock, SystemClock
-from edged.store.audit import Audit
-from edged.store.audit_entry import Entry
-from edged.store.audit_row import Phase
-from edged.store.capability import CapabilityBook
+from edged.store.audit.book import Audit
+from edged.store.audit.row import Entry, Phase
 from edged.store.database import Database
-from edged.store.database_file import DatabaseFile, Opened
+from edged.store.experience import CapabilityBook
+from edged.store.file import MIGRATIONS, DatabaseFile, Opened
 from edged.store.health import StoreState
 from edged.store.journal import Journal
 from edged.store.lockouts import Lockouts
-from edged.store.migrations import MIGRATIONS
 from edged.store.told_on import ToldOn
 
 WAIT_S = 5.0

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import structlog
 
-from edged.store.audit_row import Phase
-from edged.store.capability import Unit
+from edged.store.audit.row import Phase
+from edged.store.experience import Unit
 from edged.store.journal import JournalEntry, JournalKind
 from tests.bench.store_bench import StoreBench, entry
 

@@ -12,30 +12,29 @@ from edged.actions.action import Action, ReadSweep, RunCommand, SendScpi, StartS
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
-from edged.commands.captures import Captures
-from edged.commands.catalog import Catalog
-from edged.commands.executors import Executors, failure_shape
+from edged.commands.capture import Captures
+from edged.commands.executors.core import Executors, failure_shape
+from edged.commands.executors.sweeps import SweepExecutors
 from edged.commands.freshness import Acquisitions
-from edged.commands.holds import hold_denied, hold_swept, hold_unswept, locked_out
-from edged.commands.owners_word import owner_allows
+from edged.commands.holds import Recalls, hold_denied, hold_swept, hold_unswept, locked_out
+from edged.commands.owner_policy import owner_allows
 from edged.commands.path import CommandPath
-from edged.commands.recall import Recalls
 from edged.commands.record import LogRecord, Record
 from edged.commands.resolve import Resolver
-from edged.commands.sweep_executors import SweepExecutors
+from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
-from edged.config_keys import RawScpi
+from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.profiles.bench import UnitRules
+from edged.profiles.bench_file import UnitRules
+from edged.runs.run_head import RunHead
+from edged.runs.sequences.book import SequenceBook
+from edged.runs.stop_all import BenchStop
+from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.sweeps.book import SweepBook
 from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
 from edged.store.told_on import ToldOn
-from edged.work.run_head import RunHead
-from edged.work.sequences import SequenceBook
-from edged.work.stop import BenchStop
-from edged.work.sweeps import SweepBook
-from edged.work.waveforms import WaveformBook
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from edged.clock import SystemClock
 from edged.instruments.actor import Actor
-from edged.instruments.address import parse_address
 from edged.instruments.conversation import (
     Ask,
     AskBlock,
@@ -23,14 +22,13 @@ from edged.instruments.conversation import (
 )
 from edged.instruments.line import LineReport, Tenant
 from edged.instruments.mailbox import Priority
-from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection
-from edged.sim.bench import Bench, Order
-from edged.sim.bytelog import ByteLog
+from edged.sim.bench import Bench, Order, Station
 from edged.sim.faults import Fault, FaultKind
-from edged.sim.station import Station
-from edged.sim.wire import WireKind
+from edged.sim.wires.stream import ByteLog, WireKind
+from edged.transports.address import parse_address
+from edged.transports.visa import VisaLibrary
 from tests.bench.fault_proxy import FaultProxy
 
 NETWORK = (WireKind.SOCKET, WireKind.VXI11, WireKind.HISLIP)

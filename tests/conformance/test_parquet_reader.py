@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from edged.work.parquet import parquet_bytes
+from edged.runs.recordings.formats import parquet_bytes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYTHON = REPOSITORY / ".venv-clients" / "parquet" / "bin" / "python"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.store.offline import verify_file
+from edged.store.audit.verify import verify_file
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.faults.test_engine_hung_disk import begin_sweep, command, database_line, store, until

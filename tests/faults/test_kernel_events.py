@@ -8,8 +8,8 @@ import time
 import pytest
 
 from edged.clock import SystemClock
-from edged.instruments.hotplug import pick_monitor, start_monitor
-from edged.instruments.hotplug_linux import KERNEL_GROUP, KOBJECT_UEVENT, KernelMonitor
+from edged.discovery.hotplug import pick_monitor, start_monitor
+from edged.discovery.hotplug_linux import KERNEL_GROUP, KOBJECT_UEVENT, KernelMonitor
 from tests.bench.kernel_event import make_event, why_not
 from tests.promises import promise
 

@@ -53,7 +53,7 @@ announcer.register_service(
 )
 
 from edged.clock import SystemClock
-from edged.instruments.lan_source import LanSource
+from edged.discovery.lan import LanSource
 
 listing = LanSource(SystemClock()).list_now()
 announcer.close()

@@ -7,7 +7,7 @@ import pytest
 
 from edged.errors import ErrorCode, Failed
 from edged.sim.bench import Order
-from edged.sim.wire import WireKind
+from edged.sim.wires.stream import WireKind
 from tests.bench.scenarios import QUICK
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 from tests.bench.wired import NETWORK, Lines, wired

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from edged.clock import SystemClock
-from edged.profiles.bounds import effective_bound
-from edged.profiles.render import render
+from edged.profiles.template import effective_bound, render
 from tests.bench.engine_process import running_engine
 from tests.bench.profile_matrix import (
     SIMULATED,

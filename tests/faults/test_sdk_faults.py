@@ -18,8 +18,7 @@ import psutil
 import pytest
 
 from edged.clock import SystemClock
-from edged.sdk.output import OutputLog
-from edged.sdk.process import Launch, WorkerDied, WorkerProcess
+from edged.sdk.process import Launch, OutputLog, WorkerDied, WorkerProcess
 from edged.sdk.wire import MAX_RESULT
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient

@@ -9,7 +9,7 @@ import pytest
 from edged.errors import Failed
 from edged.profiles.model import Connection
 from edged.sim.faults import FaultKind
-from edged.sim.wire import WireKind
+from edged.sim.wires.stream import WireKind
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.scenarios import GARBLED
 from tests.bench.wired import NETWORK, Line, Lines, Wired, wired

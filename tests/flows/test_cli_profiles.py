@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edged.cli.main import main
-from edged.profiles.format_schema import profile_schema
-from edged.profiles.loader import load_library
+from edged.profiles.format.schema import profile_schema
+from edged.profiles.loading import load_library
 from edged.store.bench_copy import BenchCopy
 from tests.promises import promise
 

@@ -27,7 +27,8 @@ HEAVY = {
     "edged.profiles",
     "edged.protocol",
     "edged.tools",
-    "edged.processes",
+    "edged.engine",
+    "edged.supervisor",
 }
 
 

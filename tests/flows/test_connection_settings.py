@@ -9,22 +9,16 @@ from types import SimpleNamespace
 import pytest
 
 from edged.clock import SystemClock
-from edged.config_instruments import InstrumentEntry
+from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import command_conversation
-from edged.instruments.link import LinkPreempted, LinkTimeout
-from edged.instruments.owner_settings import connection_for
-from edged.instruments.serial_link import SerialLink
-from edged.instruments.visa_link import VisaLibrary
-from edged.profiles.model import (
-    Command,
-    Completion,
-    CompletionKind,
-    Connection,
-    ErrorCheck,
-    ErrorKind,
-)
-from edged.sim.wire import WireKind
+from edged.instruments.instrument import connection_for
+from edged.profiles.model import Command, Completion, CompletionKind, Connection, ErrorCheck
+from edged.scpi.errors import ErrorKind
+from edged.sim.wires.stream import WireKind
+from edged.transports.link import LinkPreempted, LinkTimeout
+from edged.transports.serial import SerialLink
+from edged.transports.visa import VisaLibrary
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 from tests.bench.wired import Line, Lines, wired
 

@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from edged.clock import SystemClock
-from edged.config_instruments import InstrumentEntry
+from edged.config.instruments import InstrumentEntry
+from edged.discovery.registering import Knowledge
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.conversation import lines_conversation
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import Arrived, Changed, Left
-from edged.instruments.scan import Knowledge
-from edged.instruments.visa_link import VisaLibrary
-from edged.profiles.bench import BenchFile
+from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import (
     Connection,
@@ -22,7 +21,8 @@ from edged.profiles.model import (
     Probe,
     Profile,
 )
-from edged.profiles.unit_rules import UnitRules
+from edged.profiles.owner_rules import UnitRules
+from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.promises import promise

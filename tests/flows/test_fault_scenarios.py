@@ -2,7 +2,7 @@
 
 import pytest
 
-from edged.sim.wire import WireKind
+from edged.sim.wires.stream import WireKind
 from tests.bench.scenarios import EVERY, QUICK, hold
 from tests.bench.wired import Lines, wired
 from tests.promises import promise

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from edged.clock import SystemClock
-from edged.processes.first_aid import first_aid
-from edged.profiles.connection_facts import connection_facts
+from edged.engine.life import first_aid
+from edged.profiles.format.connection_facts import connection_facts
 from edged.profiles.model import Connection
-from edged.store.journal import JournalEntry, JournalKind
-from edged.store.journal_row import read_left
-from edged.work.left_work import Left
+from edged.runs.left_work import Left
+from edged.store.journal import JournalEntry, JournalKind, read_left
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.store_bench import running_store
 from tests.promises import promise

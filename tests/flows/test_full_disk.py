@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Failed
-from edged.store.audit_queries import AuditFilter
-from edged.store.audit_row import Phase
+from edged.store.audit.queries import AuditFilter
+from edged.store.audit.row import Phase
 from edged.store.health import StoreState
 from tests.bench.store_bench import StoreBench, entry, running_store
 from tests.promises import promise

@@ -9,10 +9,10 @@ import pytest
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
-from edged.instruments.address import parse_address
 from edged.instruments.conversation import Ask, Conversation
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
+from edged.transports.address import parse_address
 from tests.bench.scripted_link import ScriptedLink
 
 IDN = "ACME,PSU1,A001,1.0"

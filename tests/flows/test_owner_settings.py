@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from edged.clock import SystemClock
-from edged.config_instruments import InstrumentEntry
-from edged.config_talk import ErrorsEntry, ProbeEntry
+from edged.config.instruments import ErrorsEntry, InstrumentEntry, ProbeEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import command_conversation
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived
-from edged.instruments.visa_link import VisaLibrary
+from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.promises import promise

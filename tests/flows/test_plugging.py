@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from edged.clock import SystemClock
-from edged.config_instruments import InstrumentEntry
+from edged.config.instruments import InstrumentEntry
+from edged.discovery.loop import Discovery
+from edged.discovery.registering import Knowledge
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import raw_conversation
-from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
-from edged.instruments.scan import Knowledge
-from edged.instruments.visa_link import VisaLibrary
-from edged.profiles.bench import BenchFile
+from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection, Match, Probe, Profile
-from edged.profiles.unit_rules import UnitRules
+from edged.profiles.owner_rules import UnitRules
+from edged.transports.visa import VisaLibrary
 from tests.bench.fake_bus import FakeBus, FakeMonitor
 from tests.bench.lab import PROFILE
 from tests.bench.loopback_instrument import LoopbackInstrument

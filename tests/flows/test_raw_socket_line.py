@@ -10,7 +10,6 @@ import pytest
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
-from edged.instruments.address import parse_address
 from edged.instruments.conversation import (
     Ask,
     AskBlock,
@@ -21,10 +20,11 @@ from edged.instruments.conversation import (
     lines_conversation,
 )
 from edged.instruments.line import LineDown, LineReport, LineUp, Tenant
+from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Priority
-from edged.instruments.recovery import LineState
-from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.model import Connection
+from edged.transports.address import parse_address
+from edged.transports.visa import VisaLibrary
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.loopback_instrument import IDN, LoopbackInstrument
 from tests.promises import promise

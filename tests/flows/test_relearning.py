@@ -9,20 +9,20 @@ from dataclasses import replace
 import pytest
 
 from edged.clock import SystemClock
-from edged.commands.catalog import Catalog
-from edged.config_instruments import InstrumentEntry
+from edged.commands.target import Catalog
+from edged.config.instruments import InstrumentEntry
+from edged.discovery.loop import Discovery
+from edged.discovery.registering import Knowledge
 from edged.errors import NotFound
-from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.registration import RegistrationState
-from edged.instruments.scan import Knowledge
-from edged.instruments.visa_link import VisaLibrary
-from edged.profiles.bench import BenchFile, UnitRules
+from edged.profiles.bench_file import BenchFile, UnitRules
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loader import parse_profile
+from edged.profiles.loading import parse_profile
 from edged.profiles.model import Bound, Mark, Profile
 from edged.tools.registry import ToolRegistry
+from edged.transports.visa import VisaLibrary
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.promises import promise
 

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from edged.clock import SystemClock
-from edged.config_instruments import InstrumentEntry
+from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Reply, abort_conversation
 from edged.instruments.instrument import Instrument
-from edged.instruments.link import Link
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import Arrived, Changed
-from edged.instruments.visa_link import VisaLibrary
+from edged.transports.link import Link
+from edged.transports.visa import VisaLibrary
 from tests.bench.lab import Lab
 from tests.bench.loopback_instrument import IDN, LoopbackInstrument
 from tests.bench.scripted_link import ScriptedLink

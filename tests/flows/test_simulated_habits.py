@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from edged.clock import SystemClock
-from edged.instruments.link import Link, LinkTimeout
-from edged.instruments.visa_link import VisaLibrary
 from edged.sim.faults import FaultKind
-from edged.sim.wire import WireKind
+from edged.sim.wires.stream import WireKind
+from edged.transports.link import Link, LinkTimeout
+from edged.transports.visa import VisaLibrary
 from tests.bench.bare_link import ask, talked
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 from tests.bench.wired import wired

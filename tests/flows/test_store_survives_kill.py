@@ -7,7 +7,7 @@ import random
 import sys
 from pathlib import Path
 
-from edged.store.audit_queries import AuditFilter
+from edged.store.audit.queries import AuditFilter
 from tests.bench.store_bench import running_store
 from tests.promises import promise
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.profiles.loader import load_library
-from edged.store.migrations import MIGRATIONS
+from edged.profiles.loading import load_library
+from edged.store.file import MIGRATIONS
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 
 VERSION_0_1_0 = Path(__file__).parent / "data" / "v0.1.0"

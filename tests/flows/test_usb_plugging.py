@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from edged.clock import SystemClock
+from edged.discovery.loop import Discovery
+from edged.discovery.registering import Knowledge
+from edged.discovery.usb import UsbSource
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import raw_conversation
-from edged.instruments.discovery import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Event, InstrumentPool, Left
-from edged.instruments.scan import Knowledge
-from edged.instruments.usb_source import UsbSource
-from edged.instruments.visa_link import VisaLibrary
-from edged.profiles.bench import BenchFile
+from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection, Match, Profile
+from edged.transports.visa import VisaLibrary
 from tests.bench.fake_bus import FakeMonitor
 from tests.bench.usb_backend import UsbBus, UsbInstrument, usb_bus
 from tests.promises import promise

@@ -17,24 +17,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from edged.actions.caller import Caller, Route
 from edged.clock import SystemClock
-from edged.commands.catalog import Catalog
+from edged.commands.target import Catalog
+from edged.discovery.loop import Discovery
+from edged.discovery.registering import Knowledge
 from edged.errors import EdgedError, NotFound
 from edged.instruments.conversation import lines_conversation
-from edged.instruments.discovery import Discovery
-from edged.instruments.link import LinkLost, LinkTimeout
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.scan import Knowledge
-from edged.profiles.bench import BenchFile
+from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Connection
 from edged.protocol.messages import TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent
 from edged.protocol.sse import ReplayBuffer
-from edged.surfaces.mcp.session import Announcement, Session
-from edged.surfaces.mcp.sessions import SessionBoard
+from edged.surfaces.mcp.sessions import Announcement, Session, SessionBoard
 from edged.tools.registry import ToolRegistry
+from edged.transports.link import LinkLost, LinkTimeout
 from tests.bench.fake_bus import FakeBus
 from tests.bench.fake_instruments import toy_profile
 from tests.promises import promise
@@ -70,7 +69,7 @@ class World:
 
 
 class WorldLink:
-    """See ``edged.instruments.link.Link``; answers at once or not at all."""
+    """See ``edged.transports.link.Link``; answers at once or not at all."""
 
     def __init__(self, world: World, address: str) -> None:
         self._world = world

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from edged.cli.config import configuration_page
-from edged.config import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
-from edged.config_instruments import InstrumentEntry
-from edged.config_keys import KEYS, RENAMED
-from edged.config_talk import ErrorsEntry, ProbeEntry
+from edged.config.instruments import ErrorsEntry, InstrumentEntry, ProbeEntry
+from edged.config.keys import KEYS, RENAMED
+from edged.config.load import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places
 from tests.promises import promise

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.config_source import MAX_BYTES, parse_scalar, parse_text, read_file
-from edged.yaml.problem import YamlProblem
+from edged.config.kinds import MAX_BYTES, parse_scalar, parse_text, read_file
+from edged.yaml.tree import YamlProblem
 from tests.promises import promise
 
 

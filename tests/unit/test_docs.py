@@ -4,8 +4,8 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
+from edged.cli.completion import Usage, usage_of
 from edged.cli.main import VERBS
-from edged.cli.usage import Usage, usage_of
 from tests.bench.engine_process import REPOSITORY
 
 

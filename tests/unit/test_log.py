@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from edged.config import LogFormat, LogLevel
+from edged.config.load import LogFormat, LogLevel
 from edged.log import REMOVED, scrub, set_up_logging
 from tests.promises import promise
 

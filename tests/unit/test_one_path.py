@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.promises import promise
 
 ROOT = Path(__file__).resolve().parents[2] / "edged"
-MAY_CONVERSE = ("commands", "instruments")
+MAY_CONVERSE = ("commands", "discovery", "instruments")
 
 
 @functools.cache

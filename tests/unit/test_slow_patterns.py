@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.profiles.patterns import compiled, found_in
-from edged.slow_patterns import MAX_SEARCHED, why_slow, without_restarts
+from edged.patterns import MAX_SEARCHED, why_slow, without_restarts
+from edged.profiles.format.patterns import compiled, found_in
 from tests.promises import promise
 
 ROOT = Path(__file__).parents[2]

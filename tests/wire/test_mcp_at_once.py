@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edged.errors import ErrorCode, Failed
-from edged.surfaces.mcp.at_once import AT_ONCE
+from edged.surfaces.mcp.calling import AT_ONCE
 from edged.tools.tool import ToolCall
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_client import Answer, Connection

@@ -9,7 +9,7 @@ import pytest
 
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
-from edged.commands.captures import LARGEST_INLINE_BYTES
+from edged.commands.capture import LARGEST_INLINE_BYTES
 from edged.protocol.revisions import REVISIONS
 from edged.tools.resources import Resources
 from edged.tools.tool import ToolCall

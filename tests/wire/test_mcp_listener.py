@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edged.errors import ErrorCode, Failed
-from edged.processes.watchdog import ask, look_at_mcp
+from edged.supervisor.watchdog import ask, look_at_mcp
 from tests.bench.mcp_client import Connection
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.promises import promise

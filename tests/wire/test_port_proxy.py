@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from edged.clock import SystemClock
-from edged.config_keys import PRIVATE_NETWORKS, Exposure
+from edged.config.keys import PRIVATE_NETWORKS, Exposure
 from edged.http.pulse import Pulse
-from edged.processes.port_proxy import PortProxy, ProxySettings
-from edged.processes.watchdog import Health, Watchdog
+from edged.supervisor.proxy import PortProxy, ProxySettings
+from edged.supervisor.watchdog import Health, Watchdog
 from tests.bench.mcp_endpoint import running_endpoint
 from tests.promises import promise
 

@@ -16,7 +16,7 @@ from edged.auth.keys import JwksError, KeyBook
 from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Refused
-from edged.surfaces.mcp.relay_guard import RelayGuard
+from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import CallerHead
 from tests.bench.bad_tokens import bad_tokens, extra_jwks
 from tests.bench.driven_clock import DrivenClock

@@ -18,10 +18,10 @@ from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
-from edged.processes.watchdog import ask, look_at_rpc
+from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.rpc.events import EventHub, Publish, Source
-from edged.surfaces.rpc.listener import RpcListener, Sights
 from edged.surfaces.rpc.methods import OwnMethod
+from edged.surfaces.rpc.server import RpcListener, Sights
 from edged.tools.tool import Tool, ToolAnnotations, ToolCall
 from tests.promises import promise
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.sim.call import Call
-from edged.sim.headers import Vocabulary
-from edged.sim.scpi import Dialect, ModelSpec, Unit, block
+from edged.sim.scpi import Call, Dialect, ModelSpec, Unit, Vocabulary, block
 
 HIGHEST_LEVEL: Final = 10.0
 

@@ -13,10 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError, nearest_at_least
-from edged.sim.headers import Vocabulary
 from edged.sim.physics import RIPPLE_HZ
-from edged.sim.scpi import Answer, Dialect, Later, ModelSpec, Unit
+from edged.sim.scpi import (
+    Answer,
+    Call,
+    Dialect,
+    Later,
+    ModelSpec,
+    ScpiError,
+    Unit,
+    Vocabulary,
+    nearest_at_least,
+)
 
 LINE_CYCLE_S: Final = 0.02
 NPLC_STEPS: Final = (0.02, 0.2, 1.0, 10.0, 100.0)

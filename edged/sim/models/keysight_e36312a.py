@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError
-from edged.sim.headers import Vocabulary
 from edged.sim.physics import Node, Source
-from edged.sim.scpi import Dialect, ModelSpec, Unit
+from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
 
 GAIN_ERROR: Final = 150e-6
 NOISE_V: Final = 0.0003

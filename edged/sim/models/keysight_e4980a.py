@@ -13,9 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError
-from edged.sim.headers import Vocabulary
-from edged.sim.scpi import Answer, Dialect, Later, ModelSpec, Unit
+from edged.sim.scpi import Answer, Call, Dialect, Later, ModelSpec, ScpiError, Unit, Vocabulary
 
 FARADS: Final = 100e-9
 LEAK_OHMS: Final = 10e6

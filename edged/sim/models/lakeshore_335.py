@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.call import Call
-from edged.sim.headers import Vocabulary
-from edged.sim.scpi import Dialect, ModelSpec, Unit
+from edged.sim.scpi import Call, Dialect, ModelSpec, Unit, Vocabulary
 
 BASE_K: Final = 77.35
 SETTLE_S: Final = 2.0

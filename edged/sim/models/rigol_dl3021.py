@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError
-from edged.sim.headers import Vocabulary
 from edged.sim.physics import SinkKind
-from edged.sim.scpi import Dialect, ModelSpec, Unit
+from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
 
 HIGHEST_V: Final = 150.0
 HIGHEST_A: Final = 40.0

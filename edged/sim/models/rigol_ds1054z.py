@@ -12,11 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError, nearest_at_least
-from edged.sim.headers import Vocabulary
-from edged.sim.pictures import Trace, bmp, draw, png
-from edged.sim.probe import Capture, capture, seen_by
-from edged.sim.scpi import Dialect, Later, ModelSpec, Unit, block
+from edged.sim.bench import Capture, capture, seen_by
+from edged.sim.scpi import (
+    Call,
+    Dialect,
+    Later,
+    ModelSpec,
+    ScpiError,
+    Unit,
+    Vocabulary,
+    block,
+    nearest_at_least,
+)
+from edged.sim.signals import Trace, bmp, draw, png
 
 CHANNELS: Final = 4
 SCREEN_POINTS: Final = 1200

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.call import Call
-from edged.sim.headers import Vocabulary
 from edged.sim.physics import Node, Source
-from edged.sim.scpi import Dialect, ModelSpec, Unit
+from edged.sim.scpi import Call, Dialect, ModelSpec, Unit, Vocabulary
 
 HIGHEST_V: Final = 32.0
 HIGHEST_A: Final = 3.0

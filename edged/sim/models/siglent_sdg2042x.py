@@ -13,10 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError
-from edged.sim.generator import GeneratorOutput
-from edged.sim.headers import Vocabulary
-from edged.sim.scpi import Dialect, ModelSpec, Unit
+from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.sources import GeneratorOutput
 
 CHANNELS: Final = 2
 LOWEST_HZ: Final = 1e-3

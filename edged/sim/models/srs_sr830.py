@@ -14,9 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError
-from edged.sim.headers import Vocabulary
-from edged.sim.scpi import Dialect, ModelSpec, Unit
+from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
 
 GPIB: Final = 1
 CORNER_HZ: Final = 1000.0

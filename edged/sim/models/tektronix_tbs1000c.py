@@ -13,10 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError
-from edged.sim.headers import Vocabulary
-from edged.sim.probe import Capture, capture, seen_by
-from edged.sim.scpi import ERROR_TEXTS, Dialect, ModelSpec, Unit
+from edged.sim.bench import Capture, capture, seen_by
+from edged.sim.scpi import ERROR_TEXTS, Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
 
 CHANNELS: Final = 4
 DIVISIONS: Final = 15

@@ -11,10 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.sim.call import Call, ScpiError, nearest_at_least
-from edged.sim.headers import Vocabulary
-from edged.sim.scpi import Answer, Dialect, Later, ModelSpec, Unit
-from edged.sim.smu import Output
+from edged.sim.scpi import (
+    Answer,
+    Call,
+    Dialect,
+    Later,
+    ModelSpec,
+    ScpiError,
+    Unit,
+    Vocabulary,
+    nearest_at_least,
+)
+from edged.sim.sources import Output
 
 LINE_CYCLE_S: Final = 0.02
 GAIN_ERROR: Final = 20e-6

@@ -2,21 +2,35 @@
 
 aiohttp's ``read()`` and ``json()`` raise a dozen kinds of errors on hostile bodies, each of which
 would be a 500 with a trace in the log.
+
+A look into the body of a request that is being refused: its id, and what it asked for.
+
+Whoever has no good token gets no memory for a body. The refusal wants the request's id all the
+same, and the audit the tool; so a small body is read for them, and a large one is not.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from edged.protocol.http_rules import Accepted, Rejected, rejection
-from edged.protocol.jsonrpc import MAX_BODY_BYTES
-from edged.surfaces.mcp.wire import Wire
+from edged.protocol.jsonrpc import (
+    MAX_BODY_BYTES,
+    BadMessage,
+    Batch,
+    Message,
+    Request,
+    RequestId,
+    parse,
+)
+from edged.surfaces.mcp.reply import Wire
 
-__all__ = ["BodyReader", "ClientGoneError"]
+__all__ = ["BodyReader", "ClientGoneError", "Glance", "id_of", "parsed"]
 
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
 """Of all bodies that are arriving; thousands of slow senders cannot hold 4 MiB each."""
@@ -144,3 +158,40 @@ def _judge_expectation(request: web.BaseRequest, accepted: Accepted, wire: Wire)
     if not request.content.is_eof():
         wire.go_on()
     return None
+
+
+class Glance:
+    """Looks once, when it is asked.
+
+    Args:
+        read: gives the body, empty where it is not small or does not come soon.
+
+    Attributes:
+        request_id: of the request, once it was looked at and where it could be read.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[bytes]]) -> None:
+        self._read = read
+        self.request_id: RequestId | None = None
+
+    async def asked(self) -> str:
+        """The tool or method that is asked for; empty where that cannot be read."""
+        message, bad = parsed(await self._read())
+        self.request_id = bad.request_id if bad else id_of(message)
+        if not isinstance(message, Request):
+            return ""
+        name = message.params.get("name") if message.method == "tools/call" else None
+        return name if isinstance(name, str) else message.method
+
+
+def parsed(body: bytes) -> tuple[Message | Batch | None, BadMessage | None]:
+    """The message of a body, or what is wrong with it."""
+    try:
+        return parse(body), None
+    except BadMessage as bad:
+        return None, bad
+
+
+def id_of(message: Message | Batch | None) -> RequestId | None:
+    """The id of a request; ``None`` of anything else."""
+    return message.id if isinstance(message, Request) else None

@@ -1,39 +1,268 @@
-"""``METHODS`` and ``NOTIFICATIONS``: method name → what is done about it, one short function each.
+"""What a method of the MCP surface works with: its parts, and the one request being served.
+
+``METHODS`` and ``NOTIFICATIONS``: method name → what is done about it, one short function each.
 
 A request's handler gives the encoded result, or raises: ``BadMessage`` for what is wrong with the
 request, ``AnsweredError`` for an error that is made already, an ``EdgedError`` for anything else.
 Whether a method exists in a revision is decided before (``protocol.session.admit``).
+
+The methods that list and read resources, and complete the names in their URIs.
+
+The methods by which a client hears of changes: of a session, or on a stream of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from edged.actions.action import Progress, ProgressSink
-from edged.errors import NotFound
+from edged.actions.caller import Caller
+from edged.errors import EdgedError, Failed, NotFound
 from edged.protocol import messages, results
-from edged.protocol.http_rules import SESSION_HEADER
-from edged.protocol.jsonrpc import ErrorReply, Notification, Request
+from edged.protocol import messages as resources
+from edged.protocol.http_rules import SESSION_HEADER, HeaderList
+from edged.protocol.jsonrpc import BadMessage, ErrorReply, Notification, Request, RpcCode
+from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, resource_uri
+from edged.protocol.results import Server
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionEvent
-from edged.surfaces.mcp.calls import CallEnd
-from edged.surfaces.mcp.context import AnsweredError, Context, Handler, Parts
-from edged.surfaces.mcp.error_codes import call_answer
-from edged.surfaces.mcp.resource_methods import (
-    complete,
-    list_resources,
-    list_templates,
-    read_resource,
-)
-from edged.surfaces.mcp.seams import ToolSource
-from edged.surfaces.mcp.session import Session
-from edged.surfaces.mcp.tool_list import Choice
-from edged.surfaces.mcp.watch_methods import listen, unwatch_resource, watch_resource
+from edged.surfaces.mcp.error_codes import call_answer, error_reply
+from edged.surfaces.mcp.post import Post
+from edged.surfaces.mcp.seams import Desk, ResourceSource, ToolSource
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, Session, SessionBoard
+from edged.surfaces.mcp.tool_list import Choice, ToolList
 from edged.tools.tool import Tool, ToolCall
 
-__all__ = ["ENDABLE", "METHODS", "NOTIFICATIONS", "find_tool", "tools_page"]
+__all__ = [
+    "ENDABLE",
+    "METHODS",
+    "NOTIFICATIONS",
+    "AnsweredError",
+    "Context",
+    "Handler",
+    "Parts",
+    "complete",
+    "find_tool",
+    "list_resources",
+    "list_templates",
+    "listen",
+    "not_read",
+    "read_resource",
+    "tools_page",
+    "unwatch_resource",
+    "watch_resource",
+]
+
+
+class AnsweredError(Exception):
+    """The answer to a request is this error."""
+
+    def __init__(self, reply: ErrorReply) -> None:
+        super().__init__(reply.message)
+        self.reply = reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What every method works with.
+
+    Attributes:
+        new_action_id: makes the id under which a call is recorded.
+        stopping: set once the surface closes.
+        first_look: set once the instruments that are there at start are known, or slow to answer.
+    """
+
+    desk: Desk
+    registry: ToolSource
+    tool_list: ToolList
+    board: SessionBoard
+    resources: ResourceSource
+    server: Server
+    new_action_id: Callable[[], str]
+    stopping: asyncio.Event
+    first_look: asyncio.Event
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """One request being served.
+
+    Attributes:
+        session: ``None`` when the request stands alone.
+        slot: names the request in its exchange.
+        call: how the request can be ended; only of those in ``ENDABLE``.
+        headers: more headers of the HTTP answer; set by the handler.
+    """
+
+    parts: Parts
+    revision: Revision
+    session: Session | None
+    caller: Caller
+    choice: Choice
+    post: Post
+    slot: int
+    call: RunningCall
+    headers: HeaderList = ()
+
+
+Handler = Callable[[Context, Request], Coroutine[Any, Any, bytes]]
+"""Gives the encoded result of a request."""
+
+
+async def list_resources(context: Context, request: Request) -> bytes:
+    """What there is to read now, on one page."""
+    _only_page(request)
+    await context.parts.first_look.wait()
+    entries = await context.parts.resources.entries(context.caller)
+    return results.list_result(
+        context.revision,
+        context.parts.server,
+        method="resources/list",
+        key="resources",
+        entries=(entry.as_listed(context.revision) for entry in entries),
+    )
+
+
+async def list_templates(context: Context, request: Request) -> bytes:
+    """The families of URIs, on one page."""
+    _only_page(request)
+    return results.list_result(
+        context.revision,
+        context.parts.server,
+        method="resources/templates/list",
+        key="resourceTemplates",
+        entries=(
+            entry.as_listed(context.revision) for entry in context.parts.resources.templates()
+        ),
+    )
+
+
+async def read_resource(context: Context, request: Request) -> bytes:
+    """Read one."""
+    uri = resources.resource_uri(request)
+    parts = context.parts
+    if context.revision.is_disconnect_a_cancel:
+        context.post.tie(context.call)
+    await parts.first_look.wait()
+    try:
+        contents = await parts.resources.read(uri, context.caller, parts.new_action_id())
+    except EdgedError as error:
+        raise not_read(context, request, uri, error) from error
+    return resources.read_result(context.revision, parts.server, contents)
+
+
+async def complete(context: Context, request: Request) -> bytes:
+    """Values for a variable of a template."""
+    asked = resources.completion_params(request)
+    await context.parts.first_look.wait()
+    values = await context.parts.resources.complete(asked, context.caller)
+    return resources.completion_result(context.revision, context.parts.server, values)
+
+
+def not_read(context: Context, request: Request, uri: str, error: EdgedError) -> AnsweredError:
+    """Why a resource was not read, as the revision words it."""
+    if isinstance(error, NotFound):
+        code = context.revision.resource_not_found
+        reply = ErrorReply(
+            request_id=request.id, rpc_code=code, message=str(error), data={"uri": uri}
+        )
+    elif isinstance(error, Failed):
+        reply = ErrorReply(
+            request_id=request.id, rpc_code=RpcCode.INTERNAL_ERROR, message=str(error)
+        )
+    else:
+        reply = error_reply(error, request.id)
+    return AnsweredError(reply)
+
+
+def _only_page(request: Request) -> None:
+    results.page_number(request, messages.list_cursor(request), generation=0, count=1)
+
+
+SENT: Final = frozenset({TOOLS_CHANGED, RESOURCES_CHANGED, RESOURCE_UPDATED})
+
+
+async def watch_resource(context: Context, request: Request) -> bytes:
+    """Tell this session of each change of a resource."""
+    uri = resource_uri(request)
+    await context.parts.first_look.wait()
+    key = _key(context, request, uri)
+    if context.session is not None:
+        context.parts.board.watch(context.session, key, uri)
+    return results.plain_result(context.revision, context.parts.server, method=request.method)
+
+
+async def unwatch_resource(context: Context, request: Request) -> bytes:
+    """Tell it no more."""
+    uri = resource_uri(request)
+    if context.session is not None:
+        watched = dict(context.session.watched)
+        for key in (key for key, spelled in watched.items() if uri in (key, spelled)):
+            context.parts.board.unwatch(context.session, key)
+    return results.plain_result(context.revision, context.parts.server, method=request.method)
+
+
+async def listen(context: Context, request: Request) -> bytes:
+    """Keep a stream of the changes a client asked for, until it closes it or the daemon stops."""
+    wish = messages.subscription_params(request).honoured(SENT)
+    post = context.post
+    if not post.exchange.can_stream:
+        raise BadMessage(
+            "subscriptions/listen answers with an event stream; accept text/event-stream.",
+            rpc_code=RpcCode.INVALID_REQUEST,
+            request_id=request.id,
+        )
+    post.tie(context.call)
+    if wish.resource_uris:
+        await context.parts.first_look.wait()
+    watched = _watched(context, wish.resource_uris)
+    wish = replace(wish, resource_uris=tuple(watched.values()))
+
+    def tell(news: Announcement) -> None:
+        if news.key:
+            uri = watched.get(news.key)
+            if uri is None:
+                return
+            payload = messages.updated_bytes(uri, subscription_id=request.id)
+        elif news.method in wish.methods:
+            payload = messages.change_bytes(news.method, subscription_id=request.id)
+        else:
+            return
+        if post.is_lagging:
+            # It would miss the change without knowing; after a break it lists anew.
+            post.cut()
+        else:
+            post.notify(context.slot, payload)
+
+    post.notify(context.slot, messages.acknowledged_bytes(request.id, wish))
+    unsubscribe = context.parts.board.listen(tell)
+    try:
+        await context.parts.stopping.wait()
+    finally:
+        unsubscribe()
+    return results.listen_result(context.revision, context.parts.server, request.id)
+
+
+def _key(context: Context, request: Request, uri: str) -> str:
+    try:
+        return context.parts.resources.watch_key(uri, context.caller)
+    except EdgedError as error:
+        raise not_read(context, request, uri, error) from error
+
+
+def _watched(context: Context, uris: tuple[str, ...]) -> dict[str, str]:
+    """Key → URI as the client spelled it, of those that exist and it may read."""
+    found = {}
+    for uri in uris:
+        try:
+            found[context.parts.resources.watch_key(uri, context.caller)] = uri
+        except EdgedError:
+            continue
+    return found
 
 
 async def initialize(context: Context, request: Request) -> bytes:

@@ -10,11 +10,9 @@ from typing import Final
 
 from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED
 from edged.protocol.sse import EventId, Replay, ReplayBuffer
-from edged.surfaces.mcp.session import Announcement, Session
-from edged.surfaces.mcp.sessions import SessionBoard
-from edged.surfaces.mcp.stream_reply import KeepAlives, StreamReply
-from edged.surfaces.mcp.wire import Wire
-from edged.tools.resource_news import News
+from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
+from edged.surfaces.mcp.sessions import Announcement, Session, SessionBoard
+from edged.tools.resources import News
 
 __all__ = ["NewsDesk"]
 

@@ -12,10 +12,8 @@ from typing import assert_never
 from edged.clock import Clock
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.sse import EventLog
-from edged.surfaces.mcp.calls import CallEnd, CallEndedError, RunningCall
-from edged.surfaces.mcp.session import Session
-from edged.surfaces.mcp.stream_reply import KeepAlives, StreamReply
-from edged.surfaces.mcp.wire import Wire
+from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, RunningCall, Session
 
 __all__ = ["Post"]
 

@@ -1,23 +1,35 @@
-"""The session board: who is here, whose each session is, and news for each of them.
+"""One client's session: its GET stream, and whose it is. What becomes of it: ``sessions.py``.
+
+The session board: who is here, whose each session is, and news for each of them.
 
 A session belongs to the route and subject that opened it; to anybody else its id does not exist. It
 expires when idle, which it is not while a call runs or its stream is open. News (list_changed) goes
 to every session: at once where a stream is open, else once with the next stream.
 
 Source: SPEC.md section 3, "Sessions"; MCP-REVISIONS.md section 2.
+
+Calls in flight: each can be cancelled by its session, by its connection's end, or by shutdown.
+
+A call runs in the task that serves its POST (or in none, see ``asking``); there is no task of its
+own. Cancelling a call cancels that task once, and the cancellation ends here: the task goes on and
+settles what it owes.
 """
 
 from __future__ import annotations
 
+import asyncio
+import enum
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar
 
-from edged.actions.caller import Caller
+from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
+from edged.protocol.jsonrpc import RequestId
 from edged.protocol.messages import (
     MAX_WATCHED,
     RESOURCES_CHANGED,
@@ -29,14 +41,297 @@ from edged.protocol.revisions import Revision
 from edged.protocol.session import (
     MIN_ID_BYTES,
     SessionEvent,
+    SessionId,
+    SessionState,
     make_session_id,
+    next_state,
 )
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
-from edged.surfaces.mcp.calls import CallEnd
-from edged.surfaces.mcp.session import Announcement, NewsStream, Owner, Session
-from edged.surfaces.mcp.stream_reply import StreamReply
+from edged.surfaces.mcp.reply import StreamReply
 
-__all__ = ["SessionBoard"]
+__all__ = [
+    "Announcement",
+    "CallBook",
+    "CallEnd",
+    "CallEndedError",
+    "Endable",
+    "NewsStream",
+    "Owner",
+    "Resumable",
+    "RunningCall",
+    "Session",
+    "SessionBoard",
+]
+
+T = TypeVar("T")
+
+
+class CallEnd(enum.Enum):
+    """Why a call ended before its result."""
+
+    CANCELLED = "cancelled"
+    CLIENT_GONE = "client_gone"
+    STOPPING = "stopping"
+
+
+class Endable(Protocol):
+    """A call in flight, however it is served."""
+
+    def end(self, why: CallEnd) -> None:
+        """End it; only the first time counts."""
+        ...
+
+
+class CallEndedError(Exception):
+    """The call was ended from outside; its work has been cancelled and has finished."""
+
+    def __init__(self, why: CallEnd) -> None:
+        super().__init__(why.value)
+        self.why = why
+
+
+class RunningCall:
+    """One call that can be ended.
+
+    Args:
+        loop: where it runs; asking asyncio for it costs a system call each time (Python 3.11).
+
+    Attributes:
+        is_cut_by_disconnect: the client's going ends it.
+        ended: why it was ended from outside, if it was.
+    """
+
+    __slots__ = ("_loop", "_task", "ended", "is_cut_by_disconnect")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any] | None = None
+        self.is_cut_by_disconnect = False
+        self.ended: CallEnd | None = None
+
+    def end(self, why: CallEnd) -> None:
+        """End it, now or before it begins; only the first time counts.
+
+        A second cancellation would tear the steps that make an instrument safe.
+        """
+        if self.ended is None:
+            self.ended = why
+            # Its own task is told by an exception instead: see ``Post.tie``.
+            if self._task is not None and self._task is not asyncio.current_task(self._loop):
+                self._task.cancel()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work in the present task.
+
+        Raises:
+            CallEndedError: it was ended from outside, and ``work`` is over.
+        """
+        if self.ended is not None:
+            work.close()
+            raise CallEndedError(self.ended)
+        self._task = task = asyncio.current_task(self._loop)
+        try:
+            result = await work
+        except asyncio.CancelledError:
+            ended = self._why()
+            if ended is None or task is None or task.uncancel() > 0:
+                raise
+            raise CallEndedError(ended) from None
+        finally:
+            self._task = None
+        ended = self._why()
+        if ended is not None:
+            # The work took the cancellation as its end and came back with an outcome.
+            if task is not None:
+                task.uncancel()
+            raise CallEndedError(ended)
+        return result
+
+    def _why(self) -> CallEnd | None:
+        return self.ended
+
+
+class CallBook:
+    """The calls of one session by request id; and in the surface's own book, all of them."""
+
+    def __init__(self) -> None:
+        self._calls: dict[RequestId, Endable] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __contains__(self, request_id: RequestId) -> bool:
+        return request_id in self._calls
+
+    def add(self, request_id: RequestId, call: Endable) -> None:
+        """It is in flight.
+
+        Raises:
+            Conflict: BUSY, another call with this id is.
+        """
+        if request_id in self._calls:
+            raise Conflict(
+                f"A request with the id {str(request_id)[:80]!r} is in flight in this session.",
+                code=ErrorCode.BUSY,
+                remedy="Give each request an id of its own.",
+            )
+        self._calls[request_id] = call
+
+    def discard(self, request_id: RequestId, call: Endable) -> None:
+        """It is over; another call with its id (a ``ping`` is not in the book) is not."""
+        if self._calls.get(request_id) is call:
+            del self._calls[request_id]
+
+    def end(self, request_id: RequestId, why: CallEnd) -> None:
+        """End one call; an id that is not in flight is ignored, for it may just have ended."""
+        call = self._calls.get(request_id)
+        if call is not None:
+            call.end(why)
+
+    def end_all(self, why: CallEnd) -> None:
+        """End every call."""
+        for call in tuple(self._calls.values()):
+            call.end(why)
+
+
+class Resumable(Protocol):
+    """A POST's event stream whose reader may come back by a GET."""
+
+    def resume(self, stream: StreamReply) -> asyncio.Event:
+        """Write on there from now on; the event is set when all is written."""
+        ...
+
+    def lost(self, stream: StreamReply) -> None:
+        """That reader is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Something that clients are told: a list has changed, or the content of one resource.
+
+    Attributes:
+        method: of the notification.
+        key: of the resource, as the news name it; empty for a list.
+    """
+
+    method: str
+    key: str = ""
+
+
+class Over:
+    """An event for one who waits, in a tenth of the memory of asyncio's own."""
+
+    __slots__ = ("_is_set", "_waiter")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self._is_set
+
+    def set(self) -> None:
+        """It has happened."""
+        self._is_set = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Until it happens."""
+        if not self._is_set:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+
+class NewsStream:
+    """The open GET stream of a session; ``over`` is set when it must end, whatever the reason."""
+
+    __slots__ = ("over", "reply")
+
+    def __init__(self, reply: StreamReply) -> None:
+        self.reply = reply
+        self.over = Over()
+
+
+class Session:
+    """One client's session.
+
+    Attributes:
+        label: names it in the audit; the id itself is a secret.
+        owner: route and subject.
+        calls: its calls in flight.
+        news_log: keeps the GET stream's events for whoever resumes it.
+        pending: notifications that wait for the next stream, each once.
+        watched: the resources it watches: their key → the URI as the client spelled it.
+        resumable: event streams of calls in flight, by the name of their log.
+    """
+
+    __slots__ = (
+        "_caller",
+        "_caller_here",
+        "calls",
+        "id",
+        "label",
+        "last_used_s",
+        "news_log",
+        "owner",
+        "pending",
+        "resumable",
+        "revision",
+        "state",
+        "stream",
+        "watched",
+    )
+
+    def __init__(
+        self, *, session_id: SessionId, label: str, revision: Revision, owner: Owner, now_s: float
+    ) -> None:
+        self.id = session_id
+        self.label = label
+        self.revision = revision
+        self.owner = owner
+        self.state = SessionState.OPENED
+        self.last_used_s = now_s
+        self.calls = CallBook()
+        self.stream: NewsStream | None = None
+        self.pending: dict[bytes, None] = {}
+        self.watched: dict[str, str] = {}
+        self.news_log: EventLog | None = None
+        self.resumable: dict[str, Resumable] = {}
+        self._caller: Caller | None = None
+        self._caller_here: Caller | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it must not expire."""
+        return self.stream is not None or len(self.calls) > 0
+
+    def caller(self, caller: Caller) -> Caller:
+        """The same caller, as of this session; made once for each that the guard gives."""
+        if self._caller is not caller or self._caller_here is None:
+            self._caller = caller
+            self._caller_here = replace(caller, session_id=self.label)
+        return self._caller_here
+
+    def note(self, event: SessionEvent) -> None:
+        """Something happened to it."""
+        self.state = next_state(self.state, event)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a session is."""
+
+    route: Route
+    subject: str
+
+    @classmethod
+    def of(cls, caller: Caller) -> Owner:
+        """The owner that a caller is."""
+        return cls(caller.route, caller.subject)
+
 
 LONGEST_LOOK_S: Final = 30.0
 """Between two looks for expired sessions; short idle times are looked for more often."""

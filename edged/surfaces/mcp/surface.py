@@ -8,16 +8,14 @@ from dataclasses import dataclass
 
 from edged import __version__
 from edged.clock import Clock
-from edged.protocol.http_rules import Door
-from edged.protocol.origins import Guard
+from edged.protocol.http_rules import Door, Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.body import BodyReader
-from edged.surfaces.mcp.context import Parts
-from edged.surfaces.mcp.endpoint import Endpoint
-from edged.surfaces.mcp.instructions import instructions_for
-from edged.surfaces.mcp.listener import Listener
+from edged.surfaces.mcp.endpoint import Endpoint, Serving
+from edged.surfaces.mcp.methods import Parts
 from edged.surfaces.mcp.news import NewsDesk
+from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.seams import (
     CallerGuard,
     Desk,
@@ -30,10 +28,9 @@ from edged.surfaces.mcp.seams import (
     no_instrument,
     socket_peer,
 )
-from edged.surfaces.mcp.serving import Serving
+from edged.surfaces.mcp.server import Listener
 from edged.surfaces.mcp.sessions import SessionBoard
-from edged.surfaces.mcp.stream_reply import KeepAlives
-from edged.surfaces.mcp.tool_list import Choice, Listing, ListSize, ToolList
+from edged.surfaces.mcp.tool_list import Choice, Listing, ListSize, ToolList, instructions_for
 
 __all__ = ["McpSettings", "McpSurface"]
 

@@ -4,6 +4,8 @@ A client may choose for itself what it wants listed, by the query of the URL it 
 (``?tools=essential&instrument=psu1``); what is listed says nothing about what may be called.
 
 Source: SPEC.md section 2 (TOOLS) and section 3; MCP-REVISIONS.md section 4.
+
+``instructions``: what a model is told once about how to work this bench, in under 150 words.
 """
 
 from __future__ import annotations
@@ -14,13 +16,21 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs
 
-from edged.errors import ErrorCode, Invalid
+from edged.errors import ErrorCode, Invalid, NotFound
 from edged.protocol.results import Server, ToolEntry, tool_pages
 from edged.protocol.revisions import Revision, negotiate
 from edged.surfaces.mcp.seams import InstrumentIdOf, ToolSource
 from edged.tools.tool import Tool
 
-__all__ = ["Choice", "ListSize", "Listing", "ToolList", "read_choice", "warning_of"]
+__all__ = [
+    "Choice",
+    "ListSize",
+    "Listing",
+    "ToolList",
+    "instructions_for",
+    "read_choice",
+    "warning_of",
+]
 
 MANY_TOOLS: Final = 100
 """Beyond this clients cut lists off, or models choose badly among them."""
@@ -176,3 +186,50 @@ def _entry(tool: Tool) -> ToolEntry:
         is_idempotent=hints.idempotent,
         is_open_world=hints.open_world,
     )
+
+
+SENTENCES: Final[tuple[tuple[str, str], ...]] = (
+    (
+        "list_instruments",
+        "edged works the instruments of one lab bench. Begin with list_instruments: its ids and "
+        "aliases name instruments everywhere.",
+    ),
+    (
+        "get_capabilities",
+        "get_capabilities(instrument_id) lists commands with their arguments, units and limits.",
+    ),
+    (
+        "execute_command",
+        "Run a command by its own tool (profile__command) or by execute_command; both check "
+        "arguments before anything is sent.",
+    ),
+    ("send_scpi", "Use send_scpi only for what the profile lacks."),
+    (
+        "start_sweep",
+        "Commands marked requires_sweep are ramped by start_sweep; watch with get_sweep_status, "
+        "park or abort with stop_sweep.",
+    ),
+    ("start_stream", "For repeated readings use start_stream, not a loop of calls."),
+    ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is large."),
+    (
+        "get_status",
+        "What runs goes on without you; get_status lists it. Before a dangerous command say what "
+        "it will do, and read the set-point back afterwards. An error says what to do next, and "
+        "its sent list what has reached the instrument already. If something looks unsafe, make it "
+        "safe first, then ask a person.",
+    ),
+)
+"""Tool → what to say of it; said only where there is such a tool."""
+
+
+def instructions_for(registry: ToolSource) -> str:
+    """The sentences about the tools that are here."""
+    return " ".join(sentence for tool, sentence in SENTENCES if _has(registry, tool))
+
+
+def _has(registry: ToolSource, name: str) -> bool:
+    try:
+        registry.find(name)
+    except NotFound:
+        return False
+    return True

@@ -1,6 +1,8 @@
 """The hub of ``/events``: topics, who listens to them, and what a slow listener has missed.
 
 A source is followed only while somebody listens to its topic, so that nothing is made for nobody.
+
+Where the events of each topic come from: the rooms that have something to tell.
 """
 
 from __future__ import annotations
@@ -12,8 +14,23 @@ from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, Invalid
+from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
+from edged.runs.streams.book import StreamBook, StreamNews
+from edged.runs.sweeps.book import SweepBook, SweepChanged
+from edged.store.audit.book import Audit
+from edged.store.audit.row import AuditRow
+from edged.store.lockouts import Lockouts
 
-__all__ = ["EventHub", "Publish", "Source", "Subscription"]
+__all__ = [
+    "EventHub",
+    "Publish",
+    "Source",
+    "Subscription",
+    "audit_feed",
+    "instrument_feed",
+    "stream_feed",
+    "sweep_feed",
+]
 
 MAX_WAITING: Final = 1_000
 """Events that wait for one reader; what comes beyond is counted."""
@@ -136,3 +153,65 @@ class EventHub:
                     subscription.put(topic, event)
 
         return publish
+
+
+EVENT_NAMES = {Arrived: "arrived", Left: "left", Changed: "changed"}
+
+
+def instrument_feed(pool: InstrumentPool, lockouts: Lockouts) -> Source:
+    """``arrived``, ``left``, ``changed`` with the instrument's summary; ``lockouts`` with all."""
+
+    def follow(publish: Publish) -> Callable[[], None]:
+        def hear(event: Event) -> None:
+            publish(EVENT_NAMES[type(event)], event.instrument.summary())
+
+        def hear_lockout() -> None:
+            publish("lockouts", [lockout.to_json() for lockout in lockouts.all()])
+
+        end_pool, end_lockouts = pool.subscribe(hear), lockouts.subscribe(hear_lockout)
+
+        def end() -> None:
+            end_pool()
+            end_lockouts()
+
+        return end
+
+    return follow
+
+
+def stream_feed(streams: StreamBook) -> Source:
+    """``started``, ``point``, ``ended`` with the stream's id."""
+
+    def follow(publish: Publish) -> Callable[[], None]:
+        def hear(news: StreamNews) -> None:
+            publish(news.what, {"stream_id": news.stream_id, **news.data})
+
+        return streams.subscribe(hear)
+
+    return follow
+
+
+def sweep_feed(sweeps: SweepBook) -> Source:
+    """``changed`` with the sweep's status, when it begins and at each change of state."""
+
+    def follow(publish: Publish) -> Callable[[], None]:
+        def hear(news: SweepChanged) -> None:
+            publish("changed", dict(news.told))
+
+        return sweeps.subscribe(hear)
+
+    return follow
+
+
+def audit_feed(audit: Audit) -> Source:
+    """``row`` with each row as it comes to disk."""
+
+    def follow(publish: Publish) -> Callable[[], None]:
+        def hear(rows: tuple[AuditRow, ...]) -> None:
+            for row in rows:
+                shown: dict[str, Any] = row.to_json()
+                publish("row", shown)
+
+        return audit.subscribe(hear)
+
+    return follow

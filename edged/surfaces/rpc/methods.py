@@ -16,10 +16,10 @@ from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, Picture
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
+from edged.runs.points import as_base64
 from edged.surfaces.rpc.reference import METHOD_TABLE
-from edged.tools.call import ToolDesk
+from edged.tools.desk import ToolDesk
 from edged.tools.tool import Tool, ToolCall
-from edged.work.points import as_base64
 
 __all__ = ["METHODS", "OwnMethod", "RpcContext", "dispatch"]
 

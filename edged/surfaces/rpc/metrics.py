@@ -14,7 +14,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from edged import __version__
-from edged.commands.counts import BUCKETS_S, CountedRecord, Latencies
+from edged.commands.record import BUCKETS_S, CountedRecord, Latencies
 from edged.surfaces.rpc.figures import Figure
 
 __all__ = ["MetricsPage"]

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edged.commands.counts import CountedRecord
+from edged.commands.record import CountedRecord
 from edged.surfaces.rpc.figures import Figure
 
 if TYPE_CHECKING:

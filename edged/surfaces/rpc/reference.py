@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.actions.action import Check
-from edged.profiles.schema import Given, compile_given, compile_schema
+from edged.profiles.arguments import Given, compile_given, compile_schema
 
 __all__ = ["METHOD_TABLE", "Method", "reference"]
 

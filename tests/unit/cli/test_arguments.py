@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.cli.arguments import parse_arguments
+from edged.cli.shared.options import parse_arguments
 from edged.errors import Invalid
 from tests.promises import promise
 

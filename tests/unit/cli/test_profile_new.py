@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edged.cli.profile_new import find_error_query
+from edged.cli.profile.new import find_error_query
 from edged.errors import ErrorCode, Failed
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edged.cli.arguments import parse_arguments
-from edged.cli.quantities import finite, number, positive, seconds
+from edged.cli.shared.options import finite, number, parse_arguments, positive, seconds
 from edged.errors import Invalid
 
 NO_NUMBERS = ["", "abc", "nan", "inf", "-inf", "1e400", "1_0", "٣", "0x5", "5V", "1e", ".", "1 0"]

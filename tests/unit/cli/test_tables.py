@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from edged.cli.tables import cell, print_fields, print_json, print_result, print_table
+from edged.cli.shared.output import cell, print_fields, print_json, print_result, print_table
 
 
 def test_a_table_in_a_pipe_is_aligned_columns(capsys: pytest.CaptureFixture[str]) -> None:

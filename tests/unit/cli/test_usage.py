@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edged.cli.completion import usage_of
 from edged.cli.main import VERBS
-from edged.cli.usage import usage_of
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -14,16 +14,16 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.commands.audit_record import AuditRecord
-from edged.commands.catalog import Catalog
-from edged.commands.executors import Executors, failure_shape
+from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
-from edged.config_keys import RawScpi
+from edged.commands.target import Catalog
+from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed, NotFound
-from edged.store.audit_queries import AuditFilter
-from edged.store.audit_row import AuditRow
-from edged.store.capability import Knowledge
-from edged.work.units import unit_of_instrument
+from edged.runs.units import unit_of_instrument
+from edged.store.audit.queries import AuditFilter
+from edged.store.audit.row import AuditRow
+from edged.store.experience import Knowledge
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
@@ -305,8 +305,8 @@ async def test_more_callers_than_are_remembered_each_have_their_rows(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edged.commands.audit_record.MAX_FAMILIAR", 3)
-    monkeypatch.setattr("edged.store.audit_texts.MOST", 4)
-    monkeypatch.setattr("edged.store.audit_chain.MOST_TEXTS", 5)
+    monkeypatch.setattr("edged.store.audit.chain.MOST", 4)
+    monkeypatch.setattr("edged.store.audit.chain.MOST_TEXTS", 5)
     callers = [_direct(f"s-{number}") for number in range(7)]
     for caller in callers * 4 + callers[:2] * 4:
         _tell(house, caller, "get_status")

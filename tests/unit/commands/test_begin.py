@@ -10,9 +10,9 @@ import pytest
 from edged.actions.action import RunCommand
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.commands.underway import Underway
+from edged.commands.pending import Underway
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed
-from edged.profiles.bench import UnitRules
+from edged.profiles.bench_file import UnitRules
 from tests.bench.driven_clock import DrivenClock
 from tests.unit.commands.test_path import DIRECT, House, relay
 
@@ -132,7 +132,7 @@ async def test_a_bug_in_the_answers_reading_is_a_fault_of_that_call_alone(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edged.commands.executors.read_reply", broken)
+    monkeypatch.setattr("edged.commands.executors.core.read_reply", broken)
     told: list[Outcome | None] = []
     house.path.begin(asked("measure"), told.append)
     house.supply.answer_all()

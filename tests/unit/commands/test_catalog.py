@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edged.commands.catalog import ProfileChecks
+from edged.commands.target import ProfileChecks
 from edged.errors import ErrorCode, NotFound
 from tests.bench.fake_instruments import toy_profile
 

@@ -12,12 +12,11 @@ import pytest
 
 from edged.actions.action import Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
-from edged.commands.catalog import Catalog
 from edged.commands.holds import locked_out
 from edged.commands.lockout import LockoutDesk
 from edged.commands.resolve import Resolver
-from edged.commands.target import Target
-from edged.config_keys import RawScpi
+from edged.commands.target import Catalog, Target
+from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed, NotFound, Refused
 from edged.profiles.match import Identity
 from tests.bench.fake_instruments import FakeInstrument as ToySupply

@@ -16,21 +16,20 @@ from edged.actions.action import (
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.catalog import Catalog
-from edged.commands.executors import Executors, failure_shape
+from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.holds import hold_denied, hold_unswept
 from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
-from edged.commands.target import Target
-from edged.config_keys import RawScpi
+from edged.commands.target import Catalog, Target
+from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
-from edged.profiles.bench import UnitRules, parse_bench
+from edged.profiles.arguments import compile_schema
+from edged.profiles.bench_file import UnitRules, parse_bench
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.schema import compile_schema
-from edged.profiles.tighten import tighten
-from edged.tools.entry import NO_ARGUMENTS
-from edged.work.sequences import SequenceBook
+from edged.profiles.owner_rules import tighten
+from edged.runs.sequences.book import SequenceBook
+from edged.tools.tool import NO_ARGUMENTS
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise

@@ -10,8 +10,7 @@ import pytest
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import EdgedError, ErrorCode
 from edged.profiles.model import Bound
-from edged.profiles.tighten import tightened
-from edged.profiles.unit_rules import UnitRules
+from edged.profiles.owner_rules import UnitRules, tightened
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.sweep_bench import SweepHouse

@@ -10,14 +10,14 @@ import pytest
 from edged.actions.action import Action, SendScpi, StopAll
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.recall import recallable
+from edged.commands.holds import recallable
 from edged.commands.record import LogRecord
 from edged.commands.target import Target
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Answer, Ask, Conversation, Send
-from edged.profiles.bench import UnitRules
+from edged.profiles.bench_file import UnitRules
 from edged.profiles.model import Bound
-from edged.profiles.tighten import tightened
+from edged.profiles.owner_rules import tightened
 from edged.store.lockouts import Lockout
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.sweep_bench import DIRECT, SweepHouse

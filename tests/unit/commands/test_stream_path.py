@@ -20,22 +20,21 @@ from edged.actions.action import (
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
-from edged.commands.captures import LARGEST_INLINE_BYTES, Captures
-from edged.commands.catalog import Catalog
-from edged.commands.executors import Executors, failure_shape
+from edged.commands.capture import LARGEST_INLINE_BYTES, Captures
+from edged.commands.executors.core import Executors, failure_shape
+from edged.commands.executors.streams import ResourceExecutors, StreamExecutors
 from edged.commands.freshness import Acquisitions
 from edged.commands.holds import hold_denied, hold_unswept
 from edged.commands.path import CommandPath
 from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
-from edged.commands.resource_executors import ResourceExecutors
-from edged.commands.stream_executors import StreamExecutors
-from edged.config_keys import RawScpi
+from edged.commands.target import Catalog
+from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.work.sequences import SequenceBook
-from edged.work.streams import StreamBook
-from edged.work.waveforms import WaveformBook
+from edged.runs.sequences.book import SequenceBook
+from edged.runs.streams.book import StreamBook
+from edged.runs.streams.waveforms import WaveformBook
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import DRAWN, FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile

@@ -12,17 +12,16 @@ from edged.actions.action import Action
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.catalog import Catalog
-from edged.commands.executors import failure_shape
+from edged.commands.executors.core import failure_shape
+from edged.commands.executors.wrappers import WrapperExecutors, wrapper_capabilities
 from edged.commands.holds import locked_out
 from edged.commands.path import CommandPath
 from edged.commands.resolve import Resolver
-from edged.commands.target import Target
-from edged.commands.wrapper_executors import WrapperExecutors, wrapper_capabilities
-from edged.config_keys import RawScpi
+from edged.commands.target import Catalog, Target
+from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.store.lockouts import Lockout
-from edged.tools.call import ToolDesk
+from edged.tools.desk import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.tool import ToolCall
 from tests.bench.driven_clock import DrivenClock

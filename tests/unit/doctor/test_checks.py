@@ -16,16 +16,17 @@ from typing import Any
 import pytest
 
 from edged import __version__
-from edged.config import Config, load_config, this_machine
-from edged.doctor import bench_checks, machine_checks, port_checks, state_checks
+from edged.config.load import Config, load_config, this_machine
+from edged.doctor import bench_checks, machine_checks, port_checks
+from edged.doctor import machine_checks as state_checks
+from edged.doctor.bench_checks import check_wrappers
 from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
-from edged.doctor.relay_check import check_relay
+from edged.doctor.port_checks import check_relay
 from edged.doctor.report import Line, Verdict, fail, passed, report, skip, warn
-from edged.doctor.sdk_checks import check_wrappers
 from edged.errors import ErrorCode, Failed, Invalid, Refused
-from edged.profiles.loader import load_library
-from edged.profiles.unit_keys import SeenUnit
+from edged.profiles.bench_file import SeenUnit
+from edged.profiles.loading import load_library
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import EngineFile
 from tests.bench.store_bench import running_store

@@ -11,9 +11,9 @@ import pytest
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
-from edged.instruments.address import parse_address
 from edged.instruments.conversation import Ask, Conversation
 from edged.instruments.mailbox import Job, Priority
+from edged.transports.address import parse_address
 from tests.bench.scripted_link import ScriptedLink
 
 WITHIN_S = 20.0

@@ -1,7 +1,7 @@
 import pytest
 
 from edged.errors import ErrorCode, Invalid
-from edged.instruments.address import Transport, parse_address
+from edged.transports.address import Transport, parse_address
 
 
 @pytest.mark.parametrize(

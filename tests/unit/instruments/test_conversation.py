@@ -18,23 +18,23 @@ from edged.instruments.conversation import (
     lines_conversation,
     raw_conversation,
 )
-from edged.instruments.introduction import (
+from edged.instruments.identify import (
     identify,
     identify_known,
 )
 from edged.profiles.model import (
-    AnswerType,
     Command,
     Completion,
     CompletionKind,
     Connection,
     ErrorCheck,
-    ErrorKind,
     ImageAnswer,
     Precondition,
     ScalarAnswer,
     WaveformAnswer,
 )
+from edged.scpi.answer_text import AnswerType
+from edged.scpi.errors import ErrorKind
 
 QUEUE = ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?")
 PLAIN = Connection()

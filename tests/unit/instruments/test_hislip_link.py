@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from edged.clock import SystemClock
-from edged.instruments.link import Link, LinkGarbled, LinkLost, LinkTimeout
-from edged.instruments.status_query import MESSAGE_AVAILABLE
-from edged.instruments.visa_link import VisaLibrary
+from edged.transports.link import Link, LinkGarbled, LinkLost, LinkTimeout
+from edged.transports.message import MESSAGE_AVAILABLE
+from edged.transports.visa import VisaLibrary
 from tests.bench.bare_link import ask
 from tests.bench.hislip_server import DATA, ERROR, FATAL_ERROR, HislipServer, Said, hislip_server
 from tests.promises import promise

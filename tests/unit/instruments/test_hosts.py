@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from edged.instruments import hosts as module
-from edged.instruments.address import parse_address
 from edged.instruments.hosts import Hosts
+from edged.transports.address import parse_address
 from tests.promises import promise
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.instruments.hotplug import Settling, pick_monitor, start_monitor
-from edged.instruments.hotplug_linux import KernelMonitor, device_of, is_kernels, parse_event
-from edged.instruments.hotplug_windows import ListMonitor
+from edged.discovery.hotplug import Settling, pick_monitor, start_monitor
+from edged.discovery.hotplug_linux import KernelMonitor, device_of, is_kernels, parse_event
+from edged.discovery.hotplug_windows import ListMonitor
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_bus import FakeMonitor
 from tests.promises import promise
@@ -150,7 +150,7 @@ async def test_what_another_program_sends_is_not_taken_for_the_kernel_s(
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with theirs:
         ours.setblocking(False)
-        monkeypatch.setattr("edged.instruments.hotplug_linux._open_socket", lambda: ours)
+        monkeypatch.setattr("edged.discovery.hotplug_linux._open_socket", lambda: ours)
         monitor = KernelMonitor()
         monitor.start(heard.append)
         theirs.send(event(PORT))

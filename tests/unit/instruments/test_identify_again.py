@@ -9,7 +9,7 @@ from edged.instruments.conversation import (
     Ask,
     Listen,
 )
-from edged.instruments.introduction import (
+from edged.instruments.identify import (
     identify_again,
 )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from edged.instruments.address import Transport
 from edged.instruments.identity import Seat, known_as, tells_itself
 from edged.profiles.match import Identity, parse_idn
+from edged.transports.address import Transport
 from tests.promises import promise
 
 ONE = parse_idn("ACME,PSU1,A001,1.0")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import Conflict, ErrorCode, Failed
-from edged.instruments.introduction import identify
+from edged.instruments.identify import identify
 from edged.instruments.mailbox import CAPACITY, Job, Mailbox, Priority
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edged.clock import SystemClock
-from edged.instruments.link import LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
-from edged.instruments.message_link import MORE_TO_COME, MessageLink
 from edged.profiles.model import Connection
+from edged.transports.link import LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
+from edged.transports.message import MORE_TO_COME, MessageLink
 from tests.promises import promise
 
 DONE = 0

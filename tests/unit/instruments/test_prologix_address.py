@@ -3,8 +3,8 @@
 import pytest
 
 from edged.errors import ErrorCode, Invalid
-from edged.instruments.address import Transport, parse_address
-from edged.instruments.prologix_link import adapter_place
+from edged.transports.address import Transport, parse_address
+from edged.transports.prologix import adapter_place
 
 
 def test_an_address_names_the_adapters_socket_and_the_gpib_address() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
-from edged.instruments import prologix_link
-from edged.instruments.link import LinkGarbled, LinkLost, LinkPreempted
-from edged.instruments.prologix_link import PrologixAdapter, PrologixLink
-from edged.instruments.visa_link import VisaLibrary
+from edged.transports import prologix as prologix_link
+from edged.transports.link import LinkGarbled, LinkLost, LinkPreempted
+from edged.transports.prologix import PrologixAdapter, PrologixLink
+from edged.transports.visa import VisaLibrary
 from tests.bench.prologix_adapter import VERSION, Adapter
 from tests.bench.wired import Lines
 from tests.promises import promise

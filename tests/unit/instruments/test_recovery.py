@@ -1,8 +1,7 @@
 import pytest
 
 from edged.errors import Fault
-from edged.instruments.address import Transport
-from edged.instruments.recovery import (
+from edged.instruments.line_state import (
     LONGEST_RETRY_S,
     TRANSITIONS,
     Cleaning,
@@ -12,6 +11,7 @@ from edged.instruments.recovery import (
     next_line_state,
     retry_delay_s,
 )
+from edged.transports.address import Transport
 
 
 @pytest.mark.parametrize("state", LineState)

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.clock import SystemClock
-from edged.instruments.link import LinkGarbled
-from edged.instruments.serial_link import SerialLink
-from edged.instruments.serial_marks import SPOILED, Unmarker
-from edged.instruments.visa_link import VisaLibrary
 from edged.profiles.model import Connection
+from edged.transports.link import LinkGarbled
+from edged.transports.serial import SPOILED, SerialLink, Unmarker
+from edged.transports.visa import VisaLibrary
 from tests.promises import promise
 
 NEEDS_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="no other kernel marks them")

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from usb.backend import IBackend
 
+from edged.discovery.buses import printable
+from edged.discovery.lan import _CALL, _REPLY, XID, Announced, LanSource, _tells_a_port
+from edged.discovery.serial import SerialSource, known_usb_ids
+from edged.discovery.usb import UsbSource
 from edged.errors import EdgedError
-from edged.instruments.address import parse_address
-from edged.instruments.lan_calls import _CALL, _REPLY, XID, Announced, _tells_a_port
-from edged.instruments.lan_source import LanSource
-from edged.instruments.serial_source import SerialSource, known_usb_ids
-from edged.instruments.sources import printable
-from edged.instruments.usb_source import UsbSource
+from edged.transports.address import parse_address
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile
 from tests.promises import promise

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from edged.clock import SystemClock
-from edged.instruments.message_link import MessageLink
-from edged.instruments.serial_link import SerialLink
 from edged.profiles.model import Connection
+from edged.transports.message import MessageLink
+from edged.transports.serial import SerialLink
 from tests.bench.engine_process import REPOSITORY
 
-SOURCES = sorted((REPOSITORY / "edged" / "instruments").glob("*.py"))
+SOURCES = sorted(
+    path
+    for room in ("instruments", "transports", "discovery")
+    for path in (REPOSITORY / "edged" / room).glob("*.py")
+)
 
 
 def calls() -> list[tuple[str, str]]:
@@ -28,7 +32,7 @@ def calls() -> list[tuple[str, str]]:
 
 
 def test_there_is_one_resource_manager_made_in_one_place() -> None:
-    assert [module for module, name in calls() if name == "ResourceManager"] == ["visa_link.py"]
+    assert [module for module, name in calls() if name == "ResourceManager"] == ["visa.py"]
 
 
 def test_no_session_is_locked_and_no_list_of_resources_is_asked_for() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from edged.clock import SystemClock
-from edged.instruments.link import Link, LinkGarbled, LinkLost, LinkTimeout
-from edged.instruments.visa_link import VisaLibrary
+from edged.transports.link import Link, LinkGarbled, LinkLost, LinkTimeout
+from edged.transports.visa import VisaLibrary
 from tests.bench.bare_link import ask
 from tests.bench.vxi11_server import (
     CREATE_LINK,

@@ -1,6 +1,6 @@
 import pytest
 
-from edged.instruments.wire_errors import hislip_error, vxi11_error
+from edged.transports.tcp import hislip_error, vxi11_error
 from tests.promises import promise
 
 

@@ -10,8 +10,8 @@ from matplotlib import image
 
 from edged.plot.draw import draw
 from edged.plot.figure import Figure, read_figure
-from edged.work.pictures import table_figure, waveform_figure
-from edged.work.points import Waveform
+from edged.runs.points import Waveform
+from edged.runs.recordings.figures import table_figure, waveform_figure
 
 
 def trace(values: list[float], y_unit: str = "V") -> Waveform:

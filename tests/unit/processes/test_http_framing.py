@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.processes.http_framing import BadFramingError, Framer
+from edged.supervisor.http_framing import BadFramingError, Framer
 from tests.promises import promise
 
 ADDED = b"Edged-Peer: s3cret 10.0.0.7"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from edged.engine.idle_restart import IdleRestart, Work, under_way
 from edged.errors import Conflict
-from edged.processes.idle_restart import IdleRestart, Work, under_way
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 

@@ -7,10 +7,10 @@ import sys
 
 SCRIPT = """
 import sys
-import edged.cli.engine, edged.processes.engine
+import edged.cli.engine, edged.engine.engine
 print(*sorted(set(sys.argv[1:]) & set(sys.modules)))
 """
-LATER = ("jsonschema", "pyvisa", "rich", "ruamel.yaml", "zeroconf", "edged.profiles.loader")
+LATER = ("jsonschema", "pyvisa", "rich", "ruamel.yaml", "zeroconf", "edged.profiles.loading")
 
 
 def test_an_engine_starts_without_what_it_needs_later_or_never() -> None:

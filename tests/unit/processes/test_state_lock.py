@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Conflict
-from edged.processes.state_lock import StateLock, lock_data, lock_holder
+from edged.service import StateLock, lock_data, lock_holder
 
 
 def test_a_second_lock_on_a_data_directory_names_the_holder_and_its_state_directory(

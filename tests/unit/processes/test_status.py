@@ -1,6 +1,6 @@
 from typing import Any
 
-from edged.processes.status import KEPT_S, StatusReport
+from edged.engine.status import KEPT_S, StatusReport
 from tests.bench.driven_clock import DrivenClock
 
 

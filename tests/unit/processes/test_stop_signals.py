@@ -11,7 +11,7 @@ from tests.promises import promise
 
 SCRIPT = """
 import asyncio, os, signal, sys
-from edged.processes.stop import stop_requested
+from edged.service import stop_requested
 
 async def live():
     with stop_requested() as asked:

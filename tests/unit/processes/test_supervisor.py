@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from edged.config import load_config, this_machine
-from edged.processes.notify import Notifier
-from edged.processes.supervisor import Supervisor
+from edged.config.load import load_config, this_machine
+from edged.service import Notifier
+from edged.supervisor.supervisor import Supervisor
 from tests.bench.driven_clock import DrivenClock
 
 WITHIN_S = 20.0

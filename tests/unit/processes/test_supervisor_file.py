@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edged.processes.supervisor_file import read_supervisor_file, relay_link
+from edged.service import read_supervisor_file, relay_link
 
 LINK = {"state": "connected", "since_ms": 5, "last_error": "x", "last_error_ms": 3}
 

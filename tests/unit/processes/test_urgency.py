@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from edged.processes.urgency import hurry
+from edged.service import hurry
 
 SCRIPT = """
 import os
-from edged.processes.urgency import calm, hurry
+from edged.service import calm, hurry
 started = os.getpriority(os.PRIO_PROCESS, 0)
 os.setpriority(os.PRIO_PROCESS, 0, started + 3)
 hurry(os.getpid())

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from edged.config_keys import Exposure
-from edged.processes.port_proxy import is_private, wanted_addresses
+from edged.config.keys import Exposure
+from edged.supervisor.proxy import is_private, wanted_addresses
 
 MACHINE = (
     "127.0.0.1",

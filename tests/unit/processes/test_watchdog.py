@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from edged.http.pulse import Pulse
-from edged.processes.notify import Notifier, without_notification
-from edged.processes.peer_header import PEER_HEADER, keep_peer_secret, peer_reader, peer_value
-from edged.processes.supervisor import backoff_s
-from edged.processes.watchdog import EVERY_S, Health, Watchdog, ask, look_at_rpc
+from edged.service import Notifier, without_notification
+from edged.supervisor.peer_header import PEER_HEADER, keep_peer_secret, peer_reader, peer_value
+from edged.supervisor.supervisor import backoff_s
+from edged.supervisor.watchdog import EVERY_S, Health, Watchdog, ask, look_at_rpc
 from tests.bench.driven_clock import DrivenClock, settle
 
 HEALTH = Health(rpc_port=1, mcp_port=2, mcp_path="/mcp")

@@ -1,7 +1,7 @@
 import pytest
 
-from edged.profiles.abort_proof import Proof, proofs_of
-from edged.profiles.loader import load_profile
+from edged.profiles.abort import Proof, proofs_of
+from edged.profiles.loading import load_profile
 from edged.profiles.model import AbortStep
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.shipped import PROFILES, shipped_library

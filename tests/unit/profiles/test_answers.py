@@ -20,7 +20,6 @@ from edged.profiles.answers import (
 )
 from edged.profiles.model import (
     AnswerField,
-    AnswerType,
     BitField,
     BitsAnswer,
     FieldsAnswer,
@@ -30,7 +29,8 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.profiles.suffixes import number_with_suffix
+from edged.scpi.answer_text import AnswerType
+from edged.scpi.numbers import number_with_suffix
 from tests.promises import promise
 
 FLOAT, INT, STRING = AnswerType.FLOAT, AnswerType.INT, AnswerType.STRING

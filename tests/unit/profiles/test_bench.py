@@ -9,14 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
-from edged.profiles.bench import BenchFile, load_bench, parse_bench, tighten
+from edged.profiles.arguments import compile_parameters
+from edged.profiles.bench_file import (
+    BenchFile,
+    SeenUnit,
+    load_bench,
+    parse_bench,
+    tighten,
+    unseen_keys,
+)
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loader import parse_profile
+from edged.profiles.loading import parse_profile
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound
-from edged.profiles.schema import compile_parameters
-from edged.profiles.unit_keys import SeenUnit, unseen_keys
-from edged.profiles.unit_rules import EMPTY_RULES
+from edged.profiles.owner_rules import EMPTY_RULES
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 

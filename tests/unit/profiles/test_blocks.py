@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.blocks import find_block_head, parse_block
+from edged.scpi.blocks import find_block_head, parse_block
 
 
 @pytest.mark.parametrize(

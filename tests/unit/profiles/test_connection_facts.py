@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from edged.profiles.connection_facts import connection_facts, connection_of
-from edged.profiles.model import Connection, ErrorCheck, ErrorKind
+from edged.profiles.format.connection_facts import connection_facts, connection_of
+from edged.profiles.model import Connection, ErrorCheck
+from edged.scpi.errors import ErrorKind
 
 PLAIN = Connection()
 SERIAL = Connection(

@@ -9,10 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edged.errors import Invalid
-from edged.profiles.format_schema import profile_schema, schema_text
-from edged.profiles.loader import parse_profile
-from edged.profiles.plain_tree import plain_tree
-from edged.profiles.source_file import parse_yaml
+from edged.profiles.format.plain_values import plain_tree
+from edged.profiles.format.schema import profile_schema, schema_text
+from edged.profiles.library import parse_yaml
+from edged.profiles.loading import parse_profile
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = profile_schema()

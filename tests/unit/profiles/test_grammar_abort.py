@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edged.errors import Invalid
-from edged.profiles.loader import parse_profile
+from edged.profiles.loading import parse_profile
 from edged.profiles.model import AbortStep
 
 TEXT = """\

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.profiles.instrument_errors import parse_error
-from edged.profiles.model import ErrorKind
+from edged.scpi.errors import ErrorKind, parse_error
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from edged.profiles import loader, packed
-from edged.profiles.head import head_of
+from edged.profiles import library as packed
+from edged.profiles import loading as loader
+from edged.profiles.library import succeeded, unpack
 from edged.profiles.library_cache import load_cached_library, warm
-from edged.profiles.loader import load_library
+from edged.profiles.loading import load_library
 from edged.profiles.match import find_profile
-from edged.profiles.packed import unpack
-from edged.profiles.succession import succeeded
+from edged.profiles.model import head_of
 from tests.bench.fake_instruments import PROFILE
 
 BROKEN = "format: 1\nprofile_key: broken\n"

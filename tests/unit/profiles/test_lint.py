@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from edged.output_words import touches_output, why_not_on_connect, why_not_on_release
-from edged.profiles.danger import is_energising
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.lint import Finding, lint_profile
-from edged.profiles.loader import parse_profile
+from edged.profiles.lint import Finding, is_energising, lint_profile
+from edged.profiles.loading import parse_profile
 from edged.profiles.model import Parameter, ParameterType, Profile
+from edged.scpi.words import touches_output, why_not_on_connect, why_not_on_release
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 

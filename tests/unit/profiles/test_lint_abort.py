@@ -6,7 +6,7 @@ import pytest
 
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.lint import lint_profile
-from edged.profiles.loader import parse_profile
+from edged.profiles.loading import parse_profile
 from tests.promises import promise
 
 HEAD = """\

@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
-from edged.profiles.answer_pieces import picked
-from edged.profiles.loader import load_library, load_profile, parse_profile
+from edged.profiles.answers import picked
+from edged.profiles.loading import load_library, load_profile, parse_profile
 from edged.profiles.model import (
-    AnswerType,
     BitsAnswer,
     Bound,
     CommandStep,
     CompletionKind,
-    ErrorKind,
     FieldsAnswer,
     ForStep,
     ImageAnswer,
@@ -33,6 +31,8 @@ from edged.profiles.model import (
     WaitStep,
     WaveformAnswer,
 )
+from edged.scpi.answer_text import AnswerType
+from edged.scpi.errors import ErrorKind
 from tests.promises import promise
 
 SHIPPED = Path(__file__).parents[3] / "profiles"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.profiles.loader import parse_profile
+from edged.profiles.loading import parse_profile
 from edged.profiles.match import MAX_IDN, Identity, find_profile, parse_idn
 from edged.profiles.model import Profile
 from tests.promises import promise

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.source_file import MAX_BYTES, parse_yaml, read_file
+from edged.profiles.library import MAX_BYTES, parse_yaml, read_file
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 from tests.promises import promise
 

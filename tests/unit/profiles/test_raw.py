@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edged.profiles.model import Command, Match, Parameter, ParameterType, Profile
 from edged.profiles.raw import MAX_LINE, MOST_KEPT, RawPart, _found, identify
-from edged.profiles.render import render_lines
+from edged.profiles.template import render_lines
 
 FLOAT, INT, ENUM = ParameterType.FLOAT, ParameterType.INT, ParameterType.ENUM
 BOOL, STRING = ParameterType.BOOL, ParameterType.STRING

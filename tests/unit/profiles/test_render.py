@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from edged.errors import Invalid
 from edged.profiles.model import Bound, Command, Parameter, ParameterType, SweepPlan
-from edged.profiles.render import render, render_lines, resolution, wire_text
-from edged.profiles.scpi_line import split_compound
+from edged.profiles.template import render, render_lines, resolution, wire_text
+from edged.scpi.line import split_compound
 
 FLOAT, INT, STRING = ParameterType.FLOAT, ParameterType.INT, ParameterType.STRING
 BOOL, ENUM = ParameterType.BOOL, ParameterType.ENUM

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import Failed
+from edged.profiles.answers import decode_codes, decode_waveform, x_increment
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import WaveformAnswer
-from edged.profiles.samples import decode_codes, decode_waveform, x_increment
 
 
 def waveform(**fields: object) -> WaveformAnswer:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.profiles.scpi_line import classify, is_query, messages, split_compound
+from edged.scpi.line import classify, is_query, messages, split_compound
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edged.profiles.drafting import Met, draft_profile, key_of, read_headers
 from edged.profiles.lint import lint_profile
-from edged.profiles.loader import ProfileLibrary, parse_profile
+from edged.profiles.loading import ProfileLibrary, parse_profile
 from edged.profiles.match import find_profile
-from edged.profiles.skeleton import Met, draft_profile, key_of, read_headers
 
 ADDRESS = "TCPIP::192.168.1.20::5025::SOCKET"
 LISTED = """\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edged.profiles.loader import load_library
-from edged.profiles.succession import succeeded
+from edged.profiles.library import succeeded
+from edged.profiles.loading import load_library
 
 TEXT = """\
 format: 1

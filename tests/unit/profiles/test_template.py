@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.render import render
-from edged.profiles.template import optional_names, parse_template, placeholders
+from edged.profiles.template import optional_names, parse_template, placeholders, render
 
 
 def test_placeholders_come_in_order_with_format_and_whether_they_may_fall_away():

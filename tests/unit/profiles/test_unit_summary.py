@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from edged.profiles.bench import parse_bench
-from edged.profiles.unit_summary import unit_summary
+from edged.profiles.bench_file import parse_bench, unit_summary
 from tests.bench.shipped import shipped_library
 
 LIBRARY = shipped_library()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edged.profiles.loader import load_profile, parse_profile, resolved_text
+from edged.profiles.loading import load_profile, parse_profile, resolved_text
 
 PROFILES = Path(__file__).parents[3] / "profiles"
 

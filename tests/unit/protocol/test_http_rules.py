@@ -11,6 +11,7 @@ from edged.protocol.http_rules import (
     MAX_HEADER_BYTES,
     Accepted,
     Door,
+    Guard,
     HttpHead,
     Rejected,
     Verb,
@@ -19,7 +20,6 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.protocol.jsonrpc import BadMessage, RpcCode
-from edged.protocol.origins import Guard
 
 DOOR = Door(path="/mcp", guard=Guard.of(host_name="bench7"))
 BASE = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.protocol.json_bytes import Base64Text, decode, encode, encode_long, quote
+from edged.protocol.jsonrpc import Base64Text, decode, encode, encode_long, quote
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.protocol.media_types import JSON_TYPE, SSE_TYPE, accepts, is_json_type
+from edged.protocol.http_rules import JSON_TYPE, SSE_TYPE, accepts, is_json_type
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.protocol.origins import Guard
+from edged.protocol.http_rules import Guard
 from tests.promises import promise
 
 GUARD = Guard.of(

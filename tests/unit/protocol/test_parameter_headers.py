@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.protocol.parameter_headers import decode_value, disagreement
+from edged.protocol.recognition import decode_value, disagreement
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.protocol.json_bytes import Base64Text
-from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
+from edged.protocol.jsonrpc import BadMessage, Base64Text, Request, RpcCode
 from edged.protocol.results import (
     Server,
     ToolEntry,

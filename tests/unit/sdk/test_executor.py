@@ -11,8 +11,8 @@ import pytest
 
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.sdk.executor import MOST_WAITING, State
-from edged.sdk.files import stamp_of
 from edged.sdk.process import WorkerDied
+from edged.sdk.wrapper import stamp_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_worker import SPECS, WorkerBench, loaded
 from tests.promises import promise

@@ -14,13 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.sdk.files import MOST_WRAPPERS, find_wrappers
-from edged.sdk.loading import Loading, spec_lines
-from edged.sdk.output import MOST_LINES, WINDOW_S, OutputLog
-from edged.sdk.process import Launch
-from edged.sdk.results import json_ready
+from edged.sdk.process import MOST_LINES, WINDOW_S, Launch, OutputLog
 from edged.sdk.wire import HEAD, MAX_FRAME, FrameError, decode, encode, frame_length
-from edged.sdk.wrapper import library, setting
+from edged.sdk.worker import Loading, spec_lines
+from edged.sdk.wrapper import MOST_WRAPPERS, find_wrappers, json_ready, library, setting
 from tests.bench.driven_clock import DrivenClock
 
 TEXT = st.text(max_size=9)

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from edged.sim.call import Call, ScpiError, nearest_at_least
+from edged.sim.scpi import Call, ScpiError, nearest_at_least
 
 
 def call(*arguments: str, suffixes: tuple[int | None, ...] = ()) -> Call:

@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import NotFound
-from edged.sim.framing import LONGEST_MESSAGE_BYTES, Framer
 from edged.sim.models import load_model, model_names
 from edged.sim.scpi import MOST_ERRORS, block
+from edged.sim.wires.stream import LONGEST_MESSAGE_BYTES, Framer
 from tests.bench.pretended import PretendedBench
 
 HEARS_AGAIN_S = 0.2

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from edged.errors import ErrorCode, Failed
-from edged.store import audit as audit_module
-from edged.store.audit_queries import AuditFilter, ExportForm
-from edged.store.audit_row import AuditRow, Phase
+from edged.store.audit import book as audit_module
+from edged.store.audit.queries import AuditFilter, ExportForm
+from edged.store.audit.row import AuditRow, Phase
 from edged.store.health import StoreState
 from tests.bench.store_bench import StoreBench, entry, running_store, until
 from tests.promises import promise

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.store.audit_entry import PARAMETER_BYTES, bounded_arguments, texts_of
-from edged.store.audit_row import GENESIS, SEPARATOR, TEXT_COLUMNS, row_hash
+from edged.store.audit.row import (
+    GENESIS,
+    PARAMETER_BYTES,
+    SEPARATOR,
+    TEXT_COLUMNS,
+    bounded_arguments,
+    row_hash,
+    texts_of,
+)
 from tests.bench.store_bench import entry
 from tests.promises import promise
 

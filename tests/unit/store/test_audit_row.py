@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from edged.store.audit_entry import texts_of
-from edged.store.audit_row import COLUMNS, GENESIS, AuditRow, row_hash
+from edged.store.audit.row import COLUMNS, GENESIS, AuditRow, row_hash, texts_of
 from tests.bench.store_bench import entry
 
 

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.store.audit_chain import REPEATED, Chain
-from edged.store.audit_row import COLUMNS, RETENTION_TOOL, TEXT_COLUMNS, Phase
-from edged.store.audit_texts import Shelf
-from edged.store.audit_verify import (
+from edged.store.audit.chain import REPEATED, Chain, Shelf
+from edged.store.audit.row import COLUMNS, RETENTION_TOOL, TEXT_COLUMNS, Phase
+from edged.store.audit.verify import (
     ChainCheck,
     ProblemKind,
     VerifyReport,
     check_page,
     read_marks,
 )
-from edged.store.migrations import MIGRATIONS, migrate
+from edged.store.file import MIGRATIONS, migrate
 from tests.bench.store_bench import entry
 from tests.promises import promise
 
@@ -154,7 +153,7 @@ def test_a_row_put_into_the_other_table_besides_is_found_wherever_a_page_ends(se
 def test_a_shared_text_is_begun_anew_before_retention_may_remove_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("edged.store.audit_chain.TEXT_SPAN", 5)
+    monkeypatch.setattr("edged.store.audit.chain.TEXT_SPAN", 5)
     with chain_of(23, is_weighty=False) as connection:
         assert verify(connection).is_intact
         assert [row[0] for row in connection.execute("SELECT id FROM audit_text")] == [

@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from edged.clock import SystemClock
-from edged.store.audit import ROWS_IN_GROUP, Audit
-from edged.store.audit_entry import Entry
-from edged.store.audit_texts import Familiar
-from edged.store.bell import Bell, Ring
-from edged.store.book import Book
+from edged.store.audit.book import ROWS_IN_GROUP, Audit
+from edged.store.audit.chain import Familiar
+from edged.store.audit.row import Entry
+from edged.store.writer import Bell, Book, Ring
 from tests.bench.store_bench import entry
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.store import capability as capability_module
-from edged.store.capability import CapabilityBook
+from edged.store import experience as capability_module
+from edged.store.experience import CapabilityBook
 from edged.store.health import StoreState
 from edged.store.unit import Unit, unit_of
 from tests.bench.driven_clock import DrivenClock

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Failed
-from edged.store.audit_queries import AuditFilter
+from edged.store.audit.queries import AuditFilter
 from edged.store.journal import JournalEntry, JournalKind
 from tests.bench.store_bench import StoreBench, entry, running_store
 

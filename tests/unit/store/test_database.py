@@ -12,9 +12,9 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed, Fault
-from edged.store.book import Opening
 from edged.store.database import Database
 from edged.store.health import StoreState
+from edged.store.writer import Opening
 from tests.bench.store_bench import StoreBench, running_store
 
 MAKE = "CREATE TABLE IF NOT EXISTS thing (name TEXT)"

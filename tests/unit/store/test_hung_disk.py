@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from edged.errors import ErrorCode, Failed
-from edged.store.audit_queries import AuditFilter
-from edged.store.audit_row import Phase
+from edged.store.audit.queries import AuditFilter
+from edged.store.audit.row import Phase
 from edged.store.health import StoreState
 from edged.store.journal import JournalEntry, JournalKind
 from tests.bench.driven_clock import DrivenClock

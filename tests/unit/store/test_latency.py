@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.store.latency import Latency
+from edged.store.experience import Latency
 
 
 def latency_of(*durations_ms: float) -> Latency:

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Failed
-from edged.store.audit_queries import AuditFilter
-from edged.store.audit_row import Phase
+from edged.store.audit.queries import AuditFilter
+from edged.store.audit.row import Phase
+from edged.store.audit.verify import verify_file
 from edged.store.health import StoreState
-from edged.store.journal import JournalEntry, JournalKind
-from edged.store.journal_row import read_left
-from edged.store.offline import verify_file
+from edged.store.journal import JournalEntry, JournalKind, read_left
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, entry, running_store
 from tests.promises import promise

@@ -12,11 +12,11 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import Failed
-from edged.store.audit import Audit
-from edged.store.audit_queries import AuditFilter
-from edged.store.capability import Unit
+from edged.store.audit.book import Audit
+from edged.store.audit.queries import AuditFilter
 from edged.store.database import Database
-from edged.store.migrations import MIGRATIONS, Migration, migrate, version_of
+from edged.store.experience import Unit
+from edged.store.file import MIGRATIONS, Migration, migrate, version_of
 from tests.bench.store_bench import entry, running_store
 
 VERSION_1 = Path(__file__).parent / "data" / "edged-v1.sql"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.store.audit_queries import AuditFilter
-from edged.store.retention import Retention, why_implausible
+from edged.store.audit.book import Retention, why_implausible
+from edged.store.audit.queries import AuditFilter
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock
 from tests.bench.store_bench import StoreBench, entry, running_store
 from tests.promises import promise

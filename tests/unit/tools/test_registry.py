@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.commands.catalog import Catalog
+from edged.commands.target import Catalog
 from edged.errors import ErrorCode, NotFound
-from edged.profiles.bench import UnitRules
+from edged.profiles.bench_file import UnitRules
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import static_tools
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile

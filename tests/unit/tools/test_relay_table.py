@@ -21,19 +21,18 @@ from edged.actions.action import (
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
-from edged.commands.catalog import Catalog
-from edged.commands.executors import Executors, failure_shape
+from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.freshness import Acquisitions
 from edged.commands.path import CommandPath, Done
 from edged.commands.resolve import Resolver
-from edged.commands.target import Target
-from edged.config_keys import RawScpi
+from edged.commands.target import Catalog, Target
+from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode
-from edged.tools.call import ToolDesk
+from edged.runs.sequences.book import SequenceBook
+from edged.tools.desk import ToolDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.static import static_tools
 from edged.tools.tool import Tool, ToolCall
-from edged.work.sequences import SequenceBook
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from edged.instruments.pool import Arrived
-from edged.tools.resource_news import News, ResourceNews
-from edged.work.streams import StreamNews
-from edged.work.sweeps import SweepChanged
+from edged.runs.streams.book import StreamNews
+from edged.runs.sweeps.book import SweepChanged
+from edged.tools.resources import News, ResourceNews
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, toy_profile
 

@@ -11,16 +11,14 @@ from edged.actions.action import AT_ONCE, Action
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
-from edged.commands.catalog import Catalog
-from edged.commands.executors import failure_shape
+from edged.commands.executors.core import failure_shape
 from edged.commands.path import CommandPath, Done
 from edged.commands.resolve import Resolver
-from edged.commands.target import Target
-from edged.config_keys import RawScpi
+from edged.commands.target import Catalog, Target
+from edged.config.keys import RawScpi
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound, Refused
-from edged.protocol.resources import CompletionParams
-from edged.tools.resource_kinds import KINDS, find_kind, uri_of
-from edged.tools.resource_shelves import Shelves
+from edged.protocol.messages import CompletionParams
+from edged.tools.resource_kinds import KINDS, Shelves, find_kind, uri_of
 from edged.tools.resources import COMPLETIONS_AT_ONCE, Resources
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile

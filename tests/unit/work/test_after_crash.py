@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from edged.errors import ErrorCode, Failed
+from edged.runs.crash_recovery import AfterCrash
+from edged.runs.left_work import Clean, Left, is_still_there
 from edged.store.journal import JournalEntry, JournalKind
-from edged.work.after_crash import AfterCrash
-from edged.work.left_work import Clean, Left, is_still_there
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock
 from tests.bench.sweep_bench import Notebook
 from tests.promises import promise

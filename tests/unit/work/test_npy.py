@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.work.npy import finish_archive, member_bytes, npy_bytes, text_npy_bytes
+from edged.runs.recordings.formats import finish_archive, member_bytes, npy_bytes, text_npy_bytes
 
 
 def parse_npy(data: bytes) -> tuple[str, bytes]:

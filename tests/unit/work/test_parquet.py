@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.work.parquet import parquet_bytes
-from edged.work.run_reader import FORMATS, export_run
+from edged.runs.recordings.formats import parquet_bytes
+from edged.runs.recordings.reader import FORMATS, export_run
 from tests.bench.parquet_reader import read_parquet
 
 CELLS = st.lists(

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Failed, NotFound
-from edged.work.npy import archive_bytes, member_bytes, npy_bytes, read_npy
-from edged.work.pictures import MOST_LINES, MOST_STRETCHES, table_figure
-from edged.work.run_figure import run_figure
+from edged.runs.recordings.figures import MOST_LINES, MOST_STRETCHES, run_figure, table_figure
+from edged.runs.recordings.formats import archive_bytes, member_bytes, npy_bytes, read_npy
 
 
 def test_a_sweep_that_measures_is_drawn_over_what_was_set() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
-from edged.work.plan import (
+from edged.runs.sweeps.ramp_plan import (
     RampPlan,
     arrived_by,
     behind_s,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from edged.csv_cells import guarded, unguarded
 from edged.errors import ErrorCode, Invalid, NotFound
-from edged.work import run_reader
-from edged.work.npy import finish_archive, member_bytes
-from edged.work.run_files import Array, RunFiles, write_meta
-from edged.work.run_reader import export_run, list_runs, show_run
+from edged.runs.recordings import reader as run_reader
+from edged.runs.recordings.files import Array, RunFiles, write_meta
+from edged.runs.recordings.formats import finish_archive, member_bytes
+from edged.runs.recordings.reader import export_run, list_runs, show_run
 from tests.bench.parquet_reader import read_parquet
 from tests.promises import promise
 

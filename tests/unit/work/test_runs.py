@@ -14,10 +14,10 @@ from edged.actions.action import Action
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.instruments.pool import InstrumentPool
-from edged.work.npy import member_bytes
-from edged.work.run_append import THE_DISK, Disk
-from edged.work.run_head import Column, RunHead, RunKind
-from edged.work.runs import RunBook
+from edged.runs.recordings.append import THE_DISK, Disk
+from edged.runs.recordings.book import RunBook
+from edged.runs.recordings.formats import member_bytes
+from edged.runs.run_head import Column, RunHead, RunKind
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 

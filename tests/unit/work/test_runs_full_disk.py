@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.work.recording import MAX_WAITING_ROWS, Recording
-from edged.work.runs import MAX_IN_LINE
+from edged.runs.recordings.book import MAX_IN_LINE, MAX_WAITING_ROWS, Recording
 from tests.bench.small_disk import SmallDisk
 from tests.promises import promise
 from tests.unit.work.test_runs import Bench, head

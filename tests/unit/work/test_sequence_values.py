@@ -2,7 +2,7 @@ import pytest
 
 from edged.errors import Invalid
 from edged.profiles.model import ForStep
-from edged.work.sequence_values import (
+from edged.runs.sequences.run import (
     UNKNOWN,
     NotKnownYet,
     fill,

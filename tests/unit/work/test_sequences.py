@@ -10,7 +10,6 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, Invalid
 from edged.profiles.model import (
-    AnswerType,
     CommandStep,
     ForStep,
     PollStep,
@@ -19,10 +18,11 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
-from edged.work.ports import Recorder
-from edged.work.run_head import RunHead
-from edged.work.sequence_check import CHECKS_A_TURN
-from edged.work.sequences import SequenceBook
+from edged.runs.ports import Recorder
+from edged.runs.run_head import RunHead
+from edged.runs.sequences.book import SequenceBook
+from edged.runs.sequences.steps import CHECKS_A_TURN
+from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
 
 Answers = Callable[[RunCommand | SendScpi], Any]

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Conflict
-from edged.work.state_tables import reference
-from edged.work.states import (
+from edged.runs.states import (
     SEQUENCE,
     STREAM,
     SWEEP,
@@ -18,6 +17,7 @@ from edged.work.states import (
     next_sequence_state,
     next_stream_state,
     next_sweep_state,
+    reference,
 )
 from tests.promises import promise
 

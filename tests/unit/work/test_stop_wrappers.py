@@ -11,8 +11,8 @@ from edged.actions.action import Action, CallWrapper
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import ErrorCode, Failed
+from edged.runs.stop_all import WrapperAbort, WrapperStop
 from edged.store.told_on import ToldOn
-from edged.work.stop_wrappers import WrapperAbort, WrapperStop
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.sweep_bench import NoDatabase
 from tests.promises import promise

@@ -12,12 +12,13 @@ from edged.actions.action import Action, Progress, Purpose, RunCommand, StartStr
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, NotFound
-from edged.profiles.model import AnswerType, Command, ScalarAnswer
-from edged.work.run_head import RunHead
-from edged.work.states import StreamEvent, StreamState
-from edged.work.stream import RECENT_POINTS
-from edged.work.streams import MOST, MOST_ON_ONE, StreamBook, StreamNews
-from edged.work.waveforms import WaveformBook
+from edged.profiles.model import Command, ScalarAnswer
+from edged.runs.run_head import RunHead
+from edged.runs.states import StreamEvent, StreamState
+from edged.runs.streams.book import MOST, MOST_ON_ONE, StreamBook, StreamNews
+from edged.runs.streams.stream import RECENT_POINTS
+from edged.runs.streams.waveforms import WaveformBook
+from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
 

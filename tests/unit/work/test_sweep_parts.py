@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
 from edged.profiles.model import Command, Parameter, ParameterType
-from edged.work.sweep_reach import grid_of, setpoint_from
-from edged.work.sweep_request import StopWhen
-from edged.work.sweep_rows import MAX_ROWS, SweepRows
+from edged.runs.sweeps.ramp_plan import grid_of, setpoint_from
+from edged.runs.sweeps.request import StopWhen
+from edged.runs.sweeps.sweep import MAX_ROWS, SweepRows
 
 
 def command(template: str, kind: ParameterType = ParameterType.FLOAT) -> Command:

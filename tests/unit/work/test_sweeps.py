@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from edged.actions.action import DrawSweep
 from edged.actions.caller import Caller, Claims, Route
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.address import Transport
 from edged.instruments.pool import Left
-from edged.profiles.bench import UnitRules
+from edged.profiles.bench_file import UnitRules
+from edged.runs import left_work
+from edged.runs.sweeps.book import MOST_ENDED
+from edged.runs.sweeps.ramp import NETWORK_USUAL_S
 from edged.store.journal import JournalEntry, JournalKind
-from edged.work import left_work
-from edged.work.sweep_ramp import NETWORK_USUAL_S
-from edged.work.sweeps import MOST_ENDED
+from edged.transports.address import Transport
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fake_artist import DRAWN
 from tests.bench.fake_instruments import toy_profile

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.work.trace_figures import outline_of, summary_of
+from edged.runs.points import outline_of, summary_of
 
 ANY_FLOAT = st.floats(width=32)
 

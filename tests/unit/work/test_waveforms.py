@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
-from edged.profiles.model import AnswerField, AnswerType, WaveformAnswer
-from edged.profiles.samples import decode_waveform
-from edged.work.points import PIECE_BYTES, Waveform, as_base64, make_waveform
-from edged.work.waveforms import WaveformBook
+from edged.profiles.answers import decode_waveform
+from edged.profiles.model import AnswerField, WaveformAnswer
+from edged.runs.points import PIECE_BYTES, Waveform, as_base64, make_waveform
+from edged.runs.streams.waveforms import WaveformBook
+from edged.scpi.answer_text import AnswerType
 from tests.promises import promise
 
 

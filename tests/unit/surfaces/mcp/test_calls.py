@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from edged.errors import Conflict
-from edged.surfaces.mcp.calls import CallBook, CallEnd, CallEndedError, RunningCall
+from edged.surfaces.mcp.sessions import CallBook, CallEnd, CallEndedError, RunningCall
 
 
 def new_call() -> RunningCall:

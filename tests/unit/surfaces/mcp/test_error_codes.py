@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from edged.actions.action import SendScpi
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus, Picture
-from edged.commands.executors import failure_shape
+from edged.commands.executors.core import failure_shape
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.protocol.jsonrpc import ErrorReply, RpcCode
 from edged.protocol.results import Server

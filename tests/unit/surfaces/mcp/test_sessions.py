@@ -11,10 +11,8 @@ from edged.protocol.messages import MAX_WATCHED, RESOURCE_UPDATED, TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent, SessionState
 from edged.protocol.sse import ReplayBuffer
-from edged.surfaces.mcp.calls import CallEnd, RunningCall
-from edged.surfaces.mcp.session import Announcement
-from edged.surfaces.mcp.sessions import SessionBoard
-from edged.surfaces.mcp.stream_reply import MAX_BUFFERED_BYTES, StreamReply
+from edged.surfaces.mcp.reply import MAX_BUFFERED_BYTES, StreamReply
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, SessionBoard
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.recording_transport import RecordingTransport
 

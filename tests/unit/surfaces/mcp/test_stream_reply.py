@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from edged.protocol.sse import KEEP_ALIVE
-from edged.surfaces.mcp.stream_reply import (
+from edged.surfaces.mcp.reply import (
     GATHERED_BYTES,
     MAX_BUFFERED_BYTES,
     KeepAlives,

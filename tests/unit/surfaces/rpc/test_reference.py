@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from edged.processes.idle_restart import IdleRestart
-from edged.processes.rpc_parts import RpcParts
+from edged.engine.idle_restart import IdleRestart
+from edged.engine.surfaces import RpcParts
 from edged.surfaces.rpc.methods import METHODS
 from edged.surfaces.rpc.reference import METHOD_TABLE, reference
 from tests.promises import promise

@@ -1,0 +1,65 @@
+"""``edged profile docs``: a Markdown page for each profile.
+
+One page goes to standard output; ``--output DIR`` writes ``KEY.md`` for each into a directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from edged.cli.profile.library import choose
+from edged.cli.shared.options import add_config_options, load
+from edged.cli.shared.output import print_json, write_text
+from edged.host import ExitStatus
+from edged.profiles.markdown import profile_markdown
+from edged.profiles.verification import FOLDER, Trial, load_reports
+
+__all__ = ["run"]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged profile docs", description=__doc__)
+    parser.add_argument("what", nargs="*", help="profile keys, files or directories (all)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write KEY.md files there")
+    add_config_options(parser, ["--state-dir"])
+    parser.add_argument("--json", action="store_true", help="print {key: page} as JSON")
+    options = parser.parse_args(arguments)
+    config = load(options).config
+    chosen = choose(options.what, config)
+    reports = load_reports(config.state_dir / FOLDER)
+    pages = {
+        profile.key: profile_markdown(profile) + _tried(reports.get(profile.key, ()))
+        for profile in chosen.profiles
+    }
+    if options.json:
+        print_json(pages)
+    elif options.output is None:
+        sys.stdout.write("\n".join(pages.values()))
+    else:
+        for key, page in pages.items():
+            write_text(options.output / f"{key}.md", page)
+        print(f"{len(pages)} pages in {options.output}")
+    for complaint in chosen.complaints:
+        print(f"edged: {complaint.sentence}", file=sys.stderr)
+    return ExitStatus.FAILED if chosen.complaints else ExitStatus.OK
+
+
+def _tried(trials: Sequence[Trial]) -> str:
+    """On which units it was tried; nothing where it was on none."""
+    if not trials:
+        return ""
+    lines = [
+        f"- {trial.on}, {_where(trial)}: {trial.passed} queries answered, {trial.failed} failed"
+        for trial in trials
+    ]
+    return "\n## Tried on\n\n" + "\n".join(lines) + "\n"
+
+
+def _where(trial: Trial) -> str:
+    if trial.is_simulated:
+        return "its simulation"
+    return f"{trial.model} {trial.serial} (firmware {trial.firmware})".strip()

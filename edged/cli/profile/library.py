@@ -1,0 +1,99 @@
+"""Which profiles a verb of ``edged profile`` is about: keys, files or directories, with the others.
+
+Lint looks for clashes, and a family stands in another file, so the profiles of PROFILE_DIRS are
+always read besides what is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edged.config.load import Config
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.profiles.format.fields import nearest
+from edged.profiles.library import Complaint, ProfileLibrary
+from edged.profiles.loading import complaint_of, load_library, load_profile
+from edged.profiles.model import Profile
+
+__all__ = ["Chosen", "choose", "find_one"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The profiles that were named, what is wrong with the others, and all that there are."""
+
+    profiles: tuple[Profile, ...]
+    complaints: tuple[Complaint, ...]
+    library: ProfileLibrary
+
+
+def choose(words: Sequence[str], config: Config) -> Chosen:
+    """What the words name; everything in PROFILE_DIRS where there are none.
+
+    Raises:
+        NotFound: a word that is no file, no directory and no key.
+    """
+    library = load_library(config.profile_dirs)
+    if not words:
+        return Chosen(
+            profiles=tuple(library.profiles.values()),
+            complaints=library.complaints,
+            library=library,
+        )
+    profiles: dict[str, Profile] = {}
+    complaints: list[Complaint] = []
+    for word in words:
+        path = Path(word)
+        if path.is_dir():
+            found = load_library([path])
+            profiles.update(found.profiles)
+            complaints += found.complaints
+        elif path.suffix in (".yaml", ".yml") or path.exists():
+            _add_file(path, profiles, complaints)
+        else:
+            profiles[word] = _by_key(word, library, complaints)
+    everything = {**library.profiles, **profiles}
+    return Chosen(
+        profiles=tuple(profiles.values()),
+        complaints=tuple(complaints),
+        library=ProfileLibrary(profiles=everything, complaints=library.complaints),
+    )
+
+
+def find_one(word: str, config: Config) -> tuple[Profile, tuple[Path, ...]]:
+    """One profile by key or file, and the directories from which an engine would take it.
+
+    Raises:
+        NotFound, Invalid: it is not there, or cannot be loaded.
+    """
+    path = Path(word)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return load_profile(path), (*config.profile_dirs, path.resolve().parent)
+    complaints: list[Complaint] = []
+    return _by_key(word, load_library(config.profile_dirs), complaints), config.profile_dirs
+
+
+def _add_file(path: Path, profiles: dict[str, Profile], complaints: list[Complaint]) -> None:
+    try:
+        profile = load_profile(path)
+    except Invalid as error:
+        complaints.append(complaint_of(error, path))
+    else:
+        profiles[profile.key] = profile
+
+
+def _by_key(word: str, library: ProfileLibrary, complaints: list[Complaint]) -> Profile:
+    found = library.profiles.get(word)
+    if found is not None:
+        return found
+    broken = [c for c in library.complaints if Path(c.path).stem == word]
+    if broken:
+        complaints += broken
+        raise Invalid(broken[0].sentence, code=ErrorCode.BAD_PROFILE)
+    raise NotFound(
+        f"There is no profile {word!r} in PROFILE_DIRS, and no such file.",
+        code=ErrorCode.BAD_PROFILE,
+        remedy=nearest(word, library.profiles),
+    )

@@ -1,0 +1,74 @@
+"""``edged profile lint``: what should be mended in profiles, as ``file:line:column: …``.
+
+Without a name, all of PROFILE_DIRS. Exit status 1 where something must be mended; what only wants a
+second look (``warning``) leaves it at 0. ``--resolved`` prints a profile with what it inherits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from edged.cli.profile.library import Chosen, choose
+from edged.cli.shared.options import add_config_options, load
+from edged.cli.shared.output import print_json
+from edged.host import ExitStatus
+from edged.profiles.lint import Finding, lint_profile
+from edged.profiles.loading import resolved_text
+
+__all__ = ["run"]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged profile lint", description=__doc__)
+    parser.add_argument("what", nargs="*", help="profile keys, files or directories")
+    parser.add_argument(
+        "--resolved", action="store_true", help="print the profiles with what they inherit"
+    )
+    add_config_options(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    options = parser.parse_args(arguments)
+    chosen = choose(options.what, load(options).config)
+    if options.resolved:
+        for profile in chosen.profiles:
+            sys.stdout.write(resolved_text(Path(profile.source_path)))
+        return ExitStatus.OK if not chosen.complaints else ExitStatus.FAILED
+    findings = findings_of(chosen)
+    if options.json:
+        print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            print(finding.sentence)
+        print(_summary(chosen, findings), file=sys.stderr)
+    is_bad = any(finding.severity == "error" for finding in findings)
+    return ExitStatus.FAILED if is_bad else ExitStatus.OK
+
+
+def findings_of(chosen: Chosen) -> tuple[Finding, ...]:
+    """What kept files from being loaded, and what lint says of the others."""
+    refused = [
+        Finding(
+            path=complaint.path,
+            line=complaint.line,
+            column=complaint.column,
+            severity="error",
+            message=complaint.message,
+            suggestion=complaint.remedy,
+        )
+        for complaint in chosen.complaints
+    ]
+    said = [f for profile in chosen.profiles for f in lint_profile(profile, chosen.library)]
+    return (*refused, *said)
+
+
+def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:
+    errors = sum(finding.severity == "error" for finding in findings)
+    count = len(chosen.profiles)
+    told = f"{count} profile{'' if count == 1 else 's'}"
+    if not findings:
+        return f"{told}, all clean"
+    return f"{told}, {errors} to mend, {len(findings) - errors} to look at"

@@ -1,0 +1,45 @@
+"""``edged profile lint | new | test | docs | schema``: write instrument profiles, and try them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb of ``edged profile``: its module and its line in the help."""
+
+    module: str
+    sentence: str
+
+
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "lint": Verb("edged.cli.profile.lint", "what should be mended, as file:line:column"),
+        "new": Verb("edged.cli.profile.new", "draft a profile from what an instrument tells"),
+        "test": Verb("edged.cli.profile.test", "ask every question of a profile, and report"),
+        "docs": Verb("edged.cli.profile.docs", "a Markdown page for each profile"),
+        "schema": Verb("edged.cli.profile.schema", "the JSON Schema of the format, for editors"),
+    }
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="edged profile",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"  {name:<8} {verb.sentence}" for name, verb in VERBS.items()),
+    )
+    parser.add_argument("verb", choices=VERBS, help="`edged profile VERB --help` says more")
+    options = parser.parse_args(arguments[:1])
+    status: int = importlib.import_module(VERBS[options.verb].module).run(arguments[1:])
+    return status

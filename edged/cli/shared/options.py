@@ -1,0 +1,291 @@
+"""The options that verbs share, and what comes of them: a configuration, a connection.
+
+Every verb takes ``--config`` and ``--set KEY=VALUE``; one that talks to an engine takes
+``--state-dir``, ``--json`` and ``--timeout`` besides.
+
+Numbers of a command line, as people write them; never ``nan``, ``inf``, ``1_0`` or other digits.
+
+``number`` reads one; the others are types for argparse, which says what was wrong and ends with 2.
+
+``key=value`` words of a command line → a tool's arguments, typed by the tool's own schema.
+
+``voltage=5`` is a number where the schema has one, ``name=5`` a text where it has a text.
+``key:=JSON`` takes JSON as it stands. ``parameters.voltage=5`` sets a field of an inner object,
+which is how execute_command's ``parameters`` are given without quoting JSON. Pure; whether the
+value is allowed is the engine's to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.config.load import LoadedConfig, load_config, this_machine
+from edged.errors import ErrorCode, Invalid
+from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
+
+__all__ = [
+    "add_config_options",
+    "add_engine_options",
+    "connect",
+    "finite",
+    "load",
+    "locate",
+    "number",
+    "parse_arguments",
+    "positive",
+    "seconds",
+    "this_user",
+]
+
+NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+LONGEST_WHOLE: Final = 400
+"""Digits: more are no number that anybody means, and Python refuses to read very many."""
+
+LONGEST_S: Final = 366 * 86_400.0
+
+
+def number(text: str) -> int | float:
+    """A whole number where it is written as one.
+
+    Raises:
+        ValueError: it is no number, or none that a float can hold.
+    """
+    text = text.strip()
+    if WHOLE.fullmatch(text) and len(text) <= LONGEST_WHOLE:
+        return int(text)
+    value = float(text) if NUMBER.fullmatch(text) else float("nan")
+    if value - value != 0:  # infinite or no number
+        message = f"{text!r} is no number"
+        raise ValueError(message)
+    return value
+
+
+def finite(text: str) -> float:
+    """Any number."""
+    try:
+        return float(number(text))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def seconds(text: str) -> float:
+    """A length of time that can be waited for."""
+    value = finite(text)
+    if not 0 < value <= LONGEST_S:
+        message = f"{text!r} is no length of time: more than 0, at most {LONGEST_S:g} seconds"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def positive(text: str) -> int:
+    """A count of one or more."""
+    try:
+        value = number(text)
+    except ValueError:
+        value = 0
+    if not isinstance(value, int) or value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return value
+
+
+# Flags with a name of their own; every other key is reached by --set.
+KEY_FLAGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "--mcp-port": "MCP_PORT",
+        "--rpc-port": "RPC_PORT",
+        "--state-dir": "STATE_DIR",
+        "--log-level": "LOG_LEVEL",
+    }
+)
+
+
+def add_config_options(parser: argparse.ArgumentParser, names: Sequence[str] = ()) -> None:
+    """``--config``, ``--set``, and those of ``KEY_FLAGS`` that are named."""
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="read this file instead of the machine's own"
+    )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a configuration key (docs/configuration.md), as often as needed",
+    )
+    for flag in names:
+        parser.add_argument(flag, metavar="VALUE", help=f"the same as --set {KEY_FLAGS[flag]}=…")
+
+
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """What every verb takes that talks to a running engine."""
+    add_config_options(parser, ["--state-dir"])
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="SECONDS", help="how long to wait for the answer"
+    )
+
+
+def load(options: argparse.Namespace, *, is_simulated: bool = False) -> LoadedConfig:
+    """The configuration under these options; warnings about it go to standard error.
+
+    Raises:
+        Invalid: BAD_CONFIG, UNSUPPORTED_PLATFORM.
+    """
+    flags = [_split(setting) for setting in options.settings]
+    given = vars(options)
+    for flag, key in KEY_FLAGS.items():
+        value = given.get(flag.removeprefix("--").replace("-", "_"))
+        if value is not None:
+            flags.append((key, value, flag))
+    loaded = load_config(
+        places=this_machine(),
+        environ=os.environ,
+        file=options.config,
+        flags=flags,
+        is_simulated=is_simulated,
+    )
+    for warning in loaded.warnings:
+        print(f"edged: {warning}", file=sys.stderr)
+    return loaded
+
+
+def locate(loaded: LoadedConfig) -> EngineFile:
+    """The running engine: in the configured state directory, else wherever this machine keeps it.
+
+    Raises:
+        Failed: NO_ENGINE.
+    """
+    if loaded.origins["STATE_DIR"] != "default":
+        return find_engine([loaded.config.state_dir])
+    return find_engine(this_machine().state_dirs)
+
+
+def connect(options: argparse.Namespace) -> RpcClient:
+    """A client for the running engine.
+
+    Raises:
+        Invalid: the configuration cannot be used.
+        Failed: NO_ENGINE.
+    """
+    loaded = load(options)
+    engine = locate(loaded)
+    token = loaded.config.inbound_auth_token
+    if options.timeout is None:
+        return RpcClient(engine, token=token)
+    return RpcClient(engine, token=token, timeout_s=options.timeout)
+
+
+def this_user() -> str:
+    """Who says so, where nobody is named."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "somebody at the edge"
+
+
+def _split(setting: str) -> tuple[str, str, str]:
+    key, equals, value = setting.partition("=")
+    if not equals:
+        raise Invalid(
+            f"--set {setting}: there is no = in it.",
+            code=ErrorCode.BAD_CONFIG,
+            remedy="Write --set KEY=VALUE.",
+        )
+    return key.strip(), value, f"--set {key.strip()}"
+
+
+Schema = Mapping[str, Any]
+
+
+def parse_arguments(words: Sequence[str], schema: Schema | None) -> dict[str, Any]:
+    """The arguments that those words mean.
+
+    Args:
+        words: ``key=value`` or ``key:=JSON``.
+        schema: the tool's input schema; None where the tool is not known, and values are guessed.
+
+    Raises:
+        Invalid: a word is no assignment, or its value not of the type that the schema wants.
+    """
+    arguments: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise Invalid(
+                f"{word!r} is no argument.", remedy="Write key=value, or key:=JSON for a list."
+            )
+        is_json = key.endswith(":")
+        path = key.removesuffix(":").split(".")
+        inner = _schema_at(schema, path)
+        value = _read_json(key, text) if is_json else _typed(key, text, inner)
+        _put(arguments, path, value)
+    return arguments
+
+
+def _schema_at(schema: Schema | None, path: Sequence[str]) -> Schema:
+    for name in path:
+        properties = schema.get("properties") if schema else None
+        schema = properties.get(name) if isinstance(properties, Mapping) else None
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _typed(key: str, text: str, schema: Schema) -> Any:
+    wanted = schema.get("type")
+    if text == "null" and wanted != "string":
+        return None
+    match wanted:
+        case "string":
+            return text
+        case "number" | "integer":
+            return _number(key, text, is_whole=wanted == "integer")
+        case "boolean":
+            if text in {"true", "false"}:
+                return text == "true"
+            raise Invalid(f"{key} must be true or false, not {text!r}.")
+        case "array" | "object":
+            return _read_json(key, text)
+        case _:
+            return _guessed(text)
+
+
+def _number(key: str, text: str, *, is_whole: bool) -> int | float:
+    # 2.5 for an integer goes out as it is: the engine's refusal names the bounds, too.
+    try:
+        return number(text)
+    except ValueError:
+        what = f"a {'whole ' if is_whole else ''}number"
+        raise Invalid(f"{key} must be {what}, not {text!r}.") from None
+
+
+def _guessed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _read_json(key: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{key.removesuffix(':')} is no JSON: {text!r} ({error}).") from error
+
+
+def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    *outer, last = path
+    place = arguments
+    for name in outer:
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            raise Invalid(f"{'.'.join(path)}: {name} was given a plain value already.")
+    place[last] = value

@@ -1,0 +1,254 @@
+"""How results look: tables and fields for people, JSON for scripts.
+
+Text may come from an instrument, so control characters never reach the terminal. On a terminal
+tables are drawn by rich, which is loaded only then; in a pipe they are plain aligned columns. Where
+a terminal is so narrow that ids would be cut in pieces, each row is a block of lines instead.
+
+A tool's answer on a terminal: the result, or the error and what to do about it.
+
+``--watch``: the same again every few seconds, until Ctrl-C.
+
+Files that verbs write: whole or not at all, and with a sentence where that cannot be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from edged.cli.shared.options import seconds
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.host import ExitStatus, write_atomically
+from edged.surfaces.rpc.client import ToolAnswer
+
+__all__ = [
+    "add_watch_option",
+    "cell",
+    "print_fields",
+    "print_json",
+    "print_result",
+    "print_table",
+    "show",
+    "unwritable",
+    "watched",
+    "write_text",
+]
+
+MAX_CELL: Final = 200
+MAX_COLUMNS: Final = 7
+COLUMN_GAP: Final = 3
+"""What rich puts between two columns of such a table."""
+Row = Mapping[str, Any]
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    print(json.dumps(value, indent=2))
+
+
+def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """Rows as a table.
+
+    Args:
+        rows: what to show; a field that is missing is an empty cell.
+        columns: field → heading, in order.
+    """
+    lines = [[cell(row.get(field)) for field in columns] for row in rows]
+    if sys.stdout.isatty():
+        titles = list(columns.values())
+        widths = _widths(titles, lines, shutil.get_terminal_size().columns)
+        if widths:
+            _draw(titles, lines, widths)
+        else:
+            _print_blocks([dict(zip(titles, line, strict=True)) for line in lines])
+        return
+    for line in _aligned([[title.upper() for title in columns.values()], *lines]):
+        print(line)
+
+
+def print_fields(value: Row) -> None:
+    """A mapping as ``name  value`` lines, inner mappings by dotted names."""
+    fields = list(_flat(value, ""))
+    width = max((len(name) for name, _ in fields), default=0)
+    for name, text in fields:
+        print(f"{name:<{width}}  {text}".rstrip())
+
+
+def print_result(value: Any) -> None:
+    """Whatever a tool answered, in the form that fits it."""
+    match value:
+        case {}:
+            print_fields(value)
+        case [{}, *_] if all(isinstance(row, Mapping) for row in value):
+            _print_rows(value)
+        case []:
+            print("(nothing)")
+        case _:
+            print(cell(value, limit=1_000_000))
+
+
+def cell(value: Any, *, limit: int = MAX_CELL) -> str:
+    """A value as one line of printable text, at most ``limit`` characters."""
+    match value:
+        case None:
+            text = ""
+        case bool():
+            text = "yes" if value else "no"
+        case str():
+            text = value
+        case _:
+            text = json.dumps(value, default=str)
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _print_rows(rows: Sequence[Row]) -> None:
+    """A table where one fits a screen, else a block of fields for each row."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    has_inner = any(isinstance(item, dict | list) for row in rows for item in row.values())
+    if len(names) <= MAX_COLUMNS and not has_inner:
+        print_table(rows, {name: name for name in names})
+        return
+    _print_blocks(rows)
+
+
+def _print_blocks(rows: Sequence[Row]) -> None:
+    for number, row in enumerate(rows):
+        if number:
+            print()
+        print_fields(row)
+
+
+def _widths(titles: Sequence[str], lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """How wide each column is to be; empty where words would have to be cut.
+
+    What stands between blanks is a word: an id that was cut cannot be copied.
+    """
+    columns = list(zip(titles, *lines, strict=True))
+    widths = [max(len(word) for text in texts for word in text.split()) for texts in columns]
+    spare = room - sum(widths) - COLUMN_GAP * len(titles)
+    if spare < 0:
+        return []
+    for number, texts in enumerate(columns):
+        more = min(spare, max(map(len, texts)) - widths[number])
+        widths[number] += more
+        spare -= more
+    return widths
+
+
+def _flat(value: Row, prefix: str) -> Iterator[tuple[str, str]]:
+    for name, item in value.items():
+        match item:
+            case {} if item:
+                yield from _flat(item, f"{prefix}{cell(name)}.")
+            case {} | []:
+                yield f"{prefix}{cell(name)}", "(none)"
+            case _:
+                yield f"{prefix}{cell(name)}", cell(item, limit=10_000)
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(text) for text in column) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def _draw(titles: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title, width in zip(titles, widths, strict=True):
+        table.add_column(title, overflow="fold", width=width)
+    for line in lines:
+        # Text, not str: a label from an instrument must not be read as markup.
+        table.add_row(*(Text(text) for text in line))
+    Console().print(table)
+
+
+def show(answer: ToolAnswer, options: argparse.Namespace, draw: Callable[[Any], None]) -> int:
+    """Print an answer; FAILED where the tool did.
+
+    Args:
+        answer: what the engine said.
+        options: with ``json``: the result goes out as it is, or ``{"error": …, "result": …}``.
+        draw: prints the result for people.
+    """
+    error = answer.error
+    if options.json:
+        print_json(answer.result if error is None else {"error": error, "result": answer.result})
+    elif answer.result is not None:
+        draw(answer.result)
+    if error is None:
+        return ExitStatus.OK
+    words = f"{cell(error.get('message'))} {cell(error.get('remedy'))}"
+    print(f"edged: {words.strip()}", file=sys.stderr)
+    return ExitStatus.FAILED
+
+
+EVERY_S: Final = 2.0
+SHORTEST_S: Final = 0.1
+CLEAR: Final = "\x1b[2J\x1b[H"
+
+
+def add_watch_option(parser: argparse.ArgumentParser) -> None:
+    """``--watch [SECONDS]``."""
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=seconds,
+        const=EVERY_S,
+        metavar="SECONDS",
+        help=f"show it again every so many seconds ({EVERY_S:g}), until Ctrl-C",
+    )
+
+
+def watched(options: argparse.Namespace, show: Callable[[], int]) -> int:
+    """Show once, or again and again; an engine that is away is waited for."""
+    if options.watch is None:
+        return show()
+    pause = threading.Event()
+    try:
+        while True:
+            if sys.stdout.isatty():
+                print(CLEAR, end="")
+            try:
+                show()
+            except EdgedError as error:
+                print(f"edged: {error}", file=sys.stderr)
+            sys.stdout.flush()
+            pause.wait(max(SHORTEST_S, options.watch))
+    except KeyboardInterrupt:
+        return ExitStatus.OK
+
+
+def write_text(path: Path, text: str, remedy: str = "") -> None:
+    """Write a file.
+
+    Raises:
+        Failed: STORE_FAILED, it cannot be written there.
+    """
+    try:
+        write_atomically(path, text)
+    except OSError as refused:
+        raise unwritable(path, refused, remedy) from refused
+
+
+def unwritable(path: Path, refused: OSError, remedy: str = "") -> Failed:
+    """STORE_FAILED: why a file could not be written."""
+    return Failed(
+        f"{path} cannot be written: {refused.strerror or refused}.",
+        code=ErrorCode.STORE_FAILED,
+        data={"path": str(path)},
+        remedy=remedy,
+    )

@@ -1,0 +1,320 @@
+"""Commands that answer with a block: waveforms, which stay in the daemon, and pictures.
+
+One capture is one uninterruptible conversation, however many reads it takes. Where the profile says
+``chunk_points``, the command's parameters ``first`` and ``last`` bound the points, and the set-up
+lines and the data query are said again for each stretch of at most so many.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Purpose, RunCommand
+from edged.actions.outcome import Link
+from edged.commands.freshness import Acquisitions, notes_of
+from edged.commands.holds import recallable
+from edged.commands.run import GRACE_S, PRIORITY
+from edged.commands.target import MayGo, Target
+from edged.errors import Failed
+from edged.instruments.conversation import (
+    Ask,
+    Conversation,
+    capture_conversation,
+    require,
+)
+from edged.instruments.instrument import Instrument
+from edged.profiles.answers import check_count, parse_block, parse_preamble
+from edged.profiles.model import (
+    Acquisition,
+    Command,
+    Connection,
+    ImageAnswer,
+    Scalar,
+    WaveformAnswer,
+)
+from edged.profiles.template import render
+from edged.runs.points import LargePicture, as_base64
+from edged.runs.streams.waveforms import PICTURE_URI, WaveformBook
+
+__all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures"]
+
+TRANSFER_S: Final = 60.0
+"""What moving the bytes may take besides; a slice of a block that stands still ends it earlier."""
+LARGEST_INLINE_BYTES: Final = 4 * 1024 * 1024
+"""Of a picture in a result; a larger one is told as a resource only."""
+FIRST: Final = "first"
+LAST: Final = "last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stretch:
+    """One read: what is said before it, and the question for the block."""
+
+    setup: tuple[str, ...]
+    data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Capture:
+    """What came of a capture; ``doing``: what the instrument said that it was doing before it."""
+
+    blocks: tuple[bytes | bytearray, ...]
+    preamble: str | None
+    sent: tuple[str, ...]
+    doing: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What came of a command that answers with a block.
+
+    Attributes:
+        part: the variable part of execute_command's result, {data, notes?}.
+        links: where a picture is read that is too large for a result.
+    """
+
+    part: Mapping[str, Any]
+    sent: tuple[str, ...]
+    links: tuple[Link, ...] = ()
+
+
+class Captures:
+    """Runs the commands that answer with a block.
+
+    Args:
+        waveforms: where traces are kept, and whose thread does what takes long.
+        acquisitions: which instruments capture, as far as they were told here.
+    """
+
+    def __init__(
+        self,
+        waveforms: WaveformBook,
+        acquisitions: Acquisitions,
+    ) -> None:
+        self._waveforms = waveforms
+        self._acquisitions = acquisitions
+
+    async def run(
+        self,
+        action: RunCommand,
+        instrument: Instrument,
+        command: Command,
+        target: Target,
+    ) -> Captured:
+        """Capture; a waveform goes to the stream on whose behalf it is measured, else to its own.
+
+        Raises:
+            Failed: as ``run_command``.
+        """
+        values = target.values
+        match command.returns:
+            case WaveformAnswer() as answer:
+                capture = await self._capture(action.purpose, instrument, command, target)
+                try:
+                    waveform = await self._waveforms.decode(
+                        answer, capture.blocks, capture.preamble, values
+                    )
+                except Failed as unreadable:
+                    raise _after(unreadable, capture.sent) from unreadable
+                stream_id = _stream_of(action)
+                index = self._waveforms.add(stream_id, waveform)
+                told = {**waveform.told(), "stream_id": stream_id, "point_index": index}
+                part = self._with_freshness(instrument, capture, told)
+                return Captured(part=part, sent=capture.sent)
+            case ImageAnswer() as answer:
+                capture = await self._capture(action.purpose, instrument, command, target)
+                try:
+                    data = parse_block(capture.blocks[0])
+                except Failed as unreadable:
+                    raise _after(unreadable, capture.sent) from unreadable
+                if len(data) > LARGEST_INLINE_BYTES:
+                    return self._as_resource(action, instrument, capture, answer.mime, data)
+                told = await self._waveforms.on_thread(_picture, answer, data)
+                part = self._with_freshness(instrument, capture, told)
+                return Captured(part=part, sent=capture.sent)
+            case _:
+                raise TypeError(f"{command.name} answers with no block")
+
+    async def _capture(
+        self, purpose: Purpose, instrument: Instrument, command: Command, target: Target
+    ) -> _Capture:
+        return await _converse(purpose, instrument, command, target.values, target.may_go)
+
+    def _as_resource(
+        self,
+        action: RunCommand,
+        instrument: Instrument,
+        capture: _Capture,
+        mime: str,
+        data: memoryview,
+    ) -> Captured:
+        """Keep a large picture, and tell where it is read."""
+        made_by = action.caller.outer_tool or action.tool
+        picture = LargePicture(
+            tool=made_by, command_name=action.command_name, mime=mime, samples=data
+        )
+        picture_id = self._waveforms.add_picture(picture)
+        uri = PICTURE_URI.format(
+            tool=made_by, command_name=action.command_name, picture_id=picture_id
+        )
+        told = {"mime": mime, "length": len(data), "uri": uri, "picture_id": picture_id}
+        part = self._with_freshness(instrument, capture, told)
+        note = (
+            f"The picture has {len(data)} bytes, more than the {LARGEST_INLINE_BYTES} that a "
+            f"result holds: read it by resources/read of {uri} (over RPC by pictures.show), soon."
+        )
+        return Captured(
+            part={**part, "notes": [*part.get("notes", ()), note]},
+            sent=capture.sent,
+            links=(Link(uri=uri, name=picture_id, mime=mime, size=len(data)),),
+        )
+
+    def _with_freshness(
+        self, instrument: Instrument, capture: _Capture, told: dict[str, Any]
+    ) -> dict[str, Any]:
+        """{data, notes?}: with whether what was fetched is of now, where that can be known."""
+        acquisition = _acquisition_of(instrument)
+        if acquisition is None or capture.doing is None:
+            return {"data": told}
+        is_fresh = self._acquisitions.is_fresh(instrument.id, acquisition, capture.doing)
+        part: dict[str, Any] = {"data": {**told, "is_fresh": is_fresh}}
+        notes = notes_of(is_fresh)
+        return {**part, "notes": notes} if notes else part
+
+
+def _acquisition_of(instrument: Instrument) -> Acquisition | None:
+    return instrument.profile.acquisition if instrument.profile is not None else None
+
+
+def _stream_of(action: RunCommand) -> str:
+    if action.purpose is Purpose.STREAM_POINT:
+        return action.caller.on_behalf_of
+    return f"mcp-{secrets.token_hex(5)}"
+
+
+def _picture(answer: ImageAnswer, data: memoryview) -> dict[str, Any]:
+    return {
+        "mime": answer.mime,
+        "length": len(data),
+        "encoding": "base64",
+        "image": as_base64(data),
+    }
+
+
+async def _converse(
+    purpose: Purpose,
+    instrument: Instrument,
+    command: Command,
+    values: Mapping[str, Scalar],
+    may_go: MayGo | None,
+) -> _Capture:
+    connection, answer = instrument.connection, command.returns
+    if not isinstance(answer, WaveformAnswer | ImageAnswer):
+        raise TypeError(f"{command.name} answers with no block")
+    if command.timeout_ms is not None:
+        connection = dataclasses.replace(connection, timeout_ms=command.timeout_ms)
+    stretches = _stretches(command, answer, values)
+    preamble: tuple[str, ...] = ()
+    if isinstance(answer, WaveformAnswer):
+        preamble = tuple(
+            render(line, command.parameters, values) for line in answer.preamble_queries
+        )
+    acquisition = _acquisition_of(instrument)
+    question = acquisition.ask if acquisition is not None else ""
+    steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble) + bool(question)
+    own = {line for stretch in stretches for line in (*stretch.setup, stretch.data)}
+    return await instrument.converse(
+        lambda: recallable(
+            _captured(command, stretches, preamble, connection, values, question),
+            own,
+            may_go,
+        ),
+        priority=PRIORITY[purpose],
+        timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,
+        name=command.name,
+    )
+
+
+def _stretches(
+    command: Command, answer: WaveformAnswer | ImageAnswer, values: Mapping[str, Scalar]
+) -> tuple[_Stretch, ...]:
+    def stretch(filled: Mapping[str, Scalar]) -> _Stretch:
+        setup = answer.setup if isinstance(answer, WaveformAnswer) else ()
+        return _Stretch(
+            setup=tuple(render(line, command.parameters, filled) for line in setup),
+            data=render(answer.data, command.parameters, filled),
+        )
+
+    first, last = values.get(FIRST), values.get(LAST)
+    size = answer.chunk_points if isinstance(answer, WaveformAnswer) else None
+    if size is None or not isinstance(first, int) or not isinstance(last, int):
+        return (stretch(values),)
+    return tuple(
+        stretch({**values, FIRST: start, LAST: min(start + size - 1, last)})
+        for start in range(first, max(first, last) + 1, size)
+    )
+
+
+def _captured(
+    command: Command,
+    stretches: tuple[_Stretch, ...],
+    preamble: tuple[str, ...],
+    connection: Connection,
+    values: Mapping[str, Scalar],
+    question: str,
+) -> Conversation[_Capture]:
+    """All reads of one capture; what the bytes mean is asked once, at the first.
+
+    Args:
+        question: what the instrument is doing, asked before anything else; empty where it cannot
+            be asked.
+
+    Raises:
+        Failed: BAD_ANSWER, for another number of samples than was announced: here, because it tells
+            that the line is out of step.
+    """
+    answer = command.returns
+    blocks: list[bytes | bytearray] = []
+    meaning: str | None = None
+    doing: str | None = None
+    sent: tuple[str, ...] = ()
+    needed = command.precondition
+    if question and (needed is None or needed.query != question):
+        said = yield Ask(question, connection.timeout_ms / 1000)
+        doing, sent = str(said), (question,)
+    if needed is not None:
+        met = yield from require(command.name, needed, connection)
+        if needed.query == question:
+            doing, sent = met, (question,)
+    for number, stretch in enumerate(stretches):
+        reply = yield from capture_conversation(
+            setup=stretch.setup,
+            preamble=preamble if number == 0 else (),
+            data=stretch.data,
+            connection=connection,
+            trailing_bytes=answer.trailing_bytes if isinstance(answer, WaveformAnswer) else 0,
+            separator=answer.preamble_separator if isinstance(answer, WaveformAnswer) else ",",
+        )
+        blocks.append(reply.block or b"")
+        meaning = reply.preamble if number == 0 else meaning
+        sent += reply.sent
+    if isinstance(answer, WaveformAnswer) and meaning is not None:
+        try:
+            check_count(answer, blocks, {**values, **parse_preamble(answer, meaning, values)})
+        except Failed as unreadable:
+            raise _after(unreadable, sent) from unreadable
+    return _Capture(blocks=tuple(blocks), preamble=meaning, sent=sent, doing=doing)
+
+
+def _after(unreadable: Failed, sent: tuple[str, ...]) -> Failed:
+    return Failed(
+        unreadable.message,
+        code=unreadable.code,
+        data=unreadable.data,
+        remedy=unreadable.remedy,
+        sent=sent,
+    )

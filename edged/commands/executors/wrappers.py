@@ -1,0 +1,86 @@
+"""How a tool of an SDK wrapper is run, and what get_capabilities tells of wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edged.actions.action import Action, CallWrapper
+from edged.clock import Clock
+from edged.commands.path import Done, Executor
+from edged.commands.target import Target
+from edged.profiles.template import wire_value
+from edged.sdk.executor import State, WrapperExecutor
+from edged.sdk.shelf import WrapperShelf
+from edged.sdk.specs import WrapperSpec, wrapper_id
+from edged.store.experience import Knowledge
+
+__all__ = ["WrapperExecutors", "wrapper_capabilities"]
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrapperExecutors:
+    """The executor, bound to its rooms."""
+
+    shelf: WrapperShelf
+    clock: Clock
+
+    def table(self) -> dict[type[Action], Executor]:
+        """Its part of ``EXECUTORS``."""
+        return {CallWrapper: self._call}
+
+    async def _call(self, action: CallWrapper, target: Target, began: float) -> Done:
+        spec = target.aimed_spec()
+        executor, _present = self.shelf.find(action.wrapper, action.spec_name)
+        arguments = {
+            name: wire_value(value, spec.parameters.get(name))
+            for name, value in target.values.items()
+        }
+        value = await executor.run_tool(spec, arguments, target.may_go)
+        data: Entry = {"success": True, "data": value}
+        if spec.returns is not None and spec.returns.unit:
+            data["unit"] = spec.returns.unit
+        data["execution_time_ms"] = round((self.clock.monotonic() - began) * 1000, 3)
+        return Done(data=data)
+
+
+def wrapper_capabilities(
+    shelf: WrapperShelf, experience: Callable[[WrapperSpec], Mapping[str, Knowledge]]
+) -> list[Entry]:
+    """An entry for each wrapper, in the form of an instrument's; ``tool`` is what is called."""
+    return [_capabilities(one, experience(one.specs[0])) for one in shelf.offered()]
+
+
+def _capabilities(executor: WrapperExecutor, known: Mapping[str, Knowledge]) -> Entry:
+    return {
+        "instrument_id": wrapper_id(executor.stem),
+        "alias": "",
+        "instrument_class": "sdk_wrapper",
+        "profile_name": "",
+        "is_connected": executor.state is State.READY,
+        "commands": [_command(spec, known.get(spec.name)) for spec in executor.specs],
+        "sequences": [],
+        "settings": [],
+    }
+
+
+def _command(spec: WrapperSpec, known: Knowledge | None) -> Entry:
+    entry: Entry = {
+        "name": spec.name,
+        "tool": f"{spec.wrapper}__{spec.name}",
+        "description": spec.description,
+        "parameters": spec.check.schema,
+        "is_query": spec.is_query,
+        "is_dangerous": spec.is_dangerous,
+        "is_safe": spec.is_safe,
+        "requires_sweep": False,
+        "unit": spec.returns.unit if spec.returns else "",
+    }
+    if spec.returns is not None:
+        entry["returns"] = spec.returns.to_json()
+    if known is not None:
+        entry["experience"] = known.to_json()
+    return entry

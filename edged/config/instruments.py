@@ -1,0 +1,294 @@
+"""An entry of the configuration key INSTRUMENTS: an instrument whose address the owner gives.
+
+How an entry of INSTRUMENTS has its instrument spoken to: error checks, probe, last words.
+
+The same as a profile's ``connection`` has, for one instrument, and under the same rules of safety:
+connecting changes no output, and letting go may only switch one off.
+"""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.config.kinds import TEXT, BadValue, Kind, Value, integer, list_of, matching
+from edged.patterns import MAX_PATTERN, why_slow
+from edged.scpi.words import why_not_on_connect, why_not_on_release
+
+__all__ = ["INSTRUMENTS", "TALK_FIELDS", "ErrorsEntry", "InstrumentEntry", "ProbeEntry"]
+
+MOST_LINES: Final = 20
+LONGEST_LINE: Final = 200
+ERROR_KINDS: Final = ("queue", "esr", "code")
+ENCODINGS: Final = ("ascii", "latin-1", "utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorsEntry:
+    """An error check; ``kind`` is one of the profile format's, "none" for no check at all."""
+
+    kind: str = "none"
+    query: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeEntry:
+    """A question and the pattern of its answer; without a query none is asked at all."""
+
+    query: str = ""
+    expect: str = ""
+
+
+def _encoding(value: Value, _base: Path) -> str:
+    if value.text not in ENCODINGS:
+        raise BadValue(f"must be one of {', '.join(ENCODINGS)}", value)
+    return value.text
+
+
+def _errors(value: Value, _base: Path) -> ErrorsEntry:
+    if value.data == "none":
+        return ErrorsEntry()
+    fields = _fields(value, ("kind", "query"), ("detail",), 'none or {query: "SYST:ERR?", kind: …}')
+    kind = fields["kind"]
+    if kind.text not in ERROR_KINDS:
+        raise BadValue(f"has the kind {kind.text}; it must be {', '.join(ERROR_KINDS)}", kind)
+    detail = fields.get("detail")
+    return ErrorsEntry(
+        kind=kind.text,
+        query=_query(fields["query"]),
+        detail="" if detail is None else _query(detail),
+    )
+
+
+def _acknowledge(value: Value, _base: Path) -> str:
+    return "" if value.data == "none" else _pattern(value)
+
+
+def _probe(value: Value, _base: Path) -> ProbeEntry:
+    if value.data == "none":
+        return ProbeEntry()
+    fields = _fields(value, ("query", "expect"), (), 'none or {query: "ID?", expect: "^HEATER"}')
+    return ProbeEntry(query=_query(fields["query"]), expect=_pattern(fields["expect"]))
+
+
+def _lines(why_not: Callable[[str], str]) -> Callable[[Value, Path], tuple[str, ...]]:
+    """A list of SCPI lines of which each has no reason against it."""
+
+    def parse(value: Value, _base: Path) -> tuple[str, ...]:
+        if not isinstance(value.data, list) or len(value.data) > MOST_LINES:
+            raise BadValue(f'must be a list of at most {MOST_LINES} lines like ["HEAD OFF"]', value)
+        lines = []
+        for entry in value.data:
+            line = _line(entry)
+            why = why_not(line)
+            if why:
+                raise BadValue(f'has "{line}", which {why}', entry)
+            lines.append(line)
+        return tuple(lines)
+
+    return parse
+
+
+def _fields(
+    value: Value, needed: tuple[str, ...], more: tuple[str, ...], like: str
+) -> dict[str, Value]:
+    if not isinstance(value.data, dict) or not set(needed) <= set(value.data):
+        raise BadValue(f"must be {like}", value)
+    for name, entry in value.data.items():
+        if name not in needed and name not in more:
+            told = ", ".join((*needed, *more))
+            raise BadValue(f"has the unknown field {name} (there are {told})", entry)
+    return dict(value.data)
+
+
+def _line(value: Value) -> str:
+    text = value.data
+    if not isinstance(text, str) or not text.strip() or not text.isprintable():
+        raise BadValue("must hold printable SCPI lines", value)
+    if len(text) > LONGEST_LINE:
+        raise BadValue(f"has a line of more than {LONGEST_LINE} characters", value)
+    return text
+
+
+def _query(value: Value) -> str:
+    line = _line(value)
+    if "?" not in line:
+        raise BadValue(f'has "{line}", which is no query (it has no "?")', value)
+    return line
+
+
+def _pattern(value: Value) -> str:
+    text = value.data
+    if not isinstance(text, str) or not 0 < len(text) <= MAX_PATTERN:
+        raise BadValue(f"must have a pattern of 1 to {MAX_PATTERN} characters", value)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise BadValue(f"has a pattern that is no regular expression: {error}", value) from error
+    slow = why_slow(text)
+    if slow:
+        raise BadValue(f"has a pattern that can take very long: {slow}", value)
+    return text
+
+
+TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
+    "encoding": _encoding,
+    "errors": _errors,
+    "acknowledge": _acknowledge,
+    "probe": _probe,
+    "on_connect": _lines(why_not_on_connect),
+    "on_release": _lines(why_not_on_release),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstrumentEntry:
+    """A statically addressed instrument; what is None is left to its profile or transport.
+
+    Attributes:
+        address: VISA resource string.
+        profile: profile key that is taken without asking ``*IDN?`` for a match.
+        name: what the owner calls it.
+        read_termination, write_termination: the characters themselves; empty for none.
+    """
+
+    address: str
+    profile: str | None = None
+    name: str | None = None
+    read_termination: str | None = None
+    write_termination: str | None = None
+    timeout_ms: int | None = None
+    open_timeout_ms: int | None = None
+    baud_rate: int | None = None
+    data_bits: int | None = None
+    parity: str | None = None
+    stop_bits: float | None = None
+    flow: str | None = None
+    after_write_ms: int | None = None
+    min_gap_ms: int | None = None
+    chunk_bytes: int | None = None
+    encoding: str | None = None
+    errors: ErrorsEntry | None = None
+    acknowledge: str | None = None
+    probe: ProbeEntry | None = None
+    on_connect: tuple[str, ...] | None = None
+    on_release: tuple[str, ...] | None = None
+
+
+RESOURCE: Final = matching(
+    "VISA resource string",
+    r"[A-Za-z][A-Za-z0-9_./-]*::\S.{0,250}",
+    "be a VISA resource string like TCPIP::192.168.1.20::5025::SOCKET",
+)
+PORT: Final = re.compile(r"(?:PRLGX-)?TCPIP\d*::[^:]+::(\d+)::(?:SOCKET|\d+)\b.*", re.IGNORECASE)
+"""The addresses that have a TCP port, and where."""
+HIGHEST_PORT: Final = 65_535
+ESCAPES: Final[Mapping[str, str]] = MappingProxyType(
+    {"CR": "\r", "LF": "\n", "CRLF": "\r\n", "none": ""}
+)
+
+
+def _address(value: Value, base: Path) -> str:
+    text: str = RESOURCE.parse(value, base)
+    found = PORT.fullmatch(text)
+    if found and not 1 <= int(found[1][:9]) <= HIGHEST_PORT:
+        raise BadValue(f"has the port {found[1][:9]}; ports go from 1 to {HIGHEST_PORT}", value)
+    return text
+
+
+def _termination(value: Value, _base: Path) -> str:
+    r"""CR, LF, CRLF or none as words; or up to four characters, ``\r`` and ``\n`` spelled out."""
+    if value.text in ESCAPES:
+        return ESCAPES[value.text]
+    if not isinstance(value.data, str) or not value.data.isascii():
+        raise BadValue("must be CR, LF, CRLF, none or up to four ASCII characters", value)
+    text = value.data
+    if "\\" in text:
+        try:
+            text = codecs.decode(text, "unicode_escape")
+        except UnicodeDecodeError as error:
+            raise BadValue(f"has a broken escape: {value.data!r}", value) from error
+    if len(text) > 4 or not text.isascii():
+        raise BadValue("must be CR, LF, CRLF, none or up to four ASCII characters", value)
+    return text
+
+
+def _word_of(*words: str) -> Callable[[Value, Path], str]:
+    def parse(value: Value, _base: Path) -> str:
+        if value.text not in words:
+            raise BadValue(f"must be one of {', '.join(words)}", value)
+        return value.text
+
+    return parse
+
+
+def _stop_bits(value: Value, _base: Path) -> float:
+    if isinstance(value.data, bool) or value.data not in STOP_BITS:
+        raise BadValue("must be 1, 1.5 or 2", value)
+    return float(value.data)
+
+
+STOP_BITS: Final = (1, 1.5, 2)
+
+FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
+    {
+        "address": _address,
+        "profile": matching("profile key", r"[a-z0-9_]{1,64}", "be a profile key").parse,
+        "name": TEXT.parse,
+        "read_termination": _termination,
+        "write_termination": _termination,
+        "timeout_ms": integer(1, 3_600_000).parse,
+        "open_timeout_ms": integer(1, 600_000).parse,
+        "baud_rate": integer(50, 12_000_000).parse,
+        "data_bits": integer(5, 8).parse,
+        "parity": _word_of("none", "even", "odd", "mark", "space"),
+        "stop_bits": _stop_bits,
+        "flow": _word_of("none", "xon_xoff", "rts_cts", "dtr_dsr"),
+        "after_write_ms": integer(0, 60_000).parse,
+        "min_gap_ms": integer(0, 60_000).parse,
+        "chunk_bytes": integer(16, 64 * 1024 * 1024).parse,
+        **TALK_FIELDS,
+    }
+)
+
+
+def _instrument(value: Value, base: Path) -> InstrumentEntry:
+    if isinstance(value.data, str):
+        return InstrumentEntry(address=_address(value, base))
+    if not isinstance(value.data, dict) or "address" not in value.data:
+        raise BadValue("needs entries like {address: TCPIP::192.168.1.20::5025::SOCKET}", value)
+    fields: dict[str, Any] = {}
+    for key, entry in value.data.items():
+        if key not in FIELDS:
+            near = difflib.get_close_matches(key, FIELDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(FIELDS)})"
+            raise BadValue(f"has an entry with the unknown field {key}{hint}", entry)
+        try:
+            fields[key] = FIELDS[key](entry, base)
+        except BadValue as error:
+            raise BadValue(f"has an entry whose {key} {error.reason}", entry) from error
+    return InstrumentEntry(**fields)
+
+
+def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:
+    """The list; which of two entries for one address is meant cannot be known."""
+    entries: tuple[InstrumentEntry, ...] = LIST.parse(value, base)
+    first: dict[str, InstrumentEntry] = {}
+    for entry in entries:
+        if entry is not first.setdefault(entry.address.upper(), entry):
+            raise BadValue(f"has two different entries for {entry.address}", value)
+    return entries
+
+
+LIST: Final = list_of(Kind(name="instrument", parse=_instrument))
+INSTRUMENTS: Final = Kind(name=LIST.name, parse=_instruments)

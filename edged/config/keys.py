@@ -1,0 +1,473 @@
+"""Every key of the configuration, once: name, kind, default, meaning.
+
+Parsing, ``edged config``, the documentation page and the tests are made from ``KEYS``. A key's
+field in ``Config`` is its name in lower case. Defaults that depend on the machine are functions of
+its ``Places``; what stands in the documentation for them is ``default_text``.
+
+Source: SPEC.md section 2.
+"""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.config.instruments import INSTRUMENTS
+from edged.config.kinds import (
+    BOOL,
+    FILE,
+    NAME,
+    NETWORK,
+    PLACE,
+    TEXT,
+    BadValue,
+    Kind,
+    choice,
+    integer,
+    list_of,
+    map_of,
+    matching,
+    url,
+)
+from edged.host import Places, host_name
+
+__all__ = [
+    "KEYS",
+    "RENAMED",
+    "Bus",
+    "Exposure",
+    "Key",
+    "ListedTools",
+    "LogFormat",
+    "LogLevel",
+    "RawScpi",
+    "ToolNames",
+]
+
+
+class Bus(enum.StrEnum):
+    """What the discovery loop looks at."""
+
+    USB = "usb"
+    SERIAL = "serial"
+    LAN = "lan"
+    GPIB = "gpib"
+
+
+class Exposure(enum.StrEnum):
+    """A proxied listener of the supervisor: the private network's addresses, or all."""
+
+    PRIVATE = "private"
+    ANY = "any"
+
+
+class ListedTools(enum.StrEnum):
+    """Which dynamic tools tools/list shows: each, those marked essential, none."""
+
+    ALL = "all"
+    ESSENTIAL = "essential"
+    STATIC = "static"
+
+
+class ToolNames(enum.StrEnum):
+    """Tool names as the specification has them, or with dots turned into ``_``."""
+
+    SPEC = "spec"
+    STRICT = "strict"
+
+
+class RawScpi(enum.StrEnum):
+    """What send_scpi may send: anything, commands of the profile, queries of it, nothing."""
+
+    ALL = "all"
+    KNOWN = "known"
+    QUERIES = "queries"
+    OFF = "off"
+
+
+class LogLevel(enum.StrEnum):
+    """The least severe event that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(enum.StrEnum):
+    """``AUTO``: console on a terminal, JSON lines otherwise."""
+
+    AUTO = "auto"
+    CONSOLE = "console"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key.
+
+    Attributes:
+        default: the configured thing itself, or a function that makes it for this machine.
+        default_text: what the documentation shows for it; empty: ``default`` as YAML.
+        sentence: what it means.
+        is_secret: its value is never shown.
+    """
+
+    name: str
+    kind: Kind
+    default: Any | Callable[[Places], Any]
+    sentence: str
+    default_text: str = ""
+    is_secret: bool = False
+
+    @property
+    def field(self) -> str:
+        """Its attribute in ``Config``."""
+        return self.name.lower()
+
+    def default_for(self, places: Places) -> Any:
+        """The default on the machine with those places."""
+        return self.default(places) if callable(self.default) else self.default
+
+
+PORT: Final = integer(0, 65_535)
+URL_PATH: Final = matching(
+    "URL path", r"/[A-Za-z0-9._~/-]{0,200}", "be a path that begins with / and has no ? or #"
+)
+HOST: Final = matching(
+    "host name", r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", "be a host name without scheme and port"
+)
+ORIGIN: Final = matching(
+    "origin",
+    r"[a-z][a-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?",
+    "be an origin like https://example.org, without a path",
+)
+TOOL_ENTRY: Final = matching(
+    "tool", r"[A-Za-z0-9_.-]{1,200}(:[A-Za-z0-9_.-]{1,200})?", "be <tool> or <tool>:<scope>"
+)
+PRIVATE_NETWORKS: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "127.0.0.0/8",
+        "::1/128",
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "fe80::/10",
+        "fc00::/7",
+    )
+)
+
+
+def _tools_allowed() -> Kind:
+    entries = list_of(TOOL_ENTRY)
+
+    def parse(value: Any, base: Any) -> frozenset[str] | None:
+        if value.text == "all" and isinstance(value.data, str):
+            return None
+        if not isinstance(value.data, list):
+            raise BadValue("must be the word all or a list of tools like [get_status]", value)
+        return frozenset(entries.parse(value, base))
+
+    return Kind(name="all \\| list of tool, tool:scope", parse=parse)
+
+
+_MEBIBYTES: Final = integer(1, 1_048_576)
+
+_TABLE: Final = (
+    Key(
+        name="MCP_ENABLED",
+        kind=BOOL,
+        default=True,
+        sentence="Bind the MCP listener at all; without it RPC and instruments live on.",
+    ),
+    Key(
+        name="MCP_PORT",
+        kind=PORT,
+        default=8767,
+        sentence="TCP port of the MCP endpoint; 0 takes any free one, printed at the start.",
+    ),
+    Key(
+        name="MCP_PATH",
+        kind=URL_PATH,
+        default="/mcp",
+        sentence="URL path of the MCP endpoint; a slash behind it changes nothing.",
+    ),
+    Key(
+        name="RESCAN_INTERVAL_SEC",
+        kind=integer(1, 86_400),
+        default=60,
+        sentence="Seconds between two scans of the buses; LAN is looked at in every tenth.",
+    ),
+    Key(
+        name="INBOUND_AUTH_TOKEN",
+        kind=TEXT,
+        default=None,
+        is_secret=True,
+        sentence="Bearer token of the RPC interface. It never gates MCP.",
+    ),
+    Key(
+        name="EDGE_ID",
+        kind=matching("id", r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "be letters, digits, _ and -"),
+        default=None,
+        default_text="made once, kept in STATE_DIR",
+        sentence="Identity of this edge in tokens and on the relay.",
+    ),
+    Key(
+        name="EDGE_NAME",
+        kind=NAME,
+        default=lambda _places: host_name(),
+        default_text="the host name",
+        sentence="What people call this edge.",
+    ),
+    Key(
+        name="RPC_PORT",
+        kind=PORT,
+        default=8766,
+        sentence="TCP port of the RPC interface, on loopback; 0 takes any free one.",
+    ),
+    Key(
+        name="STATE_DIR",
+        kind=PLACE,
+        default=lambda places: places.state_dir,
+        default_text="/var/lib/edged ¹",
+        sentence="Database, identity, and the ports in use (engine.json).",
+    ),
+    Key(
+        name="DATA_DIR",
+        kind=PLACE,
+        default=lambda places: places.data_dir,
+        default_text="STATE_DIR/data if that is set, else /var/lib/edged/data ¹",
+        sentence="Recorded data of sweeps, streams and tables; edged deletes none of it.",
+    ),
+    Key(
+        name="PROFILE_DIRS",
+        kind=list_of(PLACE),
+        default=lambda places: places.profile_dirs,
+        default_text="[/usr/share/edged/profiles, /etc/edged/profiles] ¹",
+        sentence="Directories of instrument profiles; a later one overrides an earlier one.",
+    ),
+    Key(
+        name="SDK_WRAPPER_DIRS",
+        kind=list_of(PLACE),
+        default=lambda places: places.sdk_wrapper_dirs,
+        default_text="[/usr/share/edged/sdk_wrappers, /etc/edged/sdk_wrappers] ¹",
+        sentence="Directories of SDK wrappers; a later one overrides an earlier one.",
+    ),
+    Key(
+        name="SDK_LIBRARIES",
+        kind=map_of(FILE),
+        default=MappingProxyType({}),
+        sentence="Vendor libraries by the name their wrapper asks for.",
+    ),
+    Key(
+        name="SDK_SETTINGS",
+        kind=map_of(map_of(TEXT)),
+        default=MappingProxyType({}),
+        sentence="What a wrapper asks for, such as a serial port: wrapper → name → text.",
+    ),
+    Key(
+        name="SDK_MEMORY_MB",
+        kind=integer(64, 1_048_576),
+        default=1024,
+        sentence="Memory that the worker process of each wrapper may have.",
+    ),
+    Key(
+        name="BENCH_FILE",
+        kind=FILE,
+        default=lambda places: places.bench_file,
+        default_text="/etc/edged/bench.yaml ¹",
+        sentence="What the owner says about this bench: limits, aliases, denials for one unit.",
+    ),
+    Key(
+        name="INSTRUMENTS",
+        kind=INSTRUMENTS,
+        default=(),
+        sentence="Instruments with a fixed address: address, and optionally profile, name, "
+        "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
+        "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow, encoding, errors, "
+        "acknowledge, probe, on_connect, on_release. Each entry is an instrument of its own; "
+        "entries with the same name are addresses of one (docs/instruments.md).",
+    ),
+    Key(
+        name="DISCOVERY",
+        kind=list_of(choice(Bus)),
+        default=(Bus.USB, Bus.SERIAL, Bus.LAN),
+        sentence="Buses that are looked at; with --sim none, unless this key is set.",
+    ),
+    Key(
+        name="SERIAL_PORTS",
+        kind=list_of(TEXT),
+        default=(),
+        sentence="Serial ports that may be asked for *IDN? though their USB id is unknown.",
+    ),
+    Key(
+        name="VISA_LIBRARY",
+        kind=TEXT,
+        default="@py",
+        sentence="VISA backend: @py for pyvisa-py, or the path of a system VISA.",
+    ),
+    Key(
+        name="EXPOSE",
+        kind=list_of(choice(Exposure)),
+        default=(Exposure.PRIVATE, Exposure.ANY),
+        sentence="Listeners that the supervisor opens: on private addresses, on 0.0.0.0.",
+    ),
+    Key(
+        name="ALLOWED_NETWORKS",
+        kind=list_of(NETWORK),
+        default=PRIVATE_NETWORKS,
+        sentence="Source addresses that the supervisor's proxy accepts.",
+    ),
+    Key(
+        name="ALLOWED_HOSTS",
+        kind=list_of(HOST),
+        default=(),
+        sentence="More names by which clients may address the MCP endpoint (Host header).",
+    ),
+    Key(
+        name="ALLOWED_ORIGINS",
+        kind=list_of(ORIGIN),
+        default=(),
+        sentence="Web origins, besides the endpoint's own, whose pages may call the MCP endpoint.",
+    ),
+    Key(
+        name="DIRECT_TOOLS_ALLOW",
+        kind=_tools_allowed(),
+        default=None,
+        default_text="all",
+        sentence="Tools that callers without a token may use.",
+    ),
+    Key(
+        name="DIRECT_DANGER_ALLOW",
+        kind=BOOL,
+        default=True,
+        sentence="Whether callers without a token may do dangerous things.",
+    ),
+    Key(
+        name="TOOLS",
+        kind=choice(ListedTools),
+        default=ListedTools.ALL,
+        sentence="Dynamic tools in tools/list: all, only essential ones, or none (static).",
+    ),
+    Key(
+        name="TOOL_NAMES",
+        kind=choice(ToolNames),
+        default=ToolNames.SPEC,
+        sentence="strict turns dots in tool names into _; calls accept both spellings.",
+    ),
+    Key(
+        name="RAW_SCPI",
+        kind=choice(RawScpi),
+        default=RawScpi.ALL,
+        sentence="What send_scpi may send.",
+    ),
+    Key(
+        name="RELAY_URL",
+        kind=url("https", insecure="http"),
+        default=None,
+        sentence="Public address of the relay front, without its path.",
+    ),
+    Key(
+        name="RELAY_NATS_URL",
+        kind=url("tls", "nats", "wss", insecure="ws"),
+        default=None,
+        sentence="NATS server over which this edge is reached.",
+    ),
+    Key(
+        name="RELAY_CREDENTIALS",
+        kind=FILE,
+        default=None,
+        sentence="File with `user:password`, an nkey seed, or a NATS `.creds` file.",
+    ),
+    Key(
+        name="RELAY_CA_FILE",
+        kind=FILE,
+        default=None,
+        sentence="Certificate authority of the NATS server.",
+    ),
+    Key(
+        name="RELAY_ISSUER",
+        kind=TEXT,
+        default=None,
+        sentence="Issuer (iss) of the tokens that are accepted on the relay route.",
+    ),
+    Key(
+        name="RELAY_JWKS_URL",
+        kind=url("https", insecure="http"),
+        default=None,
+        sentence="Where the issuer's public keys are.",
+    ),
+    Key(
+        name="SESSION_IDLE_SEC",
+        kind=integer(1, 604_800),
+        default=1800,
+        sentence="Seconds after which an idle MCP session ends; never under a running call.",
+    ),
+    Key(
+        name="MAX_SESSIONS",
+        kind=integer(1, 1_000_000),
+        default=10_000,
+        sentence="MCP sessions at most; the oldest idle one makes room.",
+    ),
+    Key(
+        name="WAVEFORM_MEMORY_MB",
+        kind=_MEBIBYTES,
+        default=256,
+        sentence="Memory for captured waveforms and large pictures; the oldest make room.",
+    ),
+    Key(
+        name="MAX_BLOCK_MB",
+        kind=integer(1, 1024),
+        default=64,
+        sentence="Largest waveform or picture that is read from an instrument at once, in MiB.",
+    ),
+    Key(
+        name="AUDIT_RETENTION_DAYS",
+        kind=integer(1, 36_500),
+        default=365,
+        sentence="How long rows of the audit are kept.",
+    ),
+    Key(
+        name="DATA_BUDGET_MB",
+        kind=_MEBIBYTES,
+        default=10_240,
+        sentence="Size of DATA_DIR from which new recordings are refused.",
+    ),
+    Key(
+        name="GONE_AFTER_SEC",
+        kind=integer(1, 86_400),
+        default=10,
+        sentence="Seconds of silence after which a LAN or configured instrument counts as gone.",
+    ),
+    Key(
+        name="ABORT_AFTER_CRASH_SEC",
+        kind=integer(0, 86_400),
+        default=120,
+        sentence="How old a crashed sweep's journal may be for its abort to be sent unasked.",
+    ),
+    Key(
+        name="LOG_LEVEL",
+        kind=choice(LogLevel),
+        default=LogLevel.INFO,
+        sentence="The least severe events that are logged.",
+    ),
+    Key(
+        name="LOG_FORMAT",
+        kind=choice(LogFormat),
+        default=LogFormat.AUTO,
+        sentence="auto: console on a terminal, JSON lines otherwise.",
+    ),
+)
+
+KEYS: Final[Mapping[str, Key]] = MappingProxyType({key.name: key for key in _TABLE})
+
+RENAMED: Final[Mapping[str, str]] = MappingProxyType({})
+"""Former name → today's, for every key that a release has renamed: the former one is understood
+still, with a warning. None has been yet."""

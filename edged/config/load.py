@@ -1,0 +1,352 @@
+"""The configuration: flag > environment > drop-in > file > default, and every complaint about it.
+
+``load_config`` gathers what was set where, lets each key's own kind judge it, and answers with a
+frozen ``Config`` plus the origin of each value; or raises one ``Invalid`` that lists everything
+that is wrong, each with file, line, key and the nearest key there is. The keys themselves are in
+``config_keys.py``. Read once, at the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from edged.config.instruments import InstrumentEntry
+from edged.config.keys import (
+    KEYS,
+    RENAMED,
+    Bus,
+    Exposure,
+    Key,
+    ListedTools,
+    LogFormat,
+    LogLevel,
+    RawScpi,
+    ToolNames,
+)
+from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_text, read_file
+from edged.errors import ErrorCode, Invalid
+from edged.host import Places, find_places, find_platform, find_shipped
+from edged.yaml.tree import Mark, YamlProblem
+
+__all__ = [
+    "Bus",
+    "Complaint",
+    "Config",
+    "Exposure",
+    "InstrumentEntry",
+    "ListedTools",
+    "LoadedConfig",
+    "LogFormat",
+    "LogLevel",
+    "RawScpi",
+    "Setting",
+    "ToolNames",
+    "load_config",
+    "this_machine",
+]
+
+ENVIRONMENT_PREFIX: Final = "EDGED_"
+MAX_DROP_INS: Final = 100
+REAL_THINGS: Final = frozenset({"DISCOVERY", "SDK_WRAPPER_DIRS"})
+"""Keys that are empty beside a simulated bench unless they are set."""
+FLOW_STARTS: Final = ("[", "{", '"', "'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every key of ``config_keys.KEYS``, parsed; see there for what each means."""
+
+    mcp_enabled: bool
+    mcp_port: int
+    mcp_path: str
+    rescan_interval_sec: int
+    inbound_auth_token: str | None
+    edge_id: str | None
+    edge_name: str
+    rpc_port: int
+    state_dir: Path
+    data_dir: Path
+    profile_dirs: tuple[Path, ...]
+    sdk_wrapper_dirs: tuple[Path, ...]
+    sdk_libraries: Mapping[str, Path]
+    sdk_settings: Mapping[str, Mapping[str, str]]
+    sdk_memory_mb: int
+    bench_file: Path
+    instruments: tuple[InstrumentEntry, ...]
+    discovery: tuple[Bus, ...]
+    serial_ports: tuple[str, ...]
+    visa_library: str
+    expose: tuple[Exposure, ...]
+    allowed_networks: tuple[IpNetwork, ...]
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    direct_tools_allow: frozenset[str] | None
+    direct_danger_allow: bool
+    tools: ListedTools
+    tool_names: ToolNames
+    raw_scpi: RawScpi
+    relay_url: str | None
+    relay_nats_url: str | None
+    relay_credentials: Path | None
+    relay_ca_file: Path | None
+    relay_issuer: str | None
+    relay_jwks_url: str | None
+    session_idle_sec: int
+    max_sessions: int
+    waveform_memory_mb: int
+    max_block_mb: int
+    audit_retention_days: int
+    data_budget_mb: int
+    gone_after_sec: int
+    abort_after_crash_sec: int
+    log_level: LogLevel
+    log_format: LogFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedConfig:
+    """A configuration and where each of its values came from.
+
+    Attributes:
+        origins: key → "default", "/etc/edged/edged.yaml:12", "EDGED_MCP_PORT", "--mcp-port".
+        warnings: whole sentences about what works and should be changed.
+    """
+
+    config: Config
+    origins: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """One thing wrong: where (a file with its line, a variable, a flag), which key, and why."""
+
+    where: str
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A key that was set somewhere; ``where`` lacks the line, which is the value's."""
+
+    key: str
+    value: Value
+    where: str
+    base: Path
+    has_lines: bool = False
+
+    def place(self, line: int) -> str:
+        """Where a complaint about that line of it points."""
+        return f"{self.where}:{line}" if self.has_lines else self.where
+
+
+def this_machine() -> Places:
+    """The places of the machine, user and source tree that this process runs on.
+
+    Raises:
+        Invalid: UNSUPPORTED_PLATFORM.
+    """
+    return find_places(
+        platform=find_platform(sys.platform),
+        environ=os.environ,
+        home=Path(os.path.expanduser("~")),  # noqa: PTH111 (Path.home() raises without a home)
+        shipped=find_shipped(),
+    )
+
+
+def load_config(
+    *,
+    places: Places,
+    environ: Mapping[str, str],
+    file: Path | None = None,
+    flags: Sequence[tuple[str, str, str]] = (),
+    is_simulated: bool = False,
+    renamed: Mapping[str, str] = RENAMED,
+) -> LoadedConfig:
+    """Gather, judge and merge.
+
+    Args:
+        places: where this machine keeps things.
+        environ: the environment; only EDGED_… variables are looked at.
+        file: the configuration file to read instead of the machine's own; it must exist.
+        flags: (key, value as one would write it in the file, flag as typed), later ones win.
+        is_simulated: a simulated bench is wanted, so no bus is looked at unless DISCOVERY is set,
+            and no wrapper is loaded that could work a real device, unless SDK_WRAPPER_DIRS is.
+        renamed: former names of keys → today's.
+
+    Raises:
+        Invalid: BAD_CONFIG; ``data["complaints"]`` lists all that is wrong. A program ends with
+            ``ExitStatus.CONFIG`` then.
+    """
+    complaints: list[Complaint] = []
+    config_file = places.config_file if file is None else file
+    layers = [
+        *_read_files(config_file, is_required=file is not None, complaints=complaints),
+        *_read_environment(environ, complaints),
+        *_read_flags(flags, complaints),
+    ]
+    layers, warnings = _under_todays_names(layers, renamed, complaints)
+    fields = {key.field: _default(key, places, is_simulated=is_simulated) for key in KEYS.values()}
+    origins = dict.fromkeys(KEYS, "default")
+    for setting in layers:
+        key = KEYS.get(setting.key)
+        if key is None:
+            complaints.append(_unknown_key(setting))
+            continue
+        try:
+            fields[key.field] = _take(key, setting, places, is_simulated=is_simulated)
+        except BadValue as error:
+            message = f"{key.name} {error.reason}."
+            complaints.append(
+                Complaint(where=setting.place(error.line), key=key.name, message=message)
+            )
+        origins[key.name] = setting.place(setting.value.line)
+    if origins["DATA_DIR"] == "default" and origins["STATE_DIR"] != "default":
+        # Whoever moves the state means to move all that is written.
+        fields["data_dir"] = fields["state_dir"] / "data"
+    complaints.extend(_contradictions(fields, origins) if not complaints else ())
+    if complaints:
+        raise _as_error(complaints)
+    return LoadedConfig(config=Config(**fields), origins=origins, warnings=warnings)
+
+
+def _under_todays_names(
+    layers: Sequence[Setting], renamed: Mapping[str, str], complaints: list[Complaint]
+) -> tuple[list[Setting], tuple[str, ...]]:
+    """The settings with former names of keys replaced, and a warning for each."""
+    in_files = {(setting.key, setting.where) for setting in layers if setting.has_lines}
+    settings: list[Setting] = []
+    warnings: list[str] = []
+    for setting in layers:
+        today = renamed.get(setting.key)
+        if today is None:
+            settings.append(setting)
+            continue
+        place = setting.place(setting.value.line)
+        told = f"{setting.key} is called {today} now"
+        if (today, setting.where) in in_files:
+            # Which of the two is meant cannot be known.
+            message = f"{told}, which is set here, too; take {setting.key} out."
+            complaints.append(Complaint(where=place, key=setting.key, message=message))
+            continue
+        warnings.append(f"{place}: {told}; the former name will not be understood for ever.")
+        settings.append(dataclasses.replace(setting, key=today))
+    return settings, tuple(warnings)
+
+
+def _take(key: Key, setting: Setting, places: Places, *, is_simulated: bool) -> Any:
+    if setting.value.data is None:
+        # `KEY:` with nothing after it gives the key back to its default.
+        return _default(key, places, is_simulated=is_simulated)
+    return key.kind.parse(setting.value, setting.base)
+
+
+def _default(key: Key, places: Places, *, is_simulated: bool) -> Any:
+    return () if is_simulated and key.name in REAL_THINGS else key.default_for(places)
+
+
+def _read_files(
+    config_file: Path, *, is_required: bool, complaints: list[Complaint]
+) -> Iterator[Setting]:
+    """Settings of the file, then of its drop-ins by name."""
+    drop_in_dir = config_file.with_name(f"{config_file.name}.d")
+    drop_ins = sorted(drop_in_dir.glob("*.yaml")) if drop_in_dir.is_dir() else []
+    if len(drop_ins) > MAX_DROP_INS:
+        message = f"There are more than {MAX_DROP_INS} drop-ins."
+        complaints.append(Complaint(where=str(drop_in_dir), key="", message=message))
+    is_wanted = is_required or config_file.exists()
+    for path in ([config_file] if is_wanted else []) + drop_ins[:MAX_DROP_INS]:
+        try:
+            value = _read_mapping(path)
+        except YamlProblem as problem:
+            where = f"{path}:{problem.mark.line}"
+            complaints.append(Complaint(where=where, key="", message=_told(problem)))
+            continue
+        for key, entry in (value.data or {}).items():
+            yield Setting(
+                key=key, value=entry, where=str(path), base=path.absolute().parent, has_lines=True
+            )
+
+
+def _read_mapping(path: Path) -> Value:
+    value = read_file(path)
+    if value.data is not None and not isinstance(value.data, dict):
+        mark = Mark(path=str(path), line=value.line, column=1)
+        raise YamlProblem(mark, "It must be a mapping of keys to values.")
+    return value
+
+
+def _told(problem: YamlProblem) -> str:
+    return " ".join(filter(None, (problem.sentence, problem.remedy)))
+
+
+def _read_environment(environ: Mapping[str, str], complaints: list[Complaint]) -> Iterator[Setting]:
+    for name in sorted(environ):
+        if name.startswith(ENVIRONMENT_PREFIX):
+            where = f"{name} in the environment"
+            key = name.removeprefix(ENVIRONMENT_PREFIX)
+            yield from _read_text(key, environ[name], where, complaints)
+
+
+def _read_flags(
+    flags: Sequence[tuple[str, str, str]], complaints: list[Complaint]
+) -> Iterator[Setting]:
+    for key, text, flag in flags:
+        yield from _read_text(key, text, flag, complaints)
+
+
+def _read_text(key: str, text: str, where: str, complaints: list[Complaint]) -> Iterator[Setting]:
+    """A value given in one line: a flow list, flow map or quoted string as YAML, else a scalar."""
+    try:
+        text = text.strip()
+        value = parse_text(text) if text.startswith(FLOW_STARTS) else parse_scalar(text)
+    except YamlProblem as problem:
+        complaints.append(Complaint(where=where, key=key, message=f"{key}: {_told(problem)}"))
+        return
+    yield Setting(key=key, value=value, where=where, base=Path.cwd())
+
+
+def _unknown_key(setting: Setting) -> Complaint:
+    near = difflib.get_close_matches(setting.key.upper(), KEYS, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else " docs/configuration.md lists all keys."
+    name = "".join(character if character.isprintable() else "?" for character in setting.key)
+    return Complaint(
+        where=setting.place(setting.value.line),
+        key=setting.key,
+        message=f"{name[:100]} is no configuration key.{hint}",
+    )
+
+
+def _contradictions(fields: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[Complaint]:
+    """What is wrong between keys, each of which is right by itself."""
+    if fields["mcp_enabled"] and fields["mcp_port"] and fields["mcp_port"] == fields["rpc_port"]:
+        set_one = "MCP_PORT" if origins["MCP_PORT"] != "default" else "RPC_PORT"
+        yield Complaint(
+            where=origins[set_one],
+            key=set_one,
+            message=f"MCP_PORT and RPC_PORT are both {fields['mcp_port']}; they must differ.",
+        )
+
+
+def _as_error(complaints: Sequence[Complaint]) -> Invalid:
+    return Invalid(
+        "\n".join(str(complaint) for complaint in complaints),
+        code=ErrorCode.BAD_CONFIG,
+        data={
+            "complaints": [
+                {"where": complaint.where, "key": complaint.key, "message": complaint.message}
+                for complaint in complaints
+            ]
+        },
+    )

@@ -1,0 +1,468 @@
+"""Asking an address who is there: ``*IDN?``, the profile that fits, the greeting.
+
+Each question runs as a job on the line's own thread, so that an address that hangs delays no other.
+Nothing that an instrument is set to is changed, but for what its profile's ``on_connect`` says.
+
+Greeting a unit that has said its name, and going on where it does not answer its error query.
+
+An instrument that answers ``*IDN?`` and not the question for its errors is no dead one: it works,
+with error checks off, and a warning says so. Off they stay until edged starts again: what was set
+wrongly is then noticed by a command's ``verify`` alone, where it has one.
+
+Instruments that do not know ``*IDN?``, whose owner says what they are.
+
+An entry of INSTRUMENTS that names a profile is the owner's word. Where such an instrument is silent
+or answers nonsense to ``*IDN?``, the profile's ``probe`` takes its place; without one the word
+stands alone: a line that opens counts as the instrument. That is less than an answer, so a unit
+that is switched off or exchanged is noticed only by what its commands come to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from edged.config.instruments import InstrumentEntry
+from edged.errors import ErrorCode, Failed, Invalid
+from edged.instruments.actor import Actor
+from edged.instruments.conversation import (
+    MAX_QUEUED_ERRORS,
+    Ask,
+    Conversation,
+    Listen,
+    greet,
+    raw_conversation,
+)
+from edged.instruments.identify import has_name_form, identify
+from edged.instruments.instrument import Found, Instrument, connection_for
+from edged.instruments.line import Tenant
+from edged.instruments.mailbox import Priority
+from edged.profiles.answers import clean_text
+from edged.profiles.bench_file import BenchFile, UnitRules, tighten
+from edged.profiles.format.patterns import found_in
+from edged.profiles.library import ProfileLibrary
+from edged.profiles.match import Identity, find_profile, parse_idn
+from edged.profiles.model import Connection, ErrorCheck, Profile
+from edged.scpi.errors import ErrorKind, InstrumentError
+
+__all__ = [
+    "OWNERS_WORD",
+    "Greeting",
+    "Knowledge",
+    "NoInstrument",
+    "examine",
+    "greeted",
+    "judge_again",
+    "patience_s",
+    "unchecked",
+    "vouched",
+    "vouched_identity",
+]
+
+TRIES: Final = 2
+"""An error query that is lost once, by a bad wire or a busy instrument, is asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """How the unit is spoken to from now on, and what its owner should know about that."""
+
+    connection: Connection
+    warning: str = ""
+
+
+async def greeted(actor: Actor, connection: Connection) -> Greeting:
+    """Say what ``on_connect`` has, and read the old errors.
+
+    Raises:
+        Failed: it does not answer ``*IDN?`` any more either, or was lost.
+    """
+    check = connection.errors
+    if check.kind is ErrorKind.NONE:
+        await _greet(actor, connection)
+        return Greeting(connection=connection)
+    why = ""
+    for _ in range(TRIES):
+        try:
+            errors = await _greet(actor, connection)
+        except Failed:
+            why = "does not answer"
+            continue
+        if not _are_none(check, errors):
+            return Greeting(connection=connection)
+        why = f'answers "{clean_text(errors[-1].text)}" to'
+    without = replace(connection, errors=ErrorCheck())
+    actor.settle(Tenant(connection=without))
+    # Whoever is silent to this too hangs altogether, and is set aside like any other.
+    await actor.converse(
+        identify,
+        unit=0,
+        priority=Priority.PROBE,
+        timeout_s=patience_s(without, 1),
+        name="*IDN?",
+    )
+    await _greet(actor, without)
+    warning = f'It {why} its error query "{check.query}": its errors are not checked.'
+    return Greeting(connection=without, warning=warning)
+
+
+def unchecked(profile: Profile, dead: str) -> Profile:
+    """The profile without what commands of their own would ask that dead error query."""
+    commands = {
+        name: replace(command, errors=ErrorCheck())
+        if command.errors is not None and command.errors.query == dead
+        else command
+        for name, command in profile.commands.items()
+    }
+    return replace(profile, commands=commands)
+
+
+def patience_s(connection: Connection, questions: int) -> float:
+    """Seconds for opening a line, and so many questions."""
+    return (connection.open_timeout_ms + questions * connection.timeout_ms) / 1000 + 1.0
+
+
+async def _greet(actor: Actor, connection: Connection) -> tuple[InstrumentError, ...]:
+    return await actor.converse(
+        lambda: greet(connection),
+        unit=0,
+        priority=Priority.PROBE,
+        timeout_s=patience_s(connection, 4 + len(connection.on_connect)),
+        name="greeting",
+    )
+
+
+def _are_none(check: ErrorCheck, errors: tuple[InstrumentError, ...]) -> bool:
+    """Whether what came is no error at all: nothing with a number, and without an end."""
+    is_endless = check.kind is not ErrorKind.QUEUE or len(errors) >= MAX_QUEUED_ERRORS
+    return bool(errors) and is_endless and all(error.code is None for error in errors)
+
+
+OWNERS_WORD: Final = "known by its owner's word"
+"""Stands for the answer to ``*IDN?`` where there is none."""
+MOST_PASSED_OVER: Final = 4
+
+
+def vouched(connection: Connection) -> Callable[[], Conversation[str]]:
+    """The question that takes the place of ``*IDN?``; comes to ``OWNERS_WORD`` when all is well."""
+
+    def prove() -> Conversation[str]:
+        probe = connection.probe
+        if probe is None:
+            return OWNERS_WORD
+        answer = yield Ask(probe.query)
+        for _ in range(MOST_PASSED_OVER):
+            if not isinstance(answer, str) or not answer:
+                break
+            if found_in(answer, probe.expect, any_case=False):
+                return OWNERS_WORD
+            # On a line that keeps old answers they come first.
+            answer = yield Listen()
+        return "something else than the probe expects"
+
+    return prove
+
+
+def vouched_identity(profile: Profile) -> Identity:
+    """Who it is by its profile; without a serial number, so its address tells it apart."""
+    return Identity(manufacturer=profile.manufacturer, model=profile.model)
+
+
+NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.IGNORECASE)
+"""How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
+REFUSAL: Final = re.compile(
+    r"IDN|^\s*[1-5][0-9][0-9]\b|\b(err(or)?|unknown|invalid|undefined|unrecogni[sz]ed|syntax"
+    r"|commands?|usage|login|password|username|denied|welcome|not found)\b",
+    re.IGNORECASE,
+)
+"""What no instrument calls itself: the question come back, a code of a service, a complaint."""
+QUESTIONS: Final = 4
+"""``*IDN?`` is asked twice where the first answer is no name, and waited for longer."""
+MOST_GUESSES: Final = 4
+"""Ways of speaking that a silent port is tried with; each costs a time-out."""
+
+
+class NoInstrument(Failed):
+    """Something answers that cannot be an instrument."""
+
+    default_code = ErrorCode.BAD_ANSWER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What is known of instruments in general, and what the owner says of his."""
+
+    library: ProfileLibrary
+    bench: BenchFile
+
+
+async def examine(
+    actor: Actor,
+    entry: InstrumentEntry,
+    knowledge: Knowledge,
+    usb_id: tuple[int, int] | None = None,
+) -> Found:
+    """Find out who is at the end of a line without a tenant.
+
+    Args:
+        usb_id: vendor and product of what carries it, where that is known.
+
+    Raises:
+        Failed: DISCONNECTED, nobody is there; TIMEOUT, somebody is silent; BAD_ANSWER
+            (``NoInstrument`` too), what answers is no instrument.
+    """
+    named = knowledge.library.chosen(entry.profile or "")
+    try:
+        idn = await _identified(actor, entry, usb_id, knowledge.library)
+    except Failed as error:
+        if named is None and entry.profile is not None:
+            missing = knowledge.library.missing(entry.profile)
+            raise Failed(f"{error.message} {missing}", code=error.code) from error
+        if named is None or error.code is ErrorCode.DISCONNECTED:
+            raise
+        return _judged(await _vouched(actor, entry, named, error), entry, knowledge.bench)
+    chosen, remark, tied = _choose(idn, entry, usb_id, knowledge.library)
+    connection = connection_for(chosen.connection if chosen else Connection(), entry)
+    actor.settle(Tenant(connection=connection))
+    if chosen is not None and not await _is_confirmed(actor, connection):
+        remark = f"{chosen.key} fits the name, but its probe question was answered otherwise."
+        chosen, tied = None, ()
+        connection = connection_for(Connection(), entry)
+        actor.settle(Tenant(connection=connection))
+    profile, connection, warning = await _met(actor, chosen, connection)
+    found = Found(
+        idn=clean_text(idn),
+        identity=parse_idn(clean_text(idn)),
+        profile=profile,
+        rules=UnitRules(),
+        connection=connection,
+        remark=clean_text(remark),
+        warning=warning,
+        tied=tied,
+        greeted_at=actor.openings,
+    )
+    return _judged(found, entry, knowledge.bench)
+
+
+def judge_again(
+    instrument: Instrument,
+    entry: InstrumentEntry,
+    knowledge: Knowledge,
+    usb_id: tuple[int, int] | None,
+) -> Found | None:
+    """What a unit that has answered is by this knowledge; ``None`` where that is no other thing.
+
+    Nothing is asked: its name does not change with what is known of names.
+    """
+    chosen, remark, tied = _choose(instrument.idn, entry, usb_id, knowledge.library)
+    connection = connection_for(chosen.connection if chosen else Connection(), entry)
+    profile = replace(chosen, connection=connection) if chosen else None
+    if profile is not None and instrument.warning and connection.errors.query:
+        # It was found not to answer its error query, and nobody asks again before a restart.
+        dead, connection = connection.errors.query, replace(connection, errors=ErrorCheck())
+        profile = unchecked(replace(profile, connection=connection), dead)
+    found = _judged(
+        Found(
+            idn=instrument.idn,
+            identity=instrument.identity,
+            profile=profile,
+            rules=UnitRules(),
+            connection=connection,
+            remark=clean_text(remark),
+            warning=instrument.warning,
+            tied=tied,
+        ),
+        entry,
+        knowledge.bench,
+        instrument.names,
+    )
+    now = (instrument.profile, instrument.rules, instrument.alias, instrument.tied)
+    return None if (found.profile, found.rules, found.alias, found.tied) == now else found
+
+
+def _guesses(
+    entry: InstrumentEntry, usb_id: tuple[int, int] | None, library: ProfileLibrary
+) -> tuple[Connection, ...]:
+    """How the instrument may have to be spoken to before anybody knows which it is.
+
+    As the owner's named profile says; else as the profiles that know its USB id say (a serial port
+    must have the right speed before any question is understood); else the plain way.
+    """
+    named = library.chosen(entry.profile or "")
+    if named is not None:
+        return (connection_for(named.connection, entry),)
+    by_wire = {
+        _wire(own): own
+        for key, head in sorted(library.heads.items())
+        if usb_id is not None and usb_id in head.match.usb_ids
+        for own in (connection_for(library.profiles[key].connection, entry),)
+    }
+    return tuple(by_wire.values())[:MOST_GUESSES] or (connection_for(Connection(), entry),)
+
+
+def _wire(connection: Connection) -> tuple[object, ...]:
+    """What decides whether a question is understood at all."""
+    return (
+        connection.baud_rate,
+        connection.data_bits,
+        connection.parity,
+        connection.stop_bits,
+        connection.read_termination,
+        connection.write_termination,
+    )
+
+
+async def _identified(
+    actor: Actor,
+    entry: InstrumentEntry,
+    usb_id: tuple[int, int] | None,
+    library: ProfileLibrary,
+) -> str:
+    """The answer to ``*IDN?``, the first that one of the possible ways to speak gets."""
+
+    def is_name(idn: str) -> bool:
+        # A service that has greeted needs no second question, and may not survive one.
+        return (
+            has_name_form(idn)
+            or NOT_SCPI.match(idn) is not None
+            or find_profile(idn, usb_id, library.heads.values()).profile is not None
+        )
+
+    *others, last = _guesses(entry, usb_id, library)
+    for connection in others:
+        try:
+            return await _ask_identity(actor, connection, is_name, entry)
+        except Failed as error:
+            if error.code is ErrorCode.DISCONNECTED:
+                raise
+    return await _ask_identity(actor, last, is_name, entry)
+
+
+async def _ask_identity(
+    actor: Actor,
+    connection: Connection,
+    is_name: Callable[[str], bool],
+    entry: InstrumentEntry,
+) -> str:
+    actor.settle(Tenant(connection=connection))
+    idn = await actor.converse(
+        lambda: identify(is_name),
+        unit=0,
+        priority=Priority.PROBE,
+        timeout_s=patience_s(connection, QUESTIONS),
+        name="*IDN?",
+    )
+    if "\ufffd" in idn or not idn.strip() or NOT_SCPI.match(idn):
+        raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is no instrument.')
+    if not is_name(idn) and entry.profile is None and not _is_odd_name(idn):
+        raise NoInstrument(
+            f'What answers *IDN? with "{clean_text(idn)}", twice, does not say who it is. If this '
+            "is an instrument's SCPI port all the same, name its profile in INSTRUMENTS."
+        )
+    return idn
+
+
+def _is_odd_name(idn: str) -> bool:
+    """Whether an answer that is no list of fields can name a model all the same."""
+    has_both = re.search(r"[0-9]", idn) and re.search(r"[A-Za-z]{2}", idn)
+    return bool(has_both) and REFUSAL.search(idn) is None
+
+
+async def _vouched(
+    actor: Actor, entry: InstrumentEntry, profile: Profile, silence: Failed
+) -> Found:
+    """What the owner says it is, where ``*IDN?`` is not answered."""
+    connection = connection_for(profile.connection, entry)
+    actor.settle(Tenant(connection=connection))
+    proof = vouched(connection)
+    answer = await actor.converse(
+        proof, unit=0, priority=Priority.PROBE, timeout_s=patience_s(connection, 1), name="probe"
+    )
+    if answer != OWNERS_WORD:
+        raise silence
+    offered, connection, warning = await _met(actor, profile, connection)
+    return Found(
+        idn=OWNERS_WORD,
+        identity=vouched_identity(profile),
+        profile=offered,
+        rules=UnitRules(),
+        connection=connection,
+        warning=warning,
+        remark=f"It does not answer *IDN?; INSTRUMENTS says that it is a {profile.key}.",
+        greeted_at=actor.openings,
+        proof=proof,
+    )
+
+
+async def _met(
+    actor: Actor, profile: Profile | None, connection: Connection
+) -> tuple[Profile | None, Connection, str]:
+    """Greet the unit; gives its profile and connection as they can be used, and a warning."""
+    greeting = await greeted(actor, connection)
+    if profile is None:
+        return None, greeting.connection, greeting.warning
+    offered = replace(profile, connection=greeting.connection)
+    if greeting.warning:
+        offered = unchecked(offered, connection.errors.query)
+    return offered, greeting.connection, greeting.warning
+
+
+def _choose(
+    idn: str,
+    entry: InstrumentEntry,
+    usb_id: tuple[int, int] | None,
+    library: ProfileLibrary,
+) -> tuple[Profile | None, str, tuple[str, ...]]:
+    """The profile that fits and why, or why none does; and those that fit as well."""
+    if entry.profile is not None:
+        profile = library.chosen(entry.profile)
+        if profile is None:
+            return None, library.missing(entry.profile), ()
+        return profile, "INSTRUMENTS names this profile.", ()
+    match = find_profile(idn, usb_id, library.heads.values())
+    profile = library.chosen(match.profile.key) if match.profile is not None else None
+    return profile, match.reason, match.tied
+
+
+async def _is_confirmed(actor: Actor, connection: Connection) -> bool:
+    """Whether the profile's own question, if it has one, is answered as it must be."""
+    probe = connection.probe
+    if probe is None:
+        return True
+    reply = await actor.converse(
+        lambda: raw_conversation(lines=(probe.query,), asks=True, connection=connection),
+        unit=0,
+        priority=Priority.PROBE,
+        timeout_s=patience_s(connection, 1),
+        name=probe.query,
+    )
+    return re.search(probe.expect, (reply.answer or "")[:1000]) is not None
+
+
+def _judged(
+    found: Found, entry: InstrumentEntry, bench: BenchFile, names: Sequence[str] = ()
+) -> Found:
+    """With what the owner's bench file says about this unit, by its number and all its names.
+
+    A profile that cannot be narrowed as the owner wants is not offered at all: his limits are not
+    optional.
+    """
+    identity = found.identity
+    called = tuple(dict.fromkeys(filter(None, (entry.name, *names))))
+    rules = bench.rules_for(identity.serial, *called, told=identity.serial_told)
+    profile, remark = found.profile, found.remark
+    if profile is not None:
+        try:
+            profile = tighten(profile, rules)
+        except Invalid as error:
+            profile, remark = None, f"Not offered: {error}"
+    return replace(
+        found,
+        profile=profile,
+        rules=rules,
+        remark=remark,
+        alias=rules.alias or next(iter(called), ""),
+        location=rules.location or "",
+    )

@@ -1,0 +1,108 @@
+"""A short visit to an address at which nobody is registered: who is there, and a few lines.
+
+For the one thing that cannot wait for discovery: cleaning up after a crash. The line is opened,
+talked to and let go of before anything else looks at that address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from edged.clock import Clock
+from edged.instruments.actor import Actor
+from edged.instruments.conversation import (
+    abort_conversation,
+    raw_conversation,
+)
+from edged.instruments.identify import (
+    identify,
+)
+from edged.instruments.identity import is_same_unit
+from edged.instruments.line import Tenant
+from edged.instruments.mailbox import Priority
+from edged.profiles.answers import clean_text
+from edged.profiles.model import Connection
+from edged.transports.address import parse_address
+from edged.transports.link import Link
+
+__all__ = ["Guest", "visiting"]
+
+STEP_S: Final = 4.0
+LEAVE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """Talks to whoever answers."""
+
+    actor: Actor
+    connection: Connection
+
+    async def identify(self) -> str:
+        """The answer to ``*IDN?``, cleaned.
+
+        Raises:
+            Failed: nobody is there, or somebody is silent.
+        """
+        idn = await self.actor.converse(
+            identify, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="*IDN?"
+        )
+        self.actor.settle(Tenant(connection=self.connection, idn=idn))
+        return clean_text(idn)
+
+    async def ask(self, query: str) -> str:
+        """The answer to a query.
+
+        Raises:
+            Failed: as ``identify``.
+        """
+        reply = await self.actor.converse(
+            lambda: raw_conversation(lines=(query,), asks=True, connection=self.connection),
+            unit=0,
+            priority=Priority.SAFE,
+            timeout_s=STEP_S,
+            name=query,
+        )
+        return reply.answer or ""
+
+    async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:
+        """Send lines, hear whether they were taken, and ask what shows that they were obeyed.
+
+        Raises:
+            Failed: as ``identify``; or the instrument's own error.
+        """
+        reply = await self.actor.converse(
+            lambda: abort_conversation(lines, self.connection, asks),
+            unit=0,
+            priority=Priority.SAFE,
+            timeout_s=STEP_S,
+            name="abort",
+        )
+        return reply.answers
+
+
+@asynccontextmanager
+async def visiting(
+    address: str, *, open_link: Callable[[str], Link], connection: Connection, clock: Clock
+) -> AsyncIterator[Guest]:
+    """A visit; the line is closed when it ends.
+
+    Raises:
+        EdgedError: the address cannot be used.
+    """
+    actor = Actor(
+        address=parse_address(address),
+        link=open_link(address),
+        clock=clock,
+        is_same_unit=is_same_unit,
+        report=lambda _actor, _report: None,
+    )
+    actor.settle(Tenant(connection=connection))
+    actor.start()
+    try:
+        yield Guest(actor=actor, connection=connection)
+    finally:
+        await actor.stop(LEAVE_S)

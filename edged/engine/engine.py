@@ -1,0 +1,482 @@
+"""The engine: constructs every part, in order, and tears it down in reverse.
+
+The composition root: the only place where parts meet. It decides nothing that a part could decide;
+reading it top-down shows what the daemon consists of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import structlog
+
+from edged import __version__
+from edged.actions.action import Action
+from edged.actions.outcome import Outcome
+from edged.auth.permissions import Grant, Permissions
+from edged.clock import SystemClock
+from edged.commands.capture import Captures
+from edged.commands.executors.core import Executors, failure_shape
+from edged.commands.freshness import Acquisitions
+from edged.commands.holds import Recalls, hold_denied, hold_swept, hold_unswept, locked_out
+from edged.commands.lockout import LockoutDesk
+from edged.commands.owner_policy import owner_allows
+from edged.commands.path import CommandPath
+from edged.commands.record import CountedRecord
+from edged.commands.resolve import Resolver
+from edged.commands.target import Catalog
+from edged.commands.telling import noting_tellings
+from edged.config.load import Config, ToolNames
+from edged.discovery.loop import Discovery
+from edged.discovery.registering import Knowledge
+from edged.engine.housekeeping import LateImports, LoopWatch, give_back
+from edged.engine.idle_restart import IdleRestart, Work
+from edged.engine.life import end_at_last
+from edged.engine.long_work import LongWork
+from edged.engine.parts import SdkParts, Stores, make_sources, monitor_for
+from edged.engine.profile_watch import ProfileWatch
+from edged.engine.sim_child import SimChild
+from edged.engine.status import StatusReport
+from edged.engine.surfaces import McpParts, RelayRoute, RpcParts
+from edged.host import (
+    ExitStatus,
+    keep_edge_id,
+    write_atomically,
+)
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.verification import FOLDER
+from edged.runs.left_work import Left
+from edged.service import Notifier, say_alive, stop_requested
+from edged.store.bench_copy import BenchCopy
+from edged.surfaces.rpc.server import RpcListener
+from edged.tools.desk import ToolDesk
+from edged.tools.registry import ToolRegistry
+from edged.tools.static import bench_tools, static_tools
+from edged.transports.visa import VisaLibrary
+
+__all__ = ["Engine", "main"]
+
+ENGINE_FILE: Final = "engine.json"
+PROFILE_CACHE: Final = "profiles.cache"
+REMOVE_WITHIN_S: Final = 1.0
+NOTHING_VISITED: Final[Mapping[str, Left]] = MappingProxyType({})
+FIRST_LOOK_S: Final = 1.0
+"""How long a client's first tools/list waits for instruments that answer slowly."""
+
+
+async def main(
+    config: Config, sim: SimChild | None, *, is_supervised: bool, visited: Mapping[str, Left]
+) -> int:
+    """Run the engine until it is asked to stop; ``engine_life.py`` has what is around it.
+
+    Raises:
+        EdgedError: it cannot start.
+    """
+    engine = Engine(config, sim=sim, is_supervised=is_supervised, visited=visited)
+    with stop_requested() as asked:
+        # Before anything is started: a disk may not answer then, either.
+        last = asyncio.create_task(end_at_last(asked, lambda: _status(engine)), name="last resort")
+        async with contextlib.AsyncExitStack() as parts:
+            await engine.start(parts)
+            notifier = Notifier(os.environ)
+            notifier.ready("engine is running")
+            alive = asyncio.create_task(say_alive(notifier, SystemClock()), name="systemd watchdog")
+            parts.callback(alive.cancel)
+            engine.restart_by(asked)
+            await asked.wait()
+            if not engine.is_restarting:
+                notifier.stopping()
+        await last
+    return _status(engine)
+
+
+class Engine:
+    """Every part of the daemon, constructed; ``start`` starts them.
+
+    Args:
+        config: the whole configuration.
+        sim: the simulated bench to start as a child, or none.
+        is_supervised: whether the supervisor listens on the same port.
+        visited: what first aid has seen to, by the ids of journal entries.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        sim: SimChild | None,
+        is_supervised: bool,
+        visited: Mapping[str, Left] = NOTHING_VISITED,
+    ) -> None:
+        clock = SystemClock()
+        self._config = config
+        self._clock = clock
+        self._sim = sim
+        self._log = structlog.get_logger("edged.engine")
+        self._edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
+        self._profiles = ProfileWatch(
+            directories=config.profile_dirs,
+            bench=BenchCopy(config.bench_file, config.state_dir),
+            reports=config.state_dir / FOLDER,
+            cache=config.state_dir / PROFILE_CACHE,
+            clock=clock,
+        )
+        self._watch = LoopWatch(clock)
+        self._visa = VisaLibrary(library=config.visa_library, clock=clock)
+        self._stores = Stores(
+            state_dir=config.state_dir, retention_days=config.audit_retention_days, clock=clock
+        )
+        self._counts = CountedRecord(self._stores.record)
+        self._pool = InstrumentPool(clock=clock, max_block_mb=config.max_block_mb)
+        self._stores.watch(self._pool)
+        self._catalog = Catalog()
+        self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
+        permissions = Permissions(_direct_grant(config))
+        self._recalls = Recalls(self._locked_out, owner_allows(config.raw_scpi, permissions))
+        self._discovery = self._make_discovery()
+        self._sdk = SdkParts(
+            config,
+            profile_keys=self._profiles.knowledge.library.profiles,
+            stores=self._stores,
+            clock=clock,
+        )
+        new_id = _action_ids()
+        self._acquisitions = Acquisitions()
+        self._work = LongWork(
+            config,
+            pool=self._pool,
+            stores=self._stores,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            note_stopped=self._acquisitions.note_stopped,
+            visa=self._visa,
+            perform=self._perform,
+            precheck=self._precheck,
+            new_id=new_id,
+            clock=clock,
+            visited=visited,
+            recall=self._recalls.stop,
+            wrapper_aborts=self._sdk.aborts,
+        )
+        self._path = self._make_path(permissions)
+        self._registry = ToolRegistry(
+            static=static_tools(),
+            bench=bench_tools(),
+            pool=self._pool,
+            catalog=self._catalog,
+            wrappers=self._sdk.shelf.offered,
+            is_strict=config.tool_names is ToolNames.STRICT,
+        )
+        self._sdk.shelf.subscribe(self._registry.refresh)
+        self._late = LateImports(clock)
+        self._desk = ToolDesk(
+            registry=self._registry,
+            path=self._path,
+            permissions=permissions,
+            on_first_call=self._late.begin,
+        )
+        self.is_restarting = False
+        self._asked: asyncio.Event | None = None
+        self._restart = IdleRestart(
+            work=Work(
+                sweeps=self._work.sweeps.active,
+                streams=self._work.streams.running,
+                sequences=self._work.sequences.running,
+                calls=lambda: self._desk.in_flight,
+            ),
+            is_supervised=is_supervised,
+            end=self._end_for_restart,
+            clock=clock,
+        )
+        parts = self._rpc_parts()
+        self._rpc = RpcListener(
+            desk=self._desk,
+            port=config.rpc_port,
+            token=config.inbound_auth_token,
+            new_action_id=new_id,
+            record=self._stores.record,
+            sights=parts.sights(),
+            clock=clock,
+            own=parts.methods(),
+        )
+        self._engine_file = config.state_dir / ENGINE_FILE
+        self._is_told = False
+        self._relay = RelayRoute(
+            config,
+            edge_id=self._edge_id,
+            clock=clock,
+            refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
+        )
+        self._mcp = McpParts(
+            config,
+            desk=self._desk,
+            registry=self._registry,
+            path=self._path,
+            permissions=permissions,
+            pool=self._pool,
+            work=self._work,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            guard=self._relay.guard,
+            new_id=new_id,
+            is_supervised=is_supervised,
+            clock=clock,
+        )
+        self._status = StatusReport(
+            edge_id=self._edge_id,
+            edge_name=config.edge_name,
+            pool=self._pool,
+            sequences=self._work.sequences,
+            streams=self._work.streams,
+            sweeps=self._work.sweeps,
+            mcp=self._mcp.status,
+            marks=self._marks,
+            clock=clock,
+            more={
+                "relay": self._relay.status,
+                "profiles": self._profiles.status,
+                **self._work.status(),
+                "set_aside": self._discovery.set_aside,
+                "discovery": self._discovery.summary,
+                "loop": self._watch.status,
+                "store": self._stores.status,
+                "sdk": self._sdk.shelf.status,
+                "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
+                "told_on": self._stores.told_on.told,
+            },
+        )
+
+    async def start(self, parts: contextlib.AsyncExitStack) -> None:
+        """Start every part; ``parts`` gets what ends each, so that they end in reverse.
+
+        Raises:
+            Failed: the RPC port is taken, or the simulated bench did not start.
+        """
+        self._report_complaints()
+        await self._stores.start(parts)
+        self._watch.start()
+        parts.callback(self._watch.stop)
+        if self._sim is not None:
+            await self._sim.wait_ready()
+        parts.callback(self._visa.close)
+        await self._work.clean_up()
+        parts.callback(self._registry.close)
+        parts.push_async_callback(self._late.stop)
+        await self._rpc.start()
+        parts.push_async_callback(self._restart.stop)
+        parts.push_async_callback(self._rpc.stop)
+        self._sdk.start(parts)
+        parts.push_async_callback(self._pool.stop)
+        parts.push_async_callback(self._discovery.stop)
+        self._work.start(parts)
+        self._mcp.start_news(parts)
+        self._profiles.start(self._learn)
+        parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
+        await self._discovery.start()
+        self._relay.start()
+        parts.push_async_callback(self._relay.stop)
+        await self._mcp.start(parts, bound=self._tell_again)
+        parts.push_async_callback(self._end_work)
+        await asyncio.gather(
+            self._discovery.first_look(FIRST_LOOK_S), self._sdk.shelf.first_look(FIRST_LOOK_S)
+        )
+        self._mcp.first_look.set()
+        await asyncio.to_thread(give_back)
+        self._write_engine_file()
+        self._log.info(
+            "engine_started",
+            version=__version__,
+            edge_id=self._edge_id,
+            mcp_port=self._mcp.surface.port,
+            rpc_port=self._rpc.port,
+            instruments=len(self._pool.all()),
+        )
+
+    def restart_by(self, asked: asyncio.Event) -> None:
+        """What to set when the engine is to end and be started again."""
+        self._asked = asked
+
+    def _end_for_restart(self) -> None:
+        if self._asked is not None:
+            self.is_restarting = True
+            self._asked.set()
+
+    async def _end_work(self) -> None:
+        """End what runs while its callers are still connected, so that they get their results."""
+        self._mcp.close_door()
+        self._rpc.close_door()
+        self._recalls.close()
+        await asyncio.gather(self._work.end(), self._sdk.shelf.stop(), self._remove_engine_file())
+
+    async def _learn(self, knowledge: Knowledge) -> list[str]:
+        """Profiles or the bench file were changed; what runs goes on with what it began with."""
+        return await self._discovery.learn(
+            knowledge,
+            before=lambda: self._catalog.keep_for(self._work.run_ids(), self._pool.known()),
+        )
+
+    async def _perform(self, action: Action) -> Outcome:
+        """The command path, for parts that are made before it."""
+        return await self._path.perform(action)
+
+    def _precheck(self, action: Action) -> tuple[str, ...]:
+        return self._path.precheck(action)
+
+    def _marks(self) -> tuple[object, ...]:
+        """Another value after anything that get_status tells of was done."""
+        return (
+            self._path.performed,
+            self._registry.generation,
+            self._profiles.changes,
+            self._pool.all(),
+            self._mcp.surface.session_count,
+            self._stores.lockouts.changes,
+            self._stores.database.health,
+        )
+
+    def _make_discovery(self) -> Discovery:
+        """Discovery over INSTRUMENTS and the buses, with the owner's bench file in force."""
+        knowledge = self._profiles.knowledge
+        return Discovery(
+            self._pool,
+            knowledge=knowledge,
+            entries=self._config.instruments,
+            open_link=self._visa.open_link,
+            clock=self._clock,
+            rescan_interval_s=self._config.rescan_interval_sec,
+            gone_after_s=self._config.gone_after_sec,
+            sources=make_sources(
+                self._config, knowledge.library.heads.values(), self._sim, self._clock
+            ),
+            pick_monitor=monitor_for(self._config),
+        )
+
+    def _make_path(self, permissions: Permissions) -> CommandPath:
+        executors = Executors(
+            pool=self._pool,
+            discovery=self._discovery,
+            catalog=self._catalog,
+            sequences=self._work.sequences,
+            captures=Captures(self._work.waveforms, self._acquisitions),
+            acquisitions=self._acquisitions,
+            profiles=lambda: self._profiles.knowledge.library.heads,
+            verified_on=self._profiles.verified_on,
+            status=lambda: self._status(),
+            experience=self._stores.experience_of,
+            lockout=self._stores.lockout_of,
+            clock=self._clock,
+            on_safe=self._work.sweeps.note_safe,
+            wrappers=self._sdk.capabilities,
+            more={**self._work.executors(), **self._sdk.executors()},
+        )
+        return CommandPath(
+            permissions=permissions,
+            resolver=Resolver(
+                pool=self._pool,
+                catalog=self._catalog,
+                raw_scpi=self._config.raw_scpi,
+                find_spec=self._sdk.find_spec,
+            ),
+            holds=(
+                hold_denied,
+                hold_unswept,
+                self._locked_out,
+                hold_swept(self._work.sweeps.claims),
+            ),
+            record=self._counts,
+            executors=executors.table(),
+            failure_shape=failure_shape,
+            clock=self._clock,
+            present_tool=lambda instrument_id, plain: self._registry.present_name(
+                instrument_id, plain
+            ),
+            asking=executors,
+            recalls=self._recalls,
+            note_told=noting_tellings(self._stores.told_on.note),
+        )
+
+    def _rpc_parts(self) -> RpcParts:
+        return RpcParts(
+            stores=self._stores,
+            counts=self._counts,
+            pool=self._pool,
+            lockout=LockoutDesk(
+                pool=self._pool,
+                lockouts=self._stores.lockouts,
+                stop_on=(
+                    self._work.stop_sweeps_on,
+                    self._work.stop_streams_on,
+                    self._work.stop_sequences_on,
+                    self._sdk.stop_calls_on,
+                ),
+                is_wrapper=self._sdk.is_wrapper,
+            ),
+            runs=self._work.runs,
+            streams=self._work.streams,
+            waveforms=self._work.waveforms,
+            artist=self._work.artist,
+            watch=self._watch,
+            mcp=lambda: self._mcp.surface,
+            sweeps=self._work.sweeps,
+            discovery=self._discovery,
+            restart=self._restart,
+            clock=self._clock,
+        )
+
+    def _report_complaints(self) -> None:
+        library = self._profiles.knowledge.library
+        for complaint in library.complaints:
+            self._log.warning("profile_refused", complaint=complaint.sentence)
+        if refused := self._profiles.status()["bench_error"]:
+            self._log.warning("bench_file_refused", reason=refused)
+        for entry in self._config.instruments:
+            missing = library.missing(entry.profile) if entry.profile is not None else ""
+            if missing:
+                self._log.warning("profile_missing", address=entry.address, complaint=missing)
+
+    def _tell_again(self) -> None:
+        """A port was bound that had been taken; before the first telling and after the last, no."""
+        if self._is_told:
+            self._write_engine_file()
+
+    def _write_engine_file(self) -> None:
+        """Where the CLI and the supervisor look for this engine."""
+        self._is_told = True
+        ports = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "mcp_port": self._mcp.surface.port or None,
+            "mcp_path": self._config.mcp_path,
+            "rpc_port": self._rpc.port,
+            "sim_control_port": self._sim.control_port if self._sim else None,
+        }
+        write_atomically(self._engine_file, json.dumps(ports, indent=1) + "\n")
+
+    async def _remove_engine_file(self) -> None:
+        """Not on the loop: a disk that does not answer must not keep it from what matters more."""
+        removing = asyncio.ensure_future(
+            asyncio.to_thread(self._engine_file.unlink, missing_ok=True)
+        )
+        await asyncio.wait({removing}, timeout=REMOVE_WITHIN_S)
+        if removing.done() and (trouble := removing.exception()) is not None:
+            self._log.warning("engine_file_left", reason=str(trouble))
+
+
+def _status(engine: Engine) -> ExitStatus:
+    return ExitStatus.RESTART if engine.is_restarting else ExitStatus.OK
+
+
+def _direct_grant(config: Config) -> Grant:
+    return Grant(tools=config.direct_tools_allow, danger=config.direct_danger_allow)
+
+
+def _action_ids() -> Callable[[], str]:
+    """Ids that no other start of this daemon gives again: a random part a start, then a count."""
+    start, count = secrets.token_hex(5), itertools.count(1)
+    return lambda: f"{start}-{next(count)}"

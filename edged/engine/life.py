@@ -1,0 +1,185 @@
+"""One life of an engine: the locks on its directories, first aid, and then everything else.
+
+What makes the bench safe after a crash comes before the modules of the daemon are even loaded,
+which takes a small machine seconds.
+
+First aid after a crash: the lines that make the bench safe, before the daemon is loaded.
+
+Of the three seconds between a killed engine and its aborts (SPEC.md section 13) loading everything
+would take most on a small or busy machine. So the journal is read as a plain file, and where a row
+says how to speak to the instrument it is visited at once, with no more loaded than that takes.
+Nothing is written: the store, when it has opened, finds the same rows, and ``after_crash.py`` takes
+it from there.
+
+The end of a process that cannot end by itself, because a disk does not answer.
+
+What may hang is a thread in the kernel, and Python's own end waits for some of them. By then the
+listeners are closed and what is energised has been made safe (5 s in all): nothing is left that
+waiting longer would save, and who works with these instruments next needs them free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from edged.clock import Clock, SystemClock
+from edged.config.load import Config
+from edged.engine.housekeeping import keep_no_media_types, share_one_heap
+from edged.engine.sim_child import SimChild
+from edged.errors import EdgedError, Invalid
+from edged.host import ExitStatus
+from edged.lean_imports import without_authorities
+from edged.service import StateLock, calm, lock_data
+from edged.store.journal import JournalEntry, read_left
+
+__all__ = ["end_at_last", "first_aid", "run"]
+
+if TYPE_CHECKING:
+    from edged.discovery.visit import Guest
+    from edged.runs.left_work import Left
+
+
+DATABASE_FILE: Final = "edged.db"
+
+
+def first_aid(
+    state_dir: Path, *, visa_library: str, abort_within_s: float, clock: Clock
+) -> Mapping[str, Left]:
+    """Visit what a former life left under way, all at once.
+
+    Args:
+        state_dir: its lock must be held: nobody else may be working these instruments.
+        visa_library: as for ``VisaLibrary``.
+        abort_within_s: ABORT_AFTER_CRASH_SEC.
+        clock: for ages and limits.
+
+    Returns:
+        What was visited, by the ids of journal entries. Rows that do not say how are left out.
+    """
+    entries = read_left(state_dir / DATABASE_FILE)
+    if not entries:
+        return {}
+    return asyncio.run(_visit_all(entries, visa_library, abort_within_s, clock))
+
+
+async def _visit_all(
+    entries: tuple[JournalEntry, ...], visa_library: str, abort_within_s: float, clock: Clock
+) -> Mapping[str, Left]:
+    # Most starts have nothing to visit, and load these later or never.
+    from edged.discovery.visit import visiting
+    from edged.profiles.format.connection_facts import connection_of
+    from edged.profiles.model import Connection
+    from edged.runs.left_work import Left, make_safe
+    from edged.transports.visa import VisaLibrary
+
+    visa = VisaLibrary(library=visa_library, clock=clock)
+
+    def visit(address: str, journal: Mapping[str, Any]) -> AbstractAsyncContextManager[Guest]:
+        connection = connection_of(journal.get("connection")) or Connection()
+        return visiting(address, open_link=visa.open_link, connection=connection, clock=clock)
+
+    visited = {
+        entry.id: Left(entry=entry)
+        for entry in entries
+        if connection_of(entry.payload.get("connection")) is not None
+    }
+    visa.load()
+    try:
+        await asyncio.gather(
+            *(make_safe(left, visit, clock, abort_within_s) for left in visited.values())
+        )
+    finally:
+        visa.close()
+    return visited
+
+
+if TYPE_CHECKING:
+    from edged.runs.left_work import Left
+
+
+def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False) -> int:
+    """Run the engine until it is asked to stop.
+
+    Args:
+        config: the whole configuration.
+        sim: the simulated bench to work, launched already; it is ended here.
+        supervised: the supervisor listens on the same port (SPEC.md section 2).
+
+    Returns:
+        The exit status.
+    """
+    lock = StateLock(config.state_dir)
+    data_lock: StateLock | None = None
+    try:
+        lock.take()
+        # Before anything there is touched: what lies there may be another engine's.
+        data_lock = lock_data(config.data_dir, config.state_dir)
+        return _live(config, sim, is_supervised=supervised)
+    except Invalid as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.CONFIG
+    except EdgedError as error:
+        sys.stderr.write(f"edged: {error}\n")
+        return ExitStatus.UNAVAILABLE
+    finally:
+        if sim is not None:
+            sim.end()
+        if data_lock is not None:
+            data_lock.release()
+        lock.release()
+
+
+def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:
+    visited: Mapping[str, Left] = {}
+    # A simulated bench of our own has ended with the life that worked it.
+    if sim is None:
+        visited = first_aid(
+            config.state_dir,
+            visa_library=config.visa_library,
+            abort_within_s=config.abort_after_crash_sec,
+            clock=SystemClock(),
+        )
+    if is_supervised:
+        calm()
+    share_one_heap()
+    keep_no_media_types()
+    # Only the relay's issuer is ever asked for anything over TLS.
+    with contextlib.nullcontext() if config.relay_jwks_url else without_authorities():
+        from edged.engine import engine
+
+    return asyncio.run(engine.main(config, sim, is_supervised=is_supervised, visited=visited))
+
+
+WITHIN_S: Final = 7.0
+"""The 5 s that stopping may take, and what a busy machine takes longer. A supervisor kills its
+engine after 6 s, systemd its service after 15 s."""
+
+
+async def end_at_last(
+    asked: asyncio.Event,
+    status: Callable[[], int],
+    *,
+    within_s: float = WITHIN_S,
+    end: Callable[[int], object] = os._exit,
+) -> None:
+    """Wait until the process is asked to end; see that it has ended so long after that.
+
+    Args:
+        asked: set when it is asked.
+        status: its exit status, asked when it has to be ended.
+        within_s: how long it may take by itself.
+        end: ends it; threads that hang in the kernel keep the process there until they come back.
+    """
+    await asked.wait()
+    # Not on the loop, which may have ended or hang itself.
+    timer = threading.Timer(within_s, lambda: end(status()))
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,262 @@
+"""Long work, put together: sweeps, streams, sequences, their recordings, and what makes all safe.
+
+A part of the composition root. It knows which of these rooms ends, cleans up or is told of which
+other; what each of them does is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from edged.actions.action import Action
+from edged.clock import Clock
+from edged.commands.executors.streams import ResourceExecutors, StreamExecutors
+from edged.commands.executors.sweeps import SweepExecutors
+from edged.commands.path import Executor
+from edged.config.load import Config
+from edged.discovery.visit import Guest, visiting
+from edged.engine.parts import Stores
+from edged.errors import NotFound
+from edged.instruments.instrument import connection_for
+from edged.instruments.pool import InstrumentPool
+from edged.plot.artist import Artist
+from edged.profiles.format.connection_facts import connection_of
+from edged.profiles.model import Connection, Profile
+from edged.runs.crash_recovery import AfterCrash
+from edged.runs.left_work import Left
+from edged.runs.ports import NewId, Perform, Precheck
+from edged.runs.recordings.book import RunBook
+from edged.runs.sequences.book import SequenceBook
+from edged.runs.sequences.run import SequenceJournal
+from edged.runs.states import StreamEvent
+from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
+from edged.runs.streams.book import StreamBook
+from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.sweeps.book import SweepBook
+from edged.runs.units import unit_of_instrument
+from edged.transports.visa import VisaLibrary
+
+__all__ = ["LongWork"]
+
+ABORT_WITHIN_S: Final = 2.5
+WORK_ENDS_WITHIN_S: Final = 3.5
+"""Of the 5 s that stopping may take in all; the rest is for lines, sessions and the store."""
+
+
+class LongWork:
+    """The books of long work, made in the order in which they need each other.
+
+    Args:
+        config: the whole configuration.
+        perform, precheck: the command path, which is made after this.
+        profiles: gives the library as it is now.
+        visa: opens the addresses that are visited after a crash.
+        visited: what first aid has seen to already.
+        recall: told when everything is stopped, before anything else is done.
+        wrapper_aborts: the SDK wrappers' tools that stop all runs.
+        note_stopped: told of each instrument whose abort is on its way.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        pool: InstrumentPool,
+        stores: Stores,
+        profiles: Callable[[], Mapping[str, Profile]],
+        visa: VisaLibrary,
+        perform: Perform,
+        precheck: Precheck,
+        new_id: NewId,
+        clock: Clock,
+        visited: Mapping[str, Left],
+        recall: Callable[[], None],
+        wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
+        note_stopped: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._profiles = profiles
+        self._visa = visa
+        self._clock = clock
+        self._note_stopped = note_stopped
+        self.runs = RunBook(
+            data_dir=config.data_dir,
+            budget_mb=config.data_budget_mb,
+            pool=pool,
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
+        )
+        self.artist = Artist(cache_dir=config.state_dir / "plot")
+        self.waveforms = WaveformBook(config.waveform_memory_mb)
+        self.sequences = SequenceBook(
+            perform=perform,
+            precheck=precheck,
+            new_id=new_id,
+            clock=clock,
+            recorder=self.runs,
+            journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
+        )
+        self.streams = StreamBook(
+            perform=perform,
+            new_id=new_id,
+            waveforms=self.waveforms,
+            recorder=self.runs,
+            clock=clock,
+        )
+        self.sweeps = SweepBook(
+            perform=perform,
+            precheck=precheck,
+            new_id=new_id,
+            journal=stores.journal,
+            recorder=self.runs,
+            clock=clock,
+            abort_within_s=config.abort_after_crash_sec,
+        )
+        pool.subscribe(self.sweeps.hear)
+        self._after_crash = self._make_after_crash(stores, visited)
+        self._wrapper_stop = WrapperStop(
+            aborts=wrapper_aborts,
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
+            told_on=stores.told_on,
+        )
+        self._bench_stop = BenchStop(
+            pool=pool,
+            sweeps=self.sweeps,
+            end_work=(self.sequences.stop_all, lambda: self.streams.stop_all(StreamEvent.STOP)),
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
+            made_safe=self._made_safe,
+            told_on=stores.told_on,
+            try_for_s=config.abort_after_crash_sec,
+            stop_others=self._wrapper_stop,
+            recall=recall,
+        )
+
+    async def clean_up(self) -> None:
+        """Before any scan: what a former life of the daemon left under way is made safe."""
+        await self._after_crash.clean_up()
+        self.sweeps.adopt(self._after_crash.found)
+
+    def start(self, parts: contextlib.AsyncExitStack) -> None:
+        """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
+        parts.callback(self.waveforms.stop)
+        self.runs.start()
+        parts.push_async_callback(self.runs.stop)
+
+    async def end(self) -> None:
+        """End everything that runs, side by side and within bounds."""
+        ends = (
+            self.sweeps.close(ABORT_WITHIN_S),
+            self.sequences.stop_all(),
+            self.streams.stop_all(StreamEvent.SHUTDOWN),
+        )
+        await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
+        await asyncio.gather(self._bench_stop.close(), self._wrapper_stop.close())
+
+    def executors(self) -> dict[type[Action], Executor]:
+        """The executors of this work's own actions."""
+        return {
+            **StreamExecutors(
+                streams=self.streams, waveforms=self.waveforms, artist=self.artist
+            ).table(),
+            **SweepExecutors(
+                sweeps=self.sweeps,
+                bench_stop=self._bench_stop,
+                artist=self.artist,
+                note_stopped=self._note_stopped,
+            ).table(),
+            **ResourceExecutors(
+                profiles=self._profiles,
+                streams=self.streams,
+                runs=self.runs,
+                waveforms=self.waveforms,
+            ).table(),
+        }
+
+    def run_ids(self) -> tuple[str, ...]:
+        """Ids of the sweeps, streams and sequences that run."""
+        return (
+            *(str(sweep["sweep_id"]) for sweep in self.sweeps.active()),
+            *(str(stream["stream_id"]) for stream in self.streams.running()),
+            *(str(run["run_id"]) for run in self.sequences.running()),
+        )
+
+    def status(self) -> Mapping[str, Callable[[], Any]]:
+        """Entries of get_status."""
+        return {
+            "recordings": self.runs.status,
+            "waveforms": self.waveforms.status,
+            "needs_attention": lambda: [
+                left.told() for left in self._after_crash.found if left.needs_attention
+            ],
+        }
+
+    async def stop_sweeps_on(self, instrument_id: str) -> list[str]:
+        """For a lockout; returns the ids of what was ended."""
+        ended = await self.sweeps.stop_all("The instrument was locked out.", instrument_id)
+        return [str(sweep["sweep_id"]) for sweep in ended]
+
+    async def stop_streams_on(self, instrument_id: str) -> list[str]:
+        """See ``stop_sweeps_on``."""
+        return await self.streams.stop_all(instrument_id=instrument_id)
+
+    async def stop_sequences_on(self, instrument_id: str) -> list[str]:
+        """See ``stop_sweeps_on``."""
+        return await self.sequences.stop_all(lambda name: self._is(name, instrument_id))
+
+    def _is(self, name: str, instrument_id: str) -> bool:
+        try:
+            return self._pool.get(name).id == instrument_id
+        except NotFound:
+            return False
+
+    def _make_after_crash(self, stores: Stores, visited: Mapping[str, Left]) -> AfterCrash:
+        return AfterCrash(
+            journal=stores.journal,
+            visit=self._visit,
+            tell=lambda name, text, instrument: stores.audit.event(
+                name, text, instrument=instrument
+            ),
+            clock=self._clock,
+            abort_within_s=self._config.abort_after_crash_sec,
+            visited=visited,
+        )
+
+    def _visit(
+        self, address: str, journal: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[Guest]:
+        """A visit to an address before anything is registered there."""
+        connection = connection_of(journal.get("connection"))
+        if connection is None:  # a row of before there were any with it
+            connection = self._connection_of(address, str(journal.get("profile", "")))
+        return visiting(
+            address, open_link=self._visa.open_link, connection=connection, clock=self._clock
+        )
+
+    def _connection_of(self, address: str, profile_key: str) -> Connection:
+        """How to speak there, by the profile and the owner's configuration."""
+        profile = self._profiles().get(profile_key)
+        connection = profile.connection if profile is not None else Connection()
+        for entry in self._config.instruments:
+            if entry.address == address:
+                return connection_for(connection, entry)
+        return connection
+
+    async def _made_safe(self, instrument_id: str) -> None:
+        """An instrument has obeyed its abort: whatever work owed it one is done with it."""
+        await self.sweeps.note_made_safe(instrument_id)
+        with contextlib.suppress(NotFound):
+            instrument = self._pool.get(instrument_id)
+            await self._after_crash.made_safe(
+                unit_of_instrument(instrument).key,
+                instrument_id=instrument.id if instrument.twins else "",
+            )

@@ -1,0 +1,70 @@
+"""The simulated bench as the engine's child process.
+
+The child ends when its standard input closes, so it never outlives the engine, even one that was
+killed. It is launched before the engine loads its own floors, so that both get ready together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from edged.errors import ErrorCode, Failed
+
+__all__ = ["SimChild"]
+
+READY_WITHIN_S: Final = 20.0
+END_WITHIN_S: Final = 2.0
+
+
+class SimChild:
+    """Starts ``edged sim`` at once, and knows later where its instruments listen.
+
+    Args:
+        arguments: command-line arguments of the simulated bench.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own module and interpreter
+            [sys.executable, "-m", "edged.sim.program", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.control_port = 0
+        self.instruments: tuple[dict[str, Any], ...] = ()
+
+    async def wait_ready(self) -> None:
+        """Read its one ready line.
+
+        Raises:
+            Failed: it ended or stayed silent; its own words are on standard error.
+        """
+        output = self._process.stdout
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                line = await asyncio.to_thread(output.readline) if output else b""
+            ready = json.loads(line)
+        except (TimeoutError, ValueError) as error:
+            raise Failed(
+                "The simulated bench did not start.",
+                code=ErrorCode.BIND_FAILED,
+                remedy="Run `edged sim` by itself to see why.",
+            ) from error
+        self.control_port = ready["control"]
+        self.instruments = tuple(ready["instruments"])
+
+    def end(self) -> None:
+        """End it; returns when it is gone. May be called twice."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()

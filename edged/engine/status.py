@@ -1,0 +1,108 @@
+"""get_status: what the daemon tells about itself, from what its parts know.
+
+A report is given again for a moment, unless something has been done or has changed since: then a
+caller gets to see what came of it. What changes by itself (a stream's points, a line that is busy)
+is told at most that much late.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from edged import __version__
+from edged.clock import Clock
+from edged.instruments.line_state import LineState
+from edged.instruments.pool import InstrumentPool
+from edged.protocol.results import Told
+from edged.runs.sequences.book import SequenceBook
+from edged.runs.streams.book import StreamBook
+from edged.runs.sweeps.book import SweepBook
+
+__all__ = ["StatusReport"]
+
+IN_ORDER: Final = frozenset({LineState.READY, LineState.BUSY})
+KEPT_S: Final = 0.02
+
+Part = Callable[[], Any]
+
+
+class StatusReport:
+    """Puts get_status together.
+
+    Args:
+        edge_id, edge_name: who this edge is.
+        pool: the instruments.
+        sequences, streams, sweeps: those that run; of sweeps also those that need attention.
+        mcp: tells of the MCP listener.
+        marks: gives something that is unequal after anything was done.
+        clock: for the uptime.
+        more: further entries, each asked when the status is.
+    """
+
+    def __init__(
+        self,
+        *,
+        edge_id: str,
+        edge_name: str,
+        pool: InstrumentPool,
+        sequences: SequenceBook,
+        streams: StreamBook,
+        sweeps: SweepBook,
+        mcp: Part,
+        marks: Part,
+        clock: Clock,
+        more: Mapping[str, Part],
+    ) -> None:
+        self._identity = {"edge_id": edge_id, "edge_name": edge_name, "version": __version__}
+        self._platform = f"{platform.system()} {platform.machine()}"
+        self._pool = pool
+        self._sequences = sequences
+        self._streams = streams
+        self._sweeps = sweeps
+        self._mcp = mcp
+        self._marks = marks
+        self._clock = clock
+        self._more = dict(more)
+        self._began = clock.monotonic()
+        # The latest report, the marks that it was made under, and when.
+        self._report = Told({})
+        self._made_under: Any = None
+        self._made_s = self._began
+
+    def __call__(self) -> Told:
+        """The result of get_status."""
+        marks, now_s = self._marks(), self._clock.monotonic()
+        if marks != self._made_under or now_s - self._made_s >= KEPT_S:
+            self._report = self._make(now_s)
+            self._made_under, self._made_s = marks, now_s
+        return self._report
+
+    def _make(self, now_s: float) -> Told:
+        instruments = self._pool.all()
+        return Told(
+            {
+                **self._identity,
+                "instrument_count": len(instruments),
+                "instruments_by_state": Counter(i.line_state.value for i in instruments),
+                "troubled_lines": [
+                    {
+                        "instrument_id": i.id,
+                        "address": i.address,
+                        "line_state": i.line_state.value,
+                        "reason": i.line_reason,
+                    }
+                    for i in instruments
+                    if i.line_state not in IN_ORDER
+                ],
+                "uptime_s": round(now_s - self._began, 3),
+                "platform": self._platform,
+                "mcp": self._mcp(),
+                "sweeps": list(self._sweeps.active()),
+                "streams": self._streams.running(),
+                "sequences": list(self._sequences.running()),
+                **{name: part() for name, part in self._more.items()},
+            }
+        )

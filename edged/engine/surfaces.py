@@ -1,0 +1,418 @@
+"""The MCP endpoint put together: its settings, the resources that it offers, and how it stands.
+
+The RPC port put together: its own methods, its events, its figures.
+
+What the engine needs for the relay route: issuer's keys, verifier and guard, put together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from edged import __version__
+from edged.actions.caller import Caller
+from edged.auth.permissions import Permissions
+from edged.clock import Clock
+from edged.commands.lockout import LockoutDesk
+from edged.commands.path import CommandPath
+from edged.commands.record import CountedRecord
+from edged.config.load import Config
+from edged.discovery.loop import Discovery
+from edged.engine.housekeeping import LoopWatch
+from edged.engine.idle_restart import IdleRestart
+from edged.engine.long_work import LongWork
+from edged.engine.parts import Stores
+from edged.errors import EdgedError, Failed, NotFound
+from edged.host import host_name, qualified_host_name
+from edged.instruments.pool import InstrumentPool
+from edged.plot.artist import Artist
+from edged.profiles.model import Profile
+from edged.runs.recordings.book import RunBook
+from edged.runs.streams.book import StreamBook
+from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.sweeps.book import SweepBook
+from edged.service import read_supervisor_file, relay_link
+from edged.supervisor.peer_header import keep_peer_secret, peer_reader
+from edged.surfaces.mcp import CallerGuard, Listing, McpSettings, McpSurface
+from edged.surfaces.mcp.caller import RelayGuard
+from edged.surfaces.mcp.seams import socket_peer
+from edged.surfaces.mcp.tool_list import warning_of
+from edged.surfaces.rpc.events import EventHub, audit_feed, instrument_feed, stream_feed, sweep_feed
+from edged.surfaces.rpc.figures import Figure
+from edged.surfaces.rpc.methods import OwnMethod
+from edged.surfaces.rpc.metrics_source import MetricsSource
+from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
+from edged.surfaces.rpc.server import Sights
+from edged.tools.desk import ToolDesk
+from edged.tools.registry import ToolRegistry
+from edged.tools.resource_kinds import Shelves
+from edged.tools.resources import ResourceNews, Resources
+
+__all__ = ["McpParts", "RelayRoute", "RpcParts"]
+
+
+class McpParts:
+    """The endpoint of one engine; made on its loop.
+
+    Args:
+        config: ports, names, bounds.
+        desk, registry: the tools, and who takes calls of them.
+        path, permissions: judge what is read by URI.
+        pool, work: what there is to read.
+        profiles: gives those in force.
+        guard: says who a request is from.
+        new_id: makes action ids.
+        is_supervised: the supervisor listens on the same port, and says whose a connection is.
+
+    Attributes:
+        surface: the endpoint itself.
+        first_look: to be set once the first look at the bench is over.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        desk: ToolDesk,
+        registry: ToolRegistry,
+        path: CommandPath,
+        permissions: Permissions,
+        pool: InstrumentPool,
+        work: LongWork,
+        profiles: Callable[[], Mapping[str, Profile]],
+        guard: CallerGuard,
+        new_id: Callable[[], str],
+        is_supervised: bool,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._registry = registry
+        self._pool = pool
+        self._clock = clock
+        self._error = ""
+        self._binding: asyncio.Task[None] | None = None
+        self._log = structlog.get_logger("edged.engine")
+        self.first_look = asyncio.Event()
+        self._news = ResourceNews(
+            pool=pool,
+            sweeps=work.sweeps,
+            streams=work.streams,
+            runs=work.runs,
+            waveforms=work.waveforms,
+            clock=clock,
+        )
+        shelves = Shelves(
+            pool=pool,
+            profiles=profiles,
+            sweeps=work.sweeps,
+            streams=work.streams,
+            runs=work.runs,
+            waveforms=work.waveforms,
+        )
+        self.surface = McpSurface(
+            desk=desk,
+            registry=registry,
+            clock=clock,
+            new_action_id=new_id,
+            settings=_settings(config, is_port_shared=is_supervised),
+            guard=guard,
+            trusted_peer=peer_reader(keep_peer_secret(config.state_dir))
+            if is_supervised
+            else socket_peer,
+            instrument_id_of=self._instrument_id_of,
+            first_look=self.first_look,
+            resources=Resources(
+                shelves=shelves,
+                path=path,
+                permissions=permissions,
+                news=self._news,
+                clock=clock,
+            ),
+        )
+
+    def start_news(self, parts: contextlib.AsyncExitStack) -> None:
+        """Gather from now on what changes among the resources."""
+        self._news.start()
+        parts.push_async_callback(self._news.stop)
+
+    async def start(self, parts: contextlib.AsyncExitStack, *, bound: Callable[[], None]) -> None:
+        """Bind the listener, or warn once, go on without it, and try again by and by.
+
+        Args:
+            bound: is called when it was bound later.
+        """
+        if not self._config.mcp_enabled:
+            return
+        parts.push_async_callback(self._stop)
+        try:
+            await self.surface.start()
+        except Failed as unbound:
+            self._error = unbound.message
+            self._log.warning("mcp_not_listening", reason=unbound.message, remedy=unbound.remedy)
+            self._binding = asyncio.create_task(self._bind_later(bound), name="mcp bind")
+
+    def close_door(self) -> None:
+        """Take no more connections; new requests on open ones get 503; calls go on."""
+        if self._binding is not None:
+            self._binding.cancel()
+        self.surface.close_door()
+
+    async def _bind_later(self, bound: Callable[[], None]) -> None:
+        while self._error:
+            await self._clock.sleep(self._config.rescan_interval_sec)
+            try:
+                await self.surface.start()
+            except Failed as unbound:
+                self._error = unbound.message
+            else:
+                self._error = ""
+        self._log.info("mcp_listening", port=self.surface.port)
+        bound()
+
+    async def _stop(self) -> None:
+        self.close_door()
+        if self._binding is not None:
+            await asyncio.gather(self._binding, return_exceptions=True)
+        await self.surface.stop()
+
+    def status(self) -> dict[str, Any]:
+        """For get_status."""
+        listed = self.surface.list_size
+        return {
+            "enabled": self._config.mcp_enabled,
+            "port": self.surface.port or None,
+            "path": self._config.mcp_path,
+            "error": self._error,
+            "sessions": self.surface.session_count,
+            "tools": len(self._registry.tools()),
+            "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},
+            "warning": warning_of(listed),
+        }
+
+    def _instrument_id_of(self, name: str) -> str | None:
+        try:
+            return self._pool.get(name).id
+        except NotFound:
+            return None
+
+
+def _settings(config: Config, *, is_port_shared: bool) -> McpSettings:
+    return McpSettings(
+        port=config.mcp_port,
+        path=config.mcp_path,
+        is_port_shared=is_port_shared,
+        host_name=host_name(),
+        qualified_name=qualified_host_name(),
+        allowed_hosts=config.allowed_hosts,
+        allowed_origins=config.allowed_origins,
+        session_idle_s=config.session_idle_sec,
+        max_sessions=config.max_sessions,
+        listing=Listing(config.tools.value),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcParts:
+    """The rooms that the RPC port tells of.
+
+    Attributes:
+        mcp: gives the MCP surface, which is made after this.
+    """
+
+    stores: Stores
+    counts: CountedRecord
+    pool: InstrumentPool
+    lockout: LockoutDesk
+    runs: RunBook
+    streams: StreamBook
+    waveforms: WaveformBook
+    artist: Artist
+    watch: LoopWatch
+    mcp: Callable[[], McpSurface]
+    sweeps: SweepBook
+    discovery: Discovery
+    restart: IdleRestart
+    clock: Clock
+
+    def methods(self) -> dict[str, OwnMethod]:
+        """The daemon's own methods."""
+        return {
+            **daemon_methods(
+                audit=self.stores.audit,
+                lockout=self.lockout,
+                pool=self.pool,
+                told_on=self.stores.told_on,
+            ),
+            **run_methods(self.runs, self.streams, self.waveforms, self.artist),
+            **discovery_methods(self.discovery),
+            **self.restart.methods(),
+        }
+
+    def sights(self) -> Sights:
+        """What stands beside ``/rpc``."""
+        hub = EventHub(
+            sources={
+                "instrument": instrument_feed(self.pool, self.stores.lockouts),
+                "sweep": sweep_feed(self.sweeps),
+                "stream": stream_feed(self.streams),
+                "audit": audit_feed(self.stores.audit),
+            },
+            clock=self.clock,
+        )
+        began = self.clock.monotonic()
+
+        def health() -> Mapping[str, Any]:
+            is_healthy = self.stores.database.health.is_healthy
+            return {
+                "status": "ok" if is_healthy else "degraded",
+                "version": __version__,
+                "uptime_s": round(self.clock.monotonic() - began, 3),
+                "store": self.stores.status(),
+                "loop_lag_s": round(self.watch.last_lag_s, 6),
+            }
+
+        return Sights(
+            hub=hub, health=health, metrics=MetricsSource(self.counts, self._figures(hub))
+        )
+
+    def _figures(self, hub: EventHub) -> tuple[Figure, ...]:
+        stores, watch = self.stores, self.watch
+        return (
+            Figure(
+                name="instruments",
+                help="Listed instruments by the state of their lines.",
+                label="state",
+                read=lambda: Counter(i.line_state.value for i in self.pool.all()),
+            ),
+            Figure(
+                name="lockouts",
+                help="Instruments locked out.",
+                read=lambda: len(stores.lockouts.all()),
+            ),
+            Figure(name="sessions", help="MCP sessions.", read=lambda: self.mcp().session_count),
+            Figure(
+                name="mcp_connections",
+                help="Open connections of the MCP endpoint.",
+                read=lambda: self.mcp().connection_count,
+            ),
+            Figure(name="event_readers", help="Readers of /events.", read=lambda: hub.reader_count),
+            Figure(
+                name="streams", help="Running streams.", read=lambda: len(self.streams.running())
+            ),
+            Figure(name="sweeps", help="Running sweeps.", read=lambda: len(self.sweeps.active())),
+            Figure(
+                name="event_loop_lag_seconds",
+                help="How long the event loop took to answer, last.",
+                read=lambda: watch.last_lag_s,
+            ),
+            Figure(
+                name="event_loop_worst_lag_seconds",
+                help="The longest it ever took.",
+                read=lambda: watch.worst_lag_s,
+            ),
+            Figure(
+                name="audit_rows_waiting",
+                help="Rows of the record that are not on disk yet.",
+                read=lambda: stores.audit.waiting,
+            ),
+            Figure(
+                name="audit_lag_seconds",
+                help="Age of the oldest row of the record that is not on disk yet.",
+                read=lambda: stores.audit.lag_s,
+            ),
+            Figure(
+                name="audit_rows_lost",
+                help="Rows that were only counted.",
+                read=lambda: stores.audit.lost,
+                is_total=True,
+            ),
+            Figure(
+                name="store_healthy",
+                help="1 while the database can be written.",
+                read=lambda: int(stores.database.health.is_healthy),
+            ),
+        )
+
+
+if TYPE_CHECKING:
+    from edged.auth.keys import KeyBook
+
+
+LOOK_EVERY_S: Final = 1.0
+
+
+class RelayRoute:
+    """The relay route as configured.
+
+    Args:
+        config: RELAY_ISSUER and RELAY_JWKS_URL; without both no token is accepted.
+        edge_id: this edge.
+        clock: for tokens and keys.
+        refuse: writes a refused attempt into the audit.
+
+    Attributes:
+        guard: says who a request is from, on both routes.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        edge_id: str,
+        clock: Clock,
+        refuse: Callable[[Caller, str, EdgedError], None],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._link: dict[str, Any] = relay_link({})
+        self._looking: asyncio.Task[None] | None = None
+        self._keys: KeyBook | None = None
+        verifier = None
+        if config.relay_issuer and config.relay_jwks_url:
+            # Loaded where there is a relay alone: cryptography takes a tenth of a start.
+            from edged.auth.keys import HttpJwksSource, KeyBook
+            from edged.auth.verifier import Verifier
+
+            self._keys = KeyBook(
+                HttpJwksSource(config.relay_jwks_url),
+                url=config.relay_jwks_url,
+                state_dir=config.state_dir,
+                clock=clock,
+            )
+            verifier = Verifier(self._keys, issuer=config.relay_issuer, clock=clock)
+        self.guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=refuse, clock=clock)
+
+    def start(self) -> None:
+        """Look from now on at how the supervisor's connection to the relay is."""
+        if self._config.relay_nats_url is not None:
+            self._looking = asyncio.create_task(self._look(), name="relay link")
+
+    def status(self) -> dict[str, Any]:
+        """For get_status."""
+        return {
+            "configured": self._config.relay_nats_url is not None and self._keys is not None,
+            "link": self._link,
+            "accepts_tokens": self._keys is not None,
+            "jwks": self._keys.status() if self._keys is not None else None,
+        }
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._keys is not None:
+            await self._keys.close()
+
+    async def _look(self) -> None:
+        while True:
+            facts = await asyncio.to_thread(read_supervisor_file, self._config.state_dir)
+            self._link = relay_link(facts)
+            await self._clock.sleep(LOOK_EVERY_S)

@@ -1,1 +1,0 @@
-"""The programs that are put together from the rest."""

@@ -1,0 +1,448 @@
+"""The owner's bench file: what may be done with one unit, by serial number or alias.
+
+A key fits as ``unit_keys.py`` says.
+It can only tighten what the unit's profile allows. The file is keyed by unit and a unit's profile
+is known only once it answered, so ``load_bench`` checks each entry against the profiles there are
+(one of them must fit it), and ``tighten`` again against the one that the unit has.
+
+What the owner's bench file comes to for one unit, for people and scripts.
+
+What the keys of the bench file fit: serial numbers as they are told and cleaned, and names.
+
+An owner copies a serial number from a label, from ``*IDN?`` or from a delivery note: ``SN4471``,
+``s/n: 4471`` and ``sn 4471`` are one unit. A key that fits no unit limits nothing, so it is looked
+for generously, and two keys that could be one unit's are an error (``bench.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from edged.errors import Invalid
+from edged.profiles.format.fields import (
+    Fields,
+    complaint,
+    list_of,
+    map_of,
+    nearest,
+    number_of,
+    one_of,
+    text_of,
+)
+from edged.profiles.format.profile import check_format, marks_of
+from edged.profiles.library import ProfileLibrary, read_file
+from edged.profiles.match import clean_serial
+from edged.profiles.model import Bound, Parameter, Profile
+from edged.profiles.owner_rules import EMPTY_RULES, UnitRules, combined, misfits, tighten
+from edged.profiles.template import own_bound, tighter
+from edged.yaml.tree import MapNode, Node, ScalarNode
+
+__all__ = [
+    "BenchFile",
+    "SeenUnit",
+    "UnitIndex",
+    "UnitRules",
+    "UnseenKey",
+    "load_bench",
+    "parse_bench",
+    "plain",
+    "seen_units",
+    "serial_forms",
+    "tighten",
+    "unit_summary",
+    "unlimited",
+    "unseen_keys",
+]
+
+
+def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> dict[str, Any]:
+    """One unit's entry with what it narrows.
+
+    Args:
+        rules: what the owner wrote.
+        profile: the unit's own, not narrowed; ``None`` where it is not known which that is.
+        raw_scpi: RAW_SCPI of the configuration.
+    """
+    return {
+        "key": rules.key,
+        "alias": rules.alias,
+        "location": rules.location,
+        "profile": profile.key if profile is not None else "",
+        "limits": [
+            _limit(command, parameter, bound, profile)
+            for command, limits in rules.limits.items()
+            for parameter, bound in limits.items()
+        ],
+        "unlimited": list(unlimited(rules, profile)) if profile is not None else [],
+        "max_rate": {command or "every sweep": rate for command, rate in rules.max_rate.items()},
+        "deny": sorted(rules.deny),
+        "is_dangerous": sorted(rules.is_dangerous),
+        "requires_sweep": sorted(rules.requires_sweep),
+        "expose": list(rules.expose) or ["all"],
+        "raw_scpi": sorted(rules.raw_scpi_rules(raw_scpi)),
+    }
+
+
+def unlimited(rules: UnitRules, profile: Profile) -> Iterator[str]:
+    """``command.parameter`` that seem to set what the owner limited, and that nobody limited.
+
+    Many instruments set one thing by several commands (a voltage alone, or with the current). The
+    file limits commands, so each wants its own entry. Told are commands that write, with a number
+    of the same name and unit that may go further.
+    """
+    for command, limits in rules.limits.items():
+        for name, bound in limits.items():
+            limited = _parameter(command, name, profile)
+            if limited is None or not limited.unit:
+                continue
+            for other in profile.commands.values():
+                found = other.parameters.get(name)
+                is_bounded = name in rules.limits.get(other.name, {}) or other.name in rules.deny
+                if found is None or other.is_query or other.is_safe or is_bounded:
+                    continue
+                if found.unit == limited.unit and _goes_further(own_bound(found), bound):
+                    yield f"{other.name}.{name}"
+
+
+def _goes_further(own: Bound, limit: Bound) -> bool:
+    is_over = limit.max is not None and (own.max is None or own.max > limit.max)
+    is_under = limit.min is not None and (own.min is None or own.min < limit.min)
+    return is_over or is_under
+
+
+def _limit(command: str, parameter: str, bound: Bound, profile: Profile | None) -> dict[str, Any]:
+    known = _parameter(command, parameter, profile)
+    return {
+        "command": command,
+        "parameter": parameter,
+        "allowed": _words(bound if known is None else tighter(own_bound(known), bound)),
+        "profile_allows": "" if known is None else _words(own_bound(known)),
+        "unit": "" if known is None else known.unit,
+    }
+
+
+def _parameter(command: str, parameter: str, profile: Profile | None) -> Parameter | None:
+    if profile is None:
+        return None
+    owner = profile.commands.get(command) or profile.sequences.get(command)
+    return None if owner is None else owner.parameters.get(parameter)
+
+
+def _words(bound: Bound) -> str:
+    if bound.options is not None:
+        return ", ".join(bound.options)
+    low = "" if bound.min is None else f"{bound.min:g}"
+    high = "" if bound.max is None else f"{bound.max:g}"
+    return f"{low} … {high}".strip()
+
+
+def plain(text: str) -> str:
+    """A name or serial number without blanks and without regard to case."""
+    return "".join(text.split()).casefold()
+
+
+def serial_forms(told: str) -> frozenset[str]:
+    """What a serial number may be compared as: as it is told, and cleaned."""
+    return frozenset({plain(told), plain(clean_serial(told))} - {""})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenUnit:
+    """What a unit that has been met can be called in the bench file.
+
+    Attributes:
+        serial: cleaned; empty where it tells none.
+        serial_told: as ``*IDN?`` gives it.
+        names: those that INSTRUMENTS gives its addresses.
+    """
+
+    serial: str
+    serial_told: str
+    names: tuple[str, ...] = ()
+
+
+class UnitIndex:
+    """The entries of a bench file by what they fit."""
+
+    def __init__(self, units: Mapping[str, UnitRules]) -> None:
+        self._by_name = {plain(key): rules for key, rules in units.items()}
+        self._by_serial = {
+            form: rules for key, rules in units.items() for form in serial_forms(key)
+        }
+
+    def fitting(self, *, serials: Iterable[str], names: Iterable[str]) -> tuple[UnitRules, ...]:
+        """Each entry for one of these serial numbers or names, once; serial numbers first."""
+        found = [
+            self._by_serial[form]
+            for serial in serials
+            for form in sorted(serial_forms(serial))
+            if form in self._by_serial
+        ]
+        found += [self._by_name[plain(name)] for name in names if plain(name) in self._by_name]
+        return tuple({rules.key: rules for rules in found}.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnseenKey:
+    """A key of the bench file that fits no unit that was met, so that it limits nothing yet.
+
+    Attributes:
+        place: path, line and column of its entry.
+        hint: a sentence with the nearest serial number or name that was met; may be empty.
+    """
+
+    key: str
+    place: str
+    hint: str
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        told = f"{self.place}: no unit that was met since the engine started fits {self.key!r}, so"
+        return f"{told} this entry limits nothing. {self.hint}".rstrip()
+
+
+def seen_units(told: Iterable[Mapping[str, Any]]) -> tuple[SeenUnit, ...]:
+    """From ``seen`` of the RPC method ``discovery``."""
+    return tuple(
+        SeenUnit(serial=unit["serial"], serial_told=unit["serial_told"], names=tuple(unit["names"]))
+        for unit in told
+    )
+
+
+def unseen_keys(units: Mapping[str, UnitRules], seen: Sequence[SeenUnit]) -> tuple[UnseenKey, ...]:
+    """The keys that fit none of these units."""
+    index = UnitIndex(units)
+    fitting = {
+        rules.key
+        for unit in seen
+        for rules in index.fitting(serials=(unit.serial_told, unit.serial), names=unit.names)
+    }
+    known = {
+        word for unit in seen for word in (unit.serial_told or unit.serial, *unit.names) if word
+    }
+    return tuple(
+        UnseenKey(key=key, place=rules.marks[""].place, hint=nearest(key, known))
+        for key, rules in units.items()
+        if key not in fitting
+    )
+
+
+_KEYS: Final = frozenset(
+    {
+        "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
+        "expose", "raw_scpi",
+    }
+)  # fmt: skip
+_EXPOSE_WORDS: Final = ("all", "essential", "none")
+_RAW_MODES: Final = ("all", "known", "queries", "off")
+_MOST_UNITS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchFile:
+    """Every entry of the file by its key; none when there is no file."""
+
+    units: Mapping[str, UnitRules] = field(default_factory=dict)
+    _index: UnitIndex = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Prepare for looking units up: a bench may have thousands."""
+        object.__setattr__(self, "_index", UnitIndex(self.units))
+
+    def rules_for(self, serial: str, *names: str, told: str = "") -> UnitRules:
+        """What the owner said about a unit; empty rules when nothing.
+
+        Args:
+            serial: as ``parse_idn`` gives it; empty when the unit tells none.
+            names: those that the configuration gives its addresses, if it gives any.
+            told: the serial number as ``*IDN?`` gives it.
+
+        Returns:
+            The entries under the serial number and under the names together, the tighter of each.
+        """
+        found = self._index.fitting(serials=(told, serial), names=names)
+        return functools.reduce(combined, found, EMPTY_RULES)
+
+
+def load_bench(path: Path, library: ProfileLibrary) -> BenchFile:
+    """The file, checked; a missing one is an empty one.
+
+    Raises:
+        Invalid: unreadable, an unknown key or name, an entry that would widen what every profile
+            allows; ``data`` has path, line and column.
+    """
+    if not os.path.lexists(path):
+        return BenchFile()
+    return parse_bench(read_file(path), str(path), library)
+
+
+def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
+    """The file's text, checked.
+
+    Raises:
+        Invalid: as ``load_bench``.
+    """
+    # Most benches have no such file, and need no YAML parser to start.
+    from edged.profiles.library import parse_yaml
+
+    root = map_of(parse_yaml(text, path), "The bench file")
+    check_format(Fields(root, "The bench file"))
+    if len(root.entries) > _MOST_UNITS:
+        raise complaint(root.mark, f"The bench file has more than {_MOST_UNITS} units.")
+    units: dict[str, UnitRules] = {}
+    for key, node in root.entries.items():
+        if key != "format":
+            units[key.strip()] = _read_unit(key.strip(), node)
+    _check_keys(units)
+    _check_aliases(units)
+    profiles = tuple(library.profiles.values())
+    for rules in units.values():
+        _check_fits_one(rules, profiles)
+    return BenchFile(units=units)
+
+
+def _read_unit(key: str, node: Node) -> UnitRules:
+    fields = Fields.of(node, key, _KEYS)
+    alias = fields.text("alias", most=64).strip()
+    if "::" in alias:
+        message = f'{key}: the alias "{alias}" looks like an address.'
+        raise complaint(fields.mark_of("alias"), message)
+    return UnitRules(
+        key=key,
+        alias=alias,
+        location=fields.text("location", most=200),
+        limits=_read_limits(fields),
+        max_rate=_read_max_rate(fields),
+        deny=_read_names(fields, "deny"),
+        is_dangerous=_read_names(fields, "is_dangerous"),
+        requires_sweep=_read_names(fields, "requires_sweep"),
+        expose=_read_expose(fields),
+        raw_scpi=fields.choice("raw_scpi", _RAW_MODES),
+        marks={"": fields.mark, **marks_of(fields.node)},
+    )
+
+
+def _read_limits(fields: Fields) -> dict[str, dict[str, Bound]]:
+    node = fields.mapping("limits")
+    if node is None:
+        return {}
+    return {
+        command: _read_command_limits(f"{fields.owner}: limits of {command}", entry)
+        for command, entry in node.entries.items()
+    }
+
+
+def _read_command_limits(owner: str, node: Node) -> dict[str, Bound]:
+    found: dict[str, Bound] = {}
+    for parameter, entry in map_of(node, owner).entries.items():
+        fields = Fields.of(entry, f"{owner}.{parameter}", ("min", "max", "options"))
+        name = fields.name_of("options")
+        options = tuple(text_of(item, name, most=200) for item in fields.items("options"))
+        bound = Bound(min=fields.number("min"), max=fields.number("max"), options=options or None)
+        if options and (fields.has("min") or fields.has("max")):
+            raise complaint(fields.mark, f"{fields.owner} has options beside min or max.")
+        if bound == Bound():
+            raise complaint(fields.mark, f"{fields.owner} limits nothing.")
+        if bound.min is not None and bound.max is not None and bound.min > bound.max:
+            raise complaint(fields.mark, f'{fields.owner}: "min" is over "max".')
+        found[parameter] = bound
+    return found
+
+
+def _read_max_rate(fields: Fields) -> dict[str, float]:
+    """A number for every sweep of the unit (kept under ""), or a command → its own."""
+    node = fields.get("max_rate")
+    if node is None:
+        return {}
+    owner = fields.name_of("max_rate")
+    entries: Mapping[str, Node] = node.entries if isinstance(node, MapNode) else {"": node}
+    found: dict[str, float] = {}
+    for command, entry in entries.items():
+        rate = number_of(entry, f"{owner}: {command}" if command else owner)
+        if rate <= 0:
+            raise complaint(entry.mark, f"{owner} must be over 0; use deny to forbid sweeps.")
+        found[command] = float(rate)
+    return found
+
+
+def _read_names(fields: Fields, key: str) -> frozenset[str]:
+    owner = fields.name_of(key)
+    return frozenset(text_of(node, owner, most=64) for node in fields.items(key))
+
+
+def _read_expose(fields: Fields) -> tuple[str, ...]:
+    """One of the words, or patterns such as ``measure_*``; the empty tuple says nothing."""
+    node = fields.get("expose")
+    if node is None:
+        return ()
+    if isinstance(node, ScalarNode):
+        return (fields.choice("expose", _EXPOSE_WORDS) or "all",)
+    owner = fields.name_of("expose")
+    patterns = tuple(text_of(item, owner, most=64) for item in list_of(node, owner, most=200))
+    if not patterns:
+        raise complaint(node.mark, f"{owner} is empty.", "Say none to expose nothing.")
+    return patterns
+
+
+def _check_keys(units: Mapping[str, UnitRules]) -> None:
+    """Two keys that one unit could fit are not two entries: nobody knows which was meant."""
+    owners: dict[str, UnitRules] = {}
+    for key, rules in units.items():
+        for form in sorted(serial_forms(key)):
+            other = owners.setdefault(form, rules)
+            if other is not rules:
+                raise complaint(
+                    rules.marks[""],
+                    f'{key}: "{other.key}" in line {other.marks[""].line} is the same unit: labels '
+                    "(SN, s/n), blanks and case do not count.",
+                    "Say everything in one entry.",
+                )
+
+
+def _check_aliases(units: Mapping[str, UnitRules]) -> None:
+    """An alias names one unit; said twice, it would be a matter of luck which rules hold."""
+    owners: dict[str, str] = {}
+    keys = {form: key for key in units for form in serial_forms(key)}
+    for key, rules in units.items():
+        if not rules.alias:
+            continue
+        mark, alias = rules.marks["alias"], plain(rules.alias)
+        if alias in owners:
+            message = f'{key}: the alias "{rules.alias}" is that of {owners[alias]} already.'
+            raise complaint(mark, message)
+        if keys.get(alias, key) != key:
+            message = f'{key}: the alias "{rules.alias}" has an entry of its own.'
+            raise complaint(mark, message, "Say everything in one entry.")
+        owners[alias] = key
+
+
+def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
+    """Raises what is wrong with the entry for the profile that it was most likely written for."""
+    best: tuple[tuple[int, int, int], list[Invalid]] | None = None
+    for profile in profiles:
+        problems = misfits(profile, rules)
+        if not problems:
+            return
+        everything = {*profile.commands, *profile.sequences}
+        near = sum("Did you mean" in problem.remedy for problem in problems)
+        rank = (len(rules.names - everything), -near, len(problems))
+        if best is None or rank < best[0]:
+            best = rank, problems
+    if best is None:
+        return
+    (unknown, near, _), problems = best
+    if rules.names and unknown == len(rules.names) and not near:
+        # To name whichever profile came first would send the reader looking in a wrong place.
+        names = one_of(f'"{name}"' for name in sorted(rules.names))
+        raise complaint(
+            rules.marks[""],
+            f"{rules.key}: no profile has {names}.",
+            "The profile it is meant for may not be loaded: `edged profile lint` says why.",
+        )
+    raise problems[0]

@@ -1,0 +1,264 @@
+"""The first draft of a profile, from what an instrument tells of itself. Pure.
+
+The draft loads and is clean under lint, so that it can be put to use at once and be filled in piece
+by piece. What an instrument lists of its own commands (``SYSTem:HELP:HEADers?``) comes as comments:
+nobody knows from a name alone what a command does, or that it is no danger.
+
+Which commands of a profile are tried on an instrument, and with which arguments. Pure.
+
+Only questions that cannot give energy are asked. Each is asked once, with its defaults, and where
+there is none the smallest value that its limits and checks allow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import Invalid
+from edged.profiles.arguments import ParameterCheck, compile_parameters
+from edged.profiles.match import clean_idn, parse_idn
+from edged.profiles.model import Command, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.template import effective_bound, optional_names
+
+__all__ = ["Met", "Question", "draft_profile", "key_of", "plan_trial", "read_headers"]
+
+MOST_HEADERS: Final = 1_000
+_HEADER: Final = re.compile(
+    r"\s*(?P<path>[*:A-Za-z][*:A-Za-z0-9_\[\]<>]{0,120}\??)\s*(?P<kind>/\w+/)?"
+)
+_NO_KEYS: Final = frozenset({"and", "bench", "false", "not", "null", "or", "true"})
+"""Words that mean something else, in YAML, in expressions or in tool names."""
+_KEY_LENGTH: Final = 24
+"""Longer keys leave little room: tool names over 64 characters make some clients drop the list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """What an instrument told.
+
+    Attributes:
+        idn: its answer to ``*IDN?``.
+        address: where it was asked.
+        error_query: the question that it answers with an error number; empty where none was found.
+        headers: its own list of commands, as ``read_headers`` gives them.
+        on: the day, for the comment.
+    """
+
+    idn: str
+    address: str
+    error_query: str = ""
+    headers: tuple[str, ...] = ()
+    on: str = ""
+
+
+def read_headers(answer: str) -> tuple[str, ...]:
+    """``SYSTem:HELP:HEADers?``: one header a line, ``?`` only where it is a query alone.
+
+    A header that can be both written and asked comes twice. Source: SCPI-99, volume 2, 21.11.
+    """
+    found: dict[str, None] = {}
+    for line in answer.splitlines()[:MOST_HEADERS]:
+        match = _HEADER.fullmatch(line.strip())
+        if match is None:
+            continue
+        path, kind = match["path"], (match["kind"] or "").lower()
+        if not path.endswith("?"):
+            found[path] = None
+        if path.endswith("?") or kind not in ("/nquery/", "/qonly/"):
+            found[path if path.endswith("?") else f"{path}?"] = None
+    return tuple(found)
+
+
+def key_of(idn: str) -> str:
+    """A profile_key for whoever answers so: maker and model in short."""
+    identity = parse_idn(idn)
+    maker = re.sub(r"[^a-z0-9]+", "_", identity.manufacturer.lower().split(",")[0])
+    first = maker.strip("_").split("_")[0]
+    model = re.sub(r"[^a-z0-9]+", "_", identity.model.lower()).strip("_")
+    key = "_".join(part for part in (first, model) if part)[:_KEY_LENGTH].strip("_")
+    return key if key[:1].isalpha() and key not in _NO_KEYS else f"x_{key}".strip("_")
+
+
+def draft_profile(met: Met, key: str) -> str:
+    """The text of a profile file.
+
+    Args:
+        met: what the instrument told.
+        key: its profile_key.
+    """
+    identity = parse_idn(met.idn)
+    idn = clean_idn(met.idn).replace("'", "''")
+    return "\n".join(
+        [
+            "# yaml-language-server: $schema=profile.schema.json",
+            "# (`edged profile schema > profile.schema.json` puts there what editors check by)",
+            f"# Drafted from what {met.address} told{f' on {met.on}' if met.on else ''}.",
+            "# `edged profile lint` says what is missing, docs/profiles.md what can be written.",
+            "format: 1",
+            f"profile_key: {key}",
+            "version: 1",
+            f"manufacturer: {_quoted(identity.manufacturer or 'unknown')}",
+            f"model: {_quoted(identity.model or 'unknown')}",
+            "# power_supply, multimeter, oscilloscope, smu, electronic_load, …",
+            "instrument_class: other",
+            "# The manual that you write from: title, number, year.",
+            'source: "drafted from the instrument\'s own answers"',
+            "match:",
+            "  # Searched in the whole answer, upper and lower case alike.",
+            f"  idn: {_quoted(_pattern(identity.manufacturer, identity.model, met.idn))}",
+            f"  examples: ['{idn}']",
+            *_connection(met),
+            "# What switches everything off that gives energy; sent by stops and after a crash.",
+            '# abort: ["OUTP OFF"]',
+            "# Take names off this list as you try them on the real instrument.",
+            "unverified: all",
+            "commands:",
+            "  identify:",
+            "    description: Ask who it is.",
+            '    scpi: "*IDN?"',
+            *_EXAMPLES,
+            *_commands(met.headers),
+            "",
+        ]
+    )
+
+
+_EXAMPLES: Final = (
+    "  # set_voltage:",
+    "  #   description: Set the output voltage.",
+    '  #   scpi: "VOLT {voltage:.3f}"',
+    "  #   parameters: {voltage: {type: float, min: 0, max: 30, unit: V}}",
+    '  #   verify: {query: "VOLT?", tolerance: 0.001}',
+    "  # measure_voltage:",
+    "  #   description: Measure the output voltage.",
+    '  #   scpi: "MEAS:VOLT?"',
+    "  #   returns: {type: float, unit: V}",
+    '  # output_on: {description: Switch on., scpi: "OUTP ON", is_dangerous: true}',
+    '  # output_off: {description: Switch off., scpi: "OUTP OFF", is_safe: true}',
+)
+
+
+def _connection(met: Met) -> list[str]:
+    if not met.error_query:
+        return [
+            '# connection: {timeout_ms: 2000, errors: {query: "SYST:ERR?", kind: queue}}',
+        ]
+    query = _quoted(met.error_query)
+    return [f"connection: {{timeout_ms: 2000, errors: {{query: {query}, kind: queue}}}}"]
+
+
+def _pattern(manufacturer: str, model: str, idn: str) -> str:
+    """Maker and model as they stand in the answer, the model's end anchored."""
+    parts = [re.escape(part) for part in (manufacturer, model) if part]
+    found = re.search(r"\s*,\s*".join(parts), clean_idn(idn)) if parts else None
+    text = found.group() if found else model or clean_idn(idn)[:40] or "unknown"
+    escaped = re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text)
+    return escaped + (r"\b" if text[-1:].isalnum() else "")
+
+
+def _commands(headers: Sequence[str]) -> Iterator[str]:
+    if not headers:
+        return
+    yield "  # What the instrument says it knows; take the # away from what you have looked up."
+    taken = {"identify"}
+    for header in headers:
+        name = _name_of(header)
+        if header.startswith("*") or name in taken:
+            continue
+        taken.add(name)
+        scpi = _quoted(_sendable(header))
+        returns = ", returns: {type: string}" if header.endswith("?") else ""
+        yield f'  # {name}: {{description: "", scpi: {scpi}{returns}}}'
+
+
+def _sendable(header: str) -> str:
+    """The header without its optional words, in short form."""
+    plain = re.sub(r"\[[^\]]*\]|<[^>]*>", "", header)
+    return "".join(letter for letter in plain if not letter.islower()) or plain
+
+
+def _name_of(header: str) -> str:
+    words = re.sub(r"\[[^\]]*\]|<[^>]*>|[?*]", "", header).lower().split(":")
+    verb = "get" if header.endswith("?") else "set"
+    return "_".join([verb, *(word for word in words if word)])[:48].rstrip("_")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One command of the trial; ``why_not`` says why it is passed over, empty where it is asked."""
+
+    command: str
+    arguments: Mapping[str, Scalar]
+    why_not: str = ""
+
+
+def plan_trial(profile: Profile) -> tuple[Question, ...]:
+    """Every command of the profile, those that are asked with their arguments."""
+    return tuple(_question(profile, command) for command in profile.commands.values())
+
+
+def _question(profile: Profile, command: Command) -> Question:
+    why_not = ""
+    arguments: Mapping[str, Scalar] | None = {}
+    if not command.is_query:
+        why_not = "it writes"
+    elif command.is_dangerous:
+        why_not = "it is dangerous"
+    else:
+        arguments = _arguments(profile, command)
+        if arguments is None:
+            why_not = "no arguments were found that its checks allow"
+    return Question(command=command.name, arguments=arguments or {}, why_not=why_not)
+
+
+def _arguments(profile: Profile, command: Command) -> Mapping[str, Scalar] | None:
+    check = compile_parameters(
+        command.name,
+        command.parameters,
+        command.checks,
+        optional_names(command.scpi),
+        encoding=profile.connection.encoding,
+    )
+    return next((tried for tried in _attempts(command) if _is_valid(check, tried)), None)
+
+
+def _attempts(command: Command) -> Iterator[dict[str, Scalar]]:
+    """The defaults; those with the smallest of what has none; the smallest; the largest of all."""
+    needed = [p for p in command.parameters.values() if p.default is None]
+    yield {p.name: _end(p, {}, is_max=False) for p in needed}
+    for is_max in (False, True):
+        found: dict[str, Scalar] = {}
+        for parameter in command.parameters.values():
+            found[parameter.name] = _end(parameter, found, is_max=is_max)
+        yield found
+
+
+def _end(parameter: Parameter, others: Mapping[str, Scalar], *, is_max: bool) -> Scalar:
+    bound = effective_bound(parameter, others)
+    match parameter.type:
+        case ParameterType.BOOL:
+            return is_max
+        case ParameterType.STRING:
+            return "A"
+        case ParameterType.ENUM:
+            options = bound.options or parameter.options
+            return options[-1 if is_max else 0]
+        case _:
+            value = bound.max if is_max else bound.min
+            value = (1 if is_max else 0) if value is None else value
+            return int(value) if parameter.type is ParameterType.INT else value
+
+
+def _is_valid(check: ParameterCheck, arguments: Mapping[str, Scalar]) -> bool:
+    try:
+        check.validate(arguments)
+    except Invalid:
+        return False
+    return True

@@ -1,0 +1,334 @@
+"""Typed looks at one YAML mapping: each getter says what belongs there, or complains.
+
+``Fields`` is made with the keys that may stand there, so that an unknown key is refused before
+anything is read, with the nearest known one.
+
+What is said about a profile or bench file: its one error, and the nearest good word.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import ErrorCode, Invalid
+from edged.profiles.expr import compile_expression
+from edged.profiles.model import Mark, Scalar
+from edged.profiles.template import placeholders
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode, quotable
+
+__all__ = [
+    "Fields",
+    "check_name",
+    "complaint",
+    "expression_of",
+    "list_of",
+    "map_of",
+    "nearest",
+    "number_of",
+    "one_of",
+    "scalar_of",
+    "template_of",
+    "text_of",
+    "whole_number_of",
+]
+
+_MOST_LISTED: Final = 12
+
+
+def complaint(mark: Mark, message: str, remedy: str = "") -> Invalid:
+    """The one kind of error that profile and bench files make, to be raised.
+
+    ``data`` has path, line, column, the bare message and the suggestion. What was quoted from the
+    file is shortened and made printable: it ends in logs and on terminals.
+    """
+    shown = quotable(message)
+    return Invalid(
+        f"{mark.place}: {shown}",
+        code=ErrorCode.BAD_PROFILE,
+        data={
+            "path": mark.path,
+            "line": mark.line,
+            "column": mark.column,
+            "message": shown,
+            "suggestion": remedy,
+        },
+        remedy=remedy,
+    )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A sentence that offers the known word most like ``word``, or lists them when they are few."""
+    words = sorted(known)
+    # difflib is quadratic in the length of what it is given.
+    close = difflib.get_close_matches(word[:64], words, n=1, cutoff=0.6)
+    if close:
+        return f'Did you mean "{close[0]}"?'
+    if not words or len(words) > _MOST_LISTED:
+        return ""
+    return f"Known: {one_of(words)}."
+
+
+def one_of(words: Iterable[str]) -> str:
+    """The words as ``a, b or c``."""
+    listed = list(words)
+    return ", ".join(listed[:-1]) + (" or " if listed[:-1] else "") + listed[-1]
+
+
+MAX_TEXT: Final = 2_000
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_MAX_NAME: Final = 48
+_KEYWORDS: Final = frozenset({"and", "or", "not", "true", "false"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One mapping whose keys are all known; ``owner`` begins every complaint's sentence."""
+
+    node: MapNode
+    owner: str
+
+    @classmethod
+    def of(cls, node: Node, owner: str, known: Collection[str]) -> Fields:
+        """Raises Invalid: not a mapping, or a key that is not in ``known``."""
+        mapping = map_of(node, owner)
+        for name, key in mapping.keys.items():
+            if name not in known:
+                message = f'{owner} has the unknown key "{name}".'
+                raise complaint(key.mark, message, nearest(name, known))
+        return cls(mapping, owner)
+
+    @property
+    def mark(self) -> Mark:
+        """Where the mapping stands."""
+        return self.node.mark
+
+    def mark_of(self, key: str) -> Mark:
+        """Where the key stands, or the mapping when the key is not there."""
+        found = self.node.keys.get(key)
+        return self.node.mark if found is None else found.mark
+
+    def has(self, key: str) -> bool:
+        """Whether the key stands there."""
+        return key in self.node.entries
+
+    def get(self, key: str) -> Node | None:
+        """The value's node, if the key stands there."""
+        return self.node.entries.get(key)
+
+    def need(self, key: str) -> Node:
+        """The value's node; raises Invalid when the key is missing."""
+        found = self.node.entries.get(key)
+        if found is None:
+            raise complaint(self.node.mark, f'{self.owner} has no "{key}".')
+        return found
+
+    def name_of(self, key: str) -> str:
+        """How a complaint calls the value of a key."""
+        return f'{self.owner}: "{key}"'
+
+    def text(self, key: str, default: str = "", *, most: int = MAX_TEXT) -> str:
+        """One text without control characters."""
+        node = self.get(key)
+        return default if node is None else text_of(node, self.name_of(key), most=most)
+
+    def truth(self, key: str, *, default: bool = False) -> bool:
+        """``true`` or ``false``."""
+        node = self.get(key)
+        if node is None:
+            return default
+        value = scalar_of(node, self.name_of(key))
+        if not isinstance(value, bool):
+            raise complaint(node.mark, f"{self.name_of(key)} must be true or false, {_not(node)}.")
+        return value
+
+    def number(self, key: str, low: float | None = None, high: float | None = None) -> float | None:
+        """A number within bounds, if the key stands there."""
+        node = self.get(key)
+        return None if node is None else number_of(node, self.name_of(key), low, high)
+
+    def whole(self, key: str, low: int, high: int) -> int | None:
+        """A whole number within bounds, if the key stands there."""
+        node = self.get(key)
+        return None if node is None else whole_number_of(node, self.name_of(key), low, high)
+
+    def choice(self, key: str, options: Iterable[str]) -> str | None:
+        """One of a few words, if the key stands there."""
+        node = self.get(key)
+        if node is None:
+            return None
+        known = list(options)
+        text = text_of(node, self.name_of(key), most=64)
+        if text not in known:
+            message = f'{self.name_of(key)} must be {one_of(known)}, not "{text}".'
+            raise complaint(node.mark, message, nearest(text, known))
+        return text
+
+    def items(self, key: str, *, most: int = 1_000) -> tuple[Node, ...]:
+        """The nodes of a list, none when the key is missing."""
+        node = self.get(key)
+        return () if node is None else list_of(node, self.name_of(key), most=most)
+
+    def mapping(self, key: str, *, most: int = 1_000) -> MapNode | None:
+        """A mapping whose keys are the file's own, if the key stands there."""
+        node = self.get(key)
+        if node is None:
+            return None
+        found = map_of(node, self.name_of(key))
+        if len(found.entries) > most:
+            raise complaint(node.mark, f"{self.name_of(key)} has more than {most} entries.")
+        return found
+
+    def templates(self, key: str, names: Collection[str]) -> tuple[str, ...]:
+        """A list of SCPI templates over these names."""
+        name = self.name_of(key)
+        return tuple(template_of(node, name, names) for node in self.items(key, most=100))
+
+
+def _not(node: Node) -> str:
+    if isinstance(node, ScalarNode):
+        return "not nothing" if node.value is None else f'not "{node.text}"'
+    return "not a list" if isinstance(node, ListNode) else "not a mapping"
+
+
+def map_of(node: Node, owner: str) -> MapNode:
+    """Raises Invalid: not a mapping."""
+    if not isinstance(node, MapNode):
+        raise complaint(node.mark, f"{owner} must be a mapping (key: value), {_not(node)}.")
+    return node
+
+
+def list_of(node: Node, owner: str, *, most: int = 1_000) -> tuple[Node, ...]:
+    """Raises Invalid: not a list, or a longer one."""
+    if not isinstance(node, ListNode):
+        raise complaint(node.mark, f"{owner} must be a list, {_not(node)}.")
+    if len(node.items) > most:
+        raise complaint(node.mark, f"{owner} has {len(node.items)} entries, over {most}.")
+    return node.items
+
+
+def scalar_of(node: Node, owner: str) -> Scalar:
+    """Raises Invalid: a list, a mapping or nothing."""
+    if not isinstance(node, ScalarNode) or node.value is None:
+        raise complaint(node.mark, f"{owner} must be one value, {_not(node)}.")
+    return node.value
+
+
+def text_of(node: Node, owner: str, *, most: int = MAX_TEXT) -> str:
+    """A text; a number counts as the text that was written (``model: 2450``)."""
+    value = scalar_of(node, owner)
+    assert isinstance(node, ScalarNode)  # noqa: S101 - scalar_of has seen to it
+    if isinstance(value, bool):
+        raise complaint(node.mark, f"{owner} must be text.", f'Write "{node.text}" in quotes.')
+    text = " ".join(node.text.split()) if "\n" in node.text else node.text
+    if len(text) > most:
+        raise complaint(node.mark, f"{owner} has {len(text)} characters, over {most}.")
+    if not text.isprintable():
+        raise complaint(node.mark, f"{owner} holds a control character.")
+    return text
+
+
+def number_of(
+    node: Node, owner: str, low: float | None = None, high: float | None = None
+) -> float | int:
+    """Raises Invalid: not a number, or outside of the bounds."""
+    value = scalar_of(node, owner)
+    if isinstance(value, bool | str):
+        raise complaint(node.mark, f"{owner} must be a number, {_not(node)}.", _unquote(node))
+    if abs(value) > _LARGEST or (low is not None and value < low):
+        raise complaint(node.mark, f"{owner} is {value}, {_bounds(low, high)}.")
+    if high is not None and value > high:
+        raise complaint(node.mark, f"{owner} is {value}, {_bounds(low, high)}.")
+    return value
+
+
+_LARGEST: Final = 1e300
+
+
+def _bounds(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"under the minimum {low}" if low is not None else "out of range"
+    return f"outside of {low} to {high}"
+
+
+def whole_number_of(node: Node, owner: str, low: int, high: int) -> int:
+    """Raises Invalid: not a whole number, or outside of the bounds."""
+    value = number_of(node, owner, low, high)
+    if value != int(value):
+        raise complaint(node.mark, f"{owner} must be a whole number, {_not(node)}.")
+    return int(value)
+
+
+def _unquote(node: Node) -> str:
+    if isinstance(node, ScalarNode) and isinstance(node.value, str):
+        try:
+            float(node.text)
+        except ValueError:
+            return ""
+        return "Leave the quotes out."
+    return ""
+
+
+def check_name(mark: Mark, name: str, what: str) -> str:
+    """The rule of all names: ``[a-z][a-z0-9_]*`` without ``__``, at most 48 characters.
+
+    Raises:
+        Invalid: another form.
+    """
+    if _NAME.fullmatch(name) and "__" not in name and len(name) <= _MAX_NAME:
+        if name in _KEYWORDS:
+            raise complaint(mark, f'{what} "{name}" is a word of the expression language.')
+        return name
+    if "__" in name:
+        message = f'{what} "{name}" holds "__", which parts the pieces of tool names.'
+    elif len(name) > _MAX_NAME:
+        message = f'{what} "{name}" has {len(name)} characters, over {_MAX_NAME}.'
+    else:
+        message = f'{what} "{name}" must be lower case letters, digits and "_" (a letter first).'
+    better = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_MAX_NAME]
+    is_better = _NAME.fullmatch(better) is not None and better != name
+    raise complaint(mark, message, f'Call it "{better}".' if is_better else "")
+
+
+def template_of(node: Node, owner: str, names: Collection[str]) -> str:
+    """A SCPI template whose placeholders are all in ``names``.
+
+    Raises:
+        Invalid: not a template, empty, or with a name that is not there.
+    """
+    text = text_of(node, owner)
+    if not text.strip():
+        raise complaint(node.mark, f"{owner} is empty.")
+    try:
+        found = placeholders(text)
+    except Invalid as error:
+        raise complaint(node.mark, f"{owner}: {error.message}") from None
+    for placeholder in found:
+        if placeholder.name not in names:
+            message = f"{owner}: the template names {{{placeholder.name}}}, which is no parameter."
+            raise complaint(node.mark, message, nearest(placeholder.name, names))
+    return text
+
+
+def expression_of(node: Node, owner: str, names: Collection[str]) -> str:
+    """An expression whose names are all in ``names``; a bare number is one too.
+
+    Raises:
+        Invalid: not an expression, or with a name that is not there.
+    """
+    scalar_of(node, owner)
+    assert isinstance(node, ScalarNode)  # noqa: S101 - scalar_of has seen to it
+    try:
+        compiled = compile_expression(node.text)
+    except Invalid as error:
+        raise complaint(node.mark, f"{owner}: {error.message}") from None
+    for name in sorted(compiled.names):
+        if name not in names:
+            message = (
+                f'{owner}: the expression "{node.text}" names {name}, which is not known here.'
+            )
+            raise complaint(node.mark, message, nearest(name, names))
+    return node.text

@@ -1,0 +1,297 @@
+"""The ``parameters`` of a command or sequence (ParameterConfig): nodes → Parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from edged.profiles.format.fields import (
+    Fields,
+    check_name,
+    complaint,
+    expression_of,
+    map_of,
+    nearest,
+    number_of,
+    scalar_of,
+    text_of,
+)
+from edged.profiles.model import Bound, Mark, Parameter, ParameterType, Scalar
+from edged.yaml.tree import MapNode, Node, ScalarNode
+
+__all__ = ["read_checks", "read_parameters", "read_value"]
+
+MOST_PARAMETERS: Final = 50
+PARAMETER_KEYS: Final = frozenset(
+    {"type", "options", "min", "max", "default", "unit", "map", "description", "step", "by"}
+)
+BOUND_KEYS: Final = frozenset({"min", "max", "options"})
+_NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
+_BOOL_LABELS: Final = ("true", "false")
+
+
+def read_parameters(fields: Fields) -> dict[str, Parameter]:
+    """The parameters under ``fields``'s key ``parameters``, in the file's order.
+
+    Raises:
+        Invalid: with the place of whatever breaks a rule.
+    """
+    node = fields.mapping("parameters", most=MOST_PARAMETERS)
+    if node is None:
+        return {}
+    found: dict[str, Parameter] = {}
+    for name, entry in node.entries.items():
+        check_name(node.keys[name].mark, name, f"{fields.owner}: the parameter")
+        found[name] = _read_parameter(name, entry, f"{fields.owner}.{name}")
+    for name, entry in node.entries.items():
+        if isinstance(entry, MapNode) and "by" in entry.entries:
+            by = _read_by(found[name], entry.entries["by"], found, f"{fields.owner}.{name}")
+            found[name] = _with_by(found[name], by)
+    return found
+
+
+def read_checks(fields: Fields, parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
+    """``checks``: expressions over the parameters."""
+    name = fields.name_of("checks")
+    return tuple(expression_of(node, name, parameters) for node in fields.items("checks", most=20))
+
+
+def _with_by(parameter: Parameter, by: Mapping[str, Mapping[Scalar, Bound]]) -> Parameter:
+    # dataclasses.replace costs three times this at start-up, and there are few fields.
+    return Parameter(
+        name=parameter.name,
+        type=parameter.type,
+        description=parameter.description,
+        unit=parameter.unit,
+        options=parameter.options,
+        min=parameter.min,
+        max=parameter.max,
+        default=parameter.default,
+        map=parameter.map,
+        step=parameter.step,
+        by=by,
+    )
+
+
+def _read_parameter(name: str, node: Node, owner: str) -> Parameter:
+    fields = Fields.of(node, owner, PARAMETER_KEYS)
+    fields.need("type")
+    type_ = ParameterType(fields.choice("type", list(ParameterType)) or "")
+    wire = _read_map(fields, type_)
+    options = _read_options(fields, type_, wire)
+    if wire and type_ is not ParameterType.BOOL:
+        type_ = ParameterType.ENUM
+    if type_ is ParameterType.ENUM and not options:
+        raise complaint(fields.mark, f'{owner} is an enum without "options".')
+    bound = _read_bound(fields, type_)
+    step = _read_step(fields, type_)
+    parameter = Parameter(
+        name=name,
+        type=type_,
+        description=fields.text("description"),
+        unit=fields.text("unit", most=32),
+        options=options,
+        min=bound.min,
+        max=bound.max,
+        map=wire,
+        step=step,
+    )
+    node_of_default = fields.get("default")
+    if node_of_default is None:
+        return parameter
+    default = read_value(node_of_default, parameter, fields.name_of("default"))
+    return Parameter(
+        name=name,
+        type=type_,
+        description=parameter.description,
+        unit=parameter.unit,
+        options=options,
+        min=bound.min,
+        max=bound.max,
+        default=default,
+        map=wire,
+        step=step,
+    )
+
+
+def _read_map(fields: Fields, type_: ParameterType) -> dict[str, str | int | float]:
+    """``map``: label → what goes onto the wire."""
+    node = fields.mapping("map")
+    if node is None:
+        return {}
+    owner = fields.name_of("map")
+    found: dict[str, str | int | float] = {}
+    for label, value in node.entries.items():
+        _check_label(node.keys[label], owner)
+        wire = scalar_of(value, f"{owner}: {label}")
+        if isinstance(wire, bool | str):
+            wire = text_of(value, f"{owner}: {label}", most=200)
+        found[label] = wire
+    if not found:
+        raise complaint(node.mark, f"{owner} is empty.")
+    if type_ is ParameterType.BOOL and set(found) != set(_BOOL_LABELS):
+        raise complaint(node.mark, f"{owner} of a bool must have the keys true and false.")
+    return found
+
+
+def _check_label(key: ScalarNode, owner: str) -> str:
+    if key.text == "" or not key.text.isprintable() or len(key.text) > 200:
+        raise complaint(key.mark, f"{owner} has a label that is empty, too long or unprintable.")
+    return key.text
+
+
+def _read_options(
+    fields: Fields, type_: ParameterType, wire: Mapping[str, str | int | float]
+) -> tuple[str, ...]:
+    nodes = fields.items("options")
+    owner = fields.name_of("options")
+    if nodes and type_ is not ParameterType.ENUM and not wire:
+        raise complaint(fields.mark_of("options"), f"{owner} belongs to an enum, not {type_}.")
+    options: list[str] = []
+    for node in nodes:
+        option = text_of(node, owner, most=200)
+        if option in options:
+            raise complaint(node.mark, f'{owner} has "{option}" twice.')
+        if option == "":
+            raise complaint(node.mark, f"{owner} has an empty option.")
+        if wire and option not in wire:
+            raise complaint(node.mark, f'{owner} has "{option}", which "map" has not.')
+        options.append(option)
+    if type_ is ParameterType.BOOL:
+        return ()
+    if wire and options and len(options) < len(wire):
+        missing = next(label for label in wire if label not in options)
+        raise complaint(fields.mark_of("map"), f'{owner} has no "{missing}", which "map" has.')
+    return tuple(options) or tuple(wire)
+
+
+def _read_bound(fields: Fields, type_: ParameterType) -> Bound:
+    """``min`` and ``max``, for numbers only."""
+    if type_ not in _NUMBERS:
+        for key in ("min", "max"):
+            if fields.has(key):
+                message = f'{fields.owner}: "{key}" belongs to a float or int, not {type_}.'
+                raise complaint(fields.mark_of(key), message)
+        return Bound()
+    low, high = _number(fields, "min", type_), _number(fields, "max", type_)
+    if low is not None and high is not None and low > high:
+        message = f'{fields.owner}: "min" {low} is over "max" {high}.'
+        raise complaint(fields.mark_of("min"), message)
+    return Bound(min=low, max=high)
+
+
+def _number(fields: Fields, key: str, type_: ParameterType) -> float | int | None:
+    node = fields.get(key)
+    if node is None:
+        return None
+    value = number_of(node, fields.name_of(key))
+    if type_ is ParameterType.INT:
+        if value != int(value):
+            message = f"{fields.name_of(key)} of an int must be a whole number, not {value}."
+            raise complaint(node.mark, message)
+        return int(value)
+    return value
+
+
+def _read_step(fields: Fields, type_: ParameterType) -> float | None:
+    if not fields.has("step"):
+        return None
+    if type_ not in _NUMBERS:
+        message = f'{fields.owner}: "step" belongs to a float or int, not {type_}.'
+        raise complaint(fields.mark_of("step"), message)
+    step = _number(fields, "step", type_)
+    if step is not None and step <= 0:
+        raise complaint(fields.mark_of("step"), f'{fields.owner}: "step" must be over 0.')
+    return step
+
+
+def read_value(node: Node, parameter: Parameter, owner: str) -> Scalar:
+    """A value that ``parameter`` itself would take (``by`` and ``checks`` aside).
+
+    Raises:
+        Invalid: another kind, out of its bounds, not one of its options.
+    """
+    if parameter.type is ParameterType.ENUM:
+        text = text_of(node, owner, most=200)
+        if text not in parameter.options:
+            message = f'{owner}: "{text}" is not one of the options of {parameter.name}.'
+            raise complaint(node.mark, message, nearest(text, parameter.options))
+        return text
+    value = scalar_of(node, owner)
+    match parameter.type:
+        case ParameterType.BOOL:
+            if not isinstance(value, bool):
+                raise complaint(node.mark, f'{owner} must be true or false, not "{value}".')
+        case ParameterType.STRING:
+            return text_of(node, owner, most=1_000)
+        case _:
+            return _read_number(node, parameter, owner)
+    return value
+
+
+def _read_number(node: Node, parameter: Parameter, owner: str) -> float | int:
+    value = number_of(node, owner)
+    if parameter.type is ParameterType.INT:
+        if value != int(value):
+            raise complaint(node.mark, f"{owner} must be a whole number, not {value}.")
+        value = int(value)
+    if parameter.min is not None and value < parameter.min:
+        raise complaint(node.mark, f"{owner} is {value}, under the minimum {parameter.min}.")
+    if parameter.max is not None and value > parameter.max:
+        raise complaint(node.mark, f"{owner} is {value}, over the maximum {parameter.max}.")
+    return value
+
+
+def _read_by(
+    parameter: Parameter, node: Node, parameters: Mapping[str, Parameter], owner: str
+) -> dict[str, dict[Scalar, Bound]]:
+    """``by: {other: {value: {min, max, options}}}``."""
+    owner = f'{owner}: "by"'
+    found: dict[str, dict[Scalar, Bound]] = {}
+    others = map_of(node, owner)
+    for name, cases in others.entries.items():
+        mark = others.keys[name].mark
+        other = parameters.get(name)
+        if other is None or name == parameter.name:
+            known = [key for key in parameters if key != parameter.name]
+            message = f'{owner} names "{name}", which is no other parameter.'
+            raise complaint(mark, message, nearest(name, known))
+        if other.type in (ParameterType.FLOAT, ParameterType.STRING):
+            message = f"{owner}: {name} is a {other.type}; limits go by an int, enum or bool."
+            raise complaint(mark, message)
+        found[name] = _read_cases(parameter, other, map_of(cases, f"{owner}: {name}"), owner)
+    return found
+
+
+def _read_cases(
+    parameter: Parameter, other: Parameter, cases: MapNode, owner: str
+) -> dict[Scalar, Bound]:
+    found: dict[Scalar, Bound] = {}
+    for text, case in cases.entries.items():
+        value = read_value(cases.keys[text], other, f"{owner}: {other.name}")
+        found[value] = _read_case(parameter, Fields.of(case, f"{owner}: {text}", BOUND_KEYS))
+    return found
+
+
+def _read_case(parameter: Parameter, fields: Fields) -> Bound:
+    """One bound of ``by``; also one limit of the bench file."""
+    bound = _read_bound(fields, parameter.type)
+    options = tuple(
+        str(read_value(node, parameter, fields.name_of("options")))
+        for node in fields.items("options")
+    )
+    if options and parameter.type is not ParameterType.ENUM:
+        message = f"{fields.name_of('options')} belongs to an enum, not {parameter.type}."
+        raise complaint(fields.mark_of("options"), message)
+    if not options and bound.min is None and bound.max is None:
+        raise complaint(fields.mark, f"{fields.owner} bounds nothing.")
+    _check_reachable(parameter, bound, fields.mark, fields.owner)
+    return Bound(min=bound.min, max=bound.max, options=options or None)
+
+
+def _check_reachable(parameter: Parameter, bound: Bound, mark: Mark, owner: str) -> None:
+    """A bound that leaves no value at all is a slip of the pen, not a limit."""
+    lows = [low for low in (parameter.min, bound.min) if low is not None]
+    highs = [high for high in (parameter.max, bound.max) if high is not None]
+    if lows and highs and max(lows) > min(highs):
+        raise complaint(mark, f"{owner} leaves no value of {parameter.name}.")

@@ -1,0 +1,342 @@
+"""One entry of ``sequences``: nodes → Sequence, checked against the commands of its profile.
+
+Every name that a step uses must be there by then: a parameter, a loop's name, or what an earlier
+step saved. ``finally`` may use the parameters and what ``finally`` itself saved, no more: it also
+runs when nothing before it did.
+
+The values in sequences: nodes → literals and expressions whose names are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from edged.errors import Invalid
+from edged.profiles.expr import expression_text, names_in
+from edged.profiles.format.connection import MAX_TIMEOUT_MS
+from edged.profiles.format.fields import (
+    Fields,
+    check_name,
+    complaint,
+    expression_of,
+    list_of,
+    map_of,
+    nearest,
+    number_of,
+    scalar_of,
+    template_of,
+    text_of,
+    whole_number_of,
+)
+from edged.profiles.format.parameters import read_checks, read_parameters, read_value
+from edged.profiles.model import (
+    Command,
+    CommandStep,
+    ForStep,
+    PollStep,
+    QueryStep,
+    RowStep,
+    Sequence,
+    Step,
+    WaitStep,
+)
+from edged.profiles.template import optional_names
+from edged.scpi.answer_text import AnswerType
+from edged.yaml.tree import MapNode, Node
+
+__all__ = [
+    "checked_value",
+    "is_sequence_dangerous",
+    "is_sequence_writing",
+    "read_range",
+    "read_sequence",
+]
+
+MAX_POINTS: Final = 100_000
+
+
+def checked_value(
+    node: Node, owner: str, names: Collection[str], *, is_bare: bool = False
+) -> object:
+    """A value as the model holds it, its names known.
+
+    Raises:
+        Invalid: a list or mapping, not an expression, a name that is not there.
+    """
+    value = scalar_of(node, owner)
+    try:
+        used = names_in(value, is_bare=is_bare)
+    except Invalid as error:
+        raise complaint(node.mark, f"{owner}: {error.message}") from None
+    for name in sorted(used):
+        if name not in names:
+            message = f"{owner} names {name}, which has no value here."
+            raise complaint(node.mark, message, nearest(name, names))
+    return value
+
+
+def read_range(node: Node, owner: str, names: Collection[str]) -> tuple[str, tuple[object, ...]]:
+    """``in`` of a loop: ``list``, ``lin`` or ``log`` and its values.
+
+    Raises:
+        Invalid: another shape, no values, too many, or log through 0.
+    """
+    if not isinstance(node, MapNode):
+        items = list_of(node, owner, most=MAX_POINTS)
+        return "list", tuple(checked_value(item, owner, names) for item in items)
+    fields = Fields.of(node, owner, ("lin", "log"))
+    if len(node.entries) != 1:
+        raise complaint(node.mark, f"{owner} is a list, or one of lin and log.")
+    kind = next(iter(node.entries))
+    items = fields.items(kind)
+    if len(items) != 3:
+        message = f"{fields.name_of(kind)} needs three entries: from, to, number of points."
+        raise complaint(fields.mark_of(kind), message)
+    values = tuple(checked_value(item, owner, names, is_bare=True) for item in items)
+    if not isinstance(values[2], str):
+        whole_number_of(items[2], f"{owner}: the number of points", 1, MAX_POINTS)
+    for item, value in zip(items[:2], values, strict=False):
+        if not isinstance(value, str):
+            _check_end(item, number_of(item, owner), kind, owner)
+    return kind, values
+
+
+def _check_end(node: Node, value: float, kind: str, owner: str) -> None:
+    if kind == "log" and value <= 0:
+        message = f"{owner}: log goes from and to numbers over 0, not {value}."
+        raise complaint(node.mark, message)
+
+
+SEQUENCE_KEYS: Final = frozenset(
+    {
+        "description", "parameters", "checks", "steps", "finally", "finally_timeout_ms", "result",
+        "essential", "is_dangerous",
+    }
+)  # fmt: skip
+STEP_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "command": frozenset({"command", "parameters", "as"}),
+    "query": frozenset({"query", "as", "type"}),
+    "wait_ms": frozenset({"wait_ms"}),
+    "poll": frozenset({"poll", "parameters", "until", "every_ms", "timeout_ms"}),
+    "for": frozenset({"for", "in", "steps"}),
+    "row": frozenset({"row"}),
+}
+MAX_NESTING: Final = 4
+_MOST_STEPS: Final = 500
+
+
+def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Sequence:
+    """One sequence.
+
+    Args:
+        name: its key.
+        key: where the key stands.
+        node: what stands under it.
+        commands: of the same profile, for the steps to name.
+
+    Raises:
+        Invalid: with the place of whatever breaks a rule.
+    """
+    check_name(key.mark, name, "The sequence")
+    fields = Fields.of(node, name, SEQUENCE_KEYS)
+    parameters = read_parameters(fields)
+    reader = _StepReader(name, commands, set(parameters))
+    steps = reader.steps(fields.need("steps"), fields.name_of("steps"), 0)
+    if not steps:
+        raise complaint(fields.mark_of("steps"), f"{fields.name_of('steps')} is empty.")
+    final_reader = _StepReader(name, commands, set(parameters))
+    last = fields.get("finally")
+    finally_steps = () if last is None else final_reader.steps(last, fields.name_of("finally"), 0)
+    names = reader.names | final_reader.names
+    return Sequence(
+        name=name,
+        steps=steps,
+        description=fields.text("description"),
+        parameters=parameters,
+        checks=read_checks(fields, parameters),
+        finally_steps=finally_steps,
+        finally_timeout_ms=fields.whole("finally_timeout_ms", 1, MAX_TIMEOUT_MS) or 5_000,
+        result=_read_result(fields, names),
+        is_essential=fields.truth("essential"),
+        is_dangerous=fields.truth("is_dangerous")
+        or is_sequence_dangerous((*steps, *finally_steps), commands),
+    )
+
+
+def is_sequence_dangerous(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
+    """Whether one of the steps, at any depth, runs a dangerous command."""
+    return any(commands[name].is_dangerous for name in _commands_of(steps))
+
+
+def is_sequence_writing(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
+    """Whether one of the steps changes something, other than to make it safe."""
+    run = (commands[name] for name in _commands_of(steps))
+    return any(not command.is_query and not command.is_safe for command in run)
+
+
+def _commands_of(steps: Collection[Step]) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case CommandStep(command=name) | PollStep(poll=name, is_command=True):
+                yield name
+            case ForStep(steps=inner):
+                yield from _commands_of(inner)
+            case _:
+                pass
+
+
+def _read_result(fields: Fields, names: Collection[str]) -> dict[str, object]:
+    node = fields.mapping("result")
+    if node is None:
+        return {}
+    owner = fields.name_of("result")
+    if "rows" in node.entries:
+        raise complaint(node.keys["rows"].mark, f'{owner} gets "rows" from the row steps.')
+    return {
+        name: checked_value(entry, f"{owner}: {name}", names)
+        for name, entry in node.entries.items()
+    }
+
+
+class _StepReader:
+    """Reads steps in order and knows which names have a value by then."""
+
+    def __init__(self, owner: str, commands: Mapping[str, Command], names: set[str]) -> None:
+        self._owner = owner
+        self._commands = commands
+        self.names = names
+        self._count = 0
+
+    def steps(self, node: Node, owner: str, depth: int) -> tuple[Step, ...]:
+        """The steps of one list."""
+        if depth > MAX_NESTING:
+            message = f"{self._owner}: loops are nested deeper than {MAX_NESTING}."
+            raise complaint(node.mark, message)
+        return tuple(self._step(entry, depth) for entry in list_of(node, owner, most=_MOST_STEPS))
+
+    def _step(self, node: Node, depth: int) -> Step:
+        self._count += 1
+        if self._count > _MOST_STEPS:
+            raise complaint(node.mark, f"{self._owner} has more than {_MOST_STEPS} steps.")
+        entries = map_of(node, f"{self._owner}: a step").entries
+        kinds = [kind for kind in STEP_KEYS if kind in entries]
+        if len(kinds) != 1:
+            found = " and ".join(kinds) or "none"
+            message = f"{self._owner}: a step is exactly one of {', '.join(STEP_KEYS)}; "
+            unknown = next((nearest(k, STEP_KEYS) for k in entries if k not in STEP_KEYS), "")
+            raise complaint(node.mark, f"{message}this has {found}.", unknown)
+        fields = Fields.of(node, f"{self._owner}: {kinds[0]}", STEP_KEYS[kinds[0]])
+        match kinds[0]:
+            case "command":
+                return self._command_step(fields)
+            case "query":
+                return self._query_step(fields)
+            case "wait_ms":
+                return self._wait_step(fields)
+            case "poll":
+                return self._poll_step(fields)
+            case "for":
+                return self._for_step(fields, depth)
+            case _:
+                return self._row_step(fields)
+
+    def _save(self, fields: Fields, key: str) -> str:
+        name = text_of(fields.need(key), fields.name_of(key), most=64)
+        self.names.add(check_name(fields.mark_of(key), name, f"{fields.owner}: the name"))
+        return name
+
+    def _command_step(self, fields: Fields) -> CommandStep:
+        node = fields.need("command")
+        command = self._command(node, text_of(node, fields.name_of("command"), most=64))
+        values = self._arguments(fields, command)
+        save_as = self._save(fields, "as") if fields.has("as") else None
+        return CommandStep(command=command.name, parameters=values, save_as=save_as)
+
+    def _command(self, node: Node, name: str) -> Command:
+        command = self._commands.get(name)
+        if command is None:
+            message = f'{self._owner}: there is no command "{name}".'
+            raise complaint(node.mark, message, nearest(name, self._commands))
+        if command.requires_sweep:
+            message = f"{self._owner}: {name} requires a sweep, so no step may run it."
+            raise complaint(node.mark, message)
+        return command
+
+    def _arguments(self, fields: Fields, command: Command) -> dict[str, object]:
+        node = fields.mapping("parameters")
+        entries = {} if node is None else node.entries
+        for name in entries:
+            if node is not None and name not in command.parameters:
+                message = f'{self._owner}: {command.name} has no parameter "{name}".'
+                raise complaint(node.keys[name].mark, message, nearest(name, command.parameters))
+        optional = optional_names(command.scpi)
+        for name, parameter in command.parameters.items():
+            if name not in entries and parameter.default is None and name not in optional:
+                message = f"{self._owner}: {command.name} needs {name}, which this step lacks."
+                raise complaint(fields.mark, message)
+        return {name: self._argument(entry, command, name) for name, entry in entries.items()}
+
+    def _argument(self, node: Node, command: Command, name: str) -> object:
+        owner = f"{self._owner}: {command.name}.{name}"
+        value = checked_value(node, owner, self.names)
+        if expression_text(value, is_bare=False) is None:
+            return read_value(node, command.parameters[name], owner)
+        return value
+
+    def _query_step(self, fields: Fields) -> QueryStep:
+        node = fields.need("query")
+        query = template_of(node, fields.name_of("query"), self.names)
+        if "?" not in query:
+            raise complaint(node.mark, f'{fields.owner}: "{query}" is no query (it has no "?").')
+        kind = fields.choice("type", list(AnswerType)) or AnswerType.STRING
+        return QueryStep(query=query, save_as=self._save(fields, "as"), type=AnswerType(kind))
+
+    def _wait_step(self, fields: Fields) -> WaitStep:
+        node = fields.need("wait_ms")
+        value = checked_value(node, fields.owner, self.names)
+        if expression_text(value, is_bare=False) is not None:
+            return WaitStep(wait_ms=str(value))
+        return WaitStep(wait_ms=whole_number_of(node, fields.owner, 0, 24 * MAX_TIMEOUT_MS))
+
+    def _poll_step(self, fields: Fields) -> PollStep:
+        node = fields.need("poll")
+        text = text_of(node, fields.name_of("poll"))
+        arguments: dict[str, object] = {}
+        is_command = "?" not in text
+        if is_command:
+            command = self._command(node, text)
+            if not command.is_query:
+                raise complaint(node.mark, f"{fields.owner}: {text} is no query.")
+            arguments = self._arguments(fields, command)
+        else:
+            template_of(node, fields.name_of("poll"), self.names)
+            if fields.has("parameters"):
+                message = f'{fields.owner}: "parameters" belong to a command, not to a query.'
+                raise complaint(fields.mark_of("parameters"), message)
+        names = self.names | {"value"}
+        return PollStep(
+            poll=text,
+            until=expression_of(fields.need("until"), fields.name_of("until"), names),
+            is_command=is_command,
+            every_ms=fields.whole("every_ms", 10, MAX_TIMEOUT_MS) or 100,
+            timeout_ms=fields.whole("timeout_ms", 1, 24 * MAX_TIMEOUT_MS) or 10_000,
+            parameters=arguments,
+        )
+
+    def _for_step(self, fields: Fields, depth: int) -> ForStep:
+        kind, values = read_range(fields.need("in"), fields.name_of("in"), self.names)
+        name = self._save(fields, "for")
+        steps = self.steps(fields.need("steps"), fields.name_of("steps"), depth + 1)
+        return ForStep(name=name, kind=kind, values=values, steps=steps)
+
+    def _row_step(self, fields: Fields) -> RowStep:
+        columns = fields.mapping("row", most=100)
+        if columns is None or not columns.entries:
+            raise complaint(fields.mark, f"{fields.owner} has no columns.")
+        return RowStep(
+            columns={
+                name: checked_value(entry, f"{fields.owner}: {name}", self.names, is_bare=True)
+                for name, entry in columns.entries.items()
+            }
+        )

@@ -1,0 +1,383 @@
+"""What the owner said about one unit, as a value that ``bench.py`` reads from the bench file.
+
+A profile narrowed to what the owner allows for one unit, or why that would not be narrowing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from edged.errors import Invalid
+from edged.profiles.expr import expression_text
+from edged.profiles.format.fields import complaint, nearest
+from edged.profiles.format.sequences import is_sequence_dangerous
+from edged.profiles.model import (
+    Bound,
+    Command,
+    CommandStep,
+    ForStep,
+    Mark,
+    Parameter,
+    ParameterType,
+    Profile,
+    Sequence,
+    Step,
+)
+from edged.profiles.template import tighter
+
+__all__ = [
+    "ASK_THE_OWNER",
+    "EMPTY_RULES",
+    "UnitRules",
+    "combined",
+    "misfits",
+    "tighten",
+    "tightened",
+]
+
+ASK_THE_OWNER: Final = "Only the owner's bench file can allow it."
+"""The remedy of whatever is denied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitRules:
+    """The entry of one unit.
+
+    Attributes:
+        key: the serial number or alias that it stands under; empty for "nothing was said".
+        limits: command or sequence → parameter → the bound that holds besides the profile's own.
+        max_rate: command → units per second; "" holds for every sweep of the unit.
+        deny: commands and sequences that nobody may run.
+        is_dangerous, requires_sweep: commands that count as such here.
+        expose: ``all``, ``essential`` or ``none`` alone, or name patterns; empty says nothing.
+        raw_scpi: ``all``, ``known``, ``queries``, ``off``, or ``None`` when nothing was said.
+        marks: dotted path within the entry → its place ("" is the entry), for messages.
+    """
+
+    key: str = ""
+    alias: str = ""
+    location: str = ""
+    limits: Mapping[str, Mapping[str, Bound]] = field(default_factory=dict)
+    max_rate: Mapping[str, float] = field(default_factory=dict)
+    deny: frozenset[str] = frozenset()
+    is_dangerous: frozenset[str] = frozenset()
+    requires_sweep: frozenset[str] = frozenset()
+    expose: tuple[str, ...] = ()
+    raw_scpi: str | None = None
+    marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every command and sequence that the entry names."""
+        named = {*self.limits, *self.deny, *self.is_dangerous, *self.requires_sweep}
+        return frozenset((named | set(self.max_rate)) - {""})
+
+    def max_rate_for(self, command: str) -> float | None:
+        """The fastest sweep of a command in units per second; ``None`` is no limit."""
+        rates = [self.max_rate[name] for name in ("", command) if name in self.max_rate]
+        return min(rates) if rates else None
+
+    def exposes(self, name: str, *, is_essential: bool) -> bool:
+        """Whether a command or sequence is to be listed as a tool of its own.
+
+        It stays reachable through execute_command: ``deny`` forbids, this only keeps lists short.
+        """
+        if name in self.deny:
+            return False
+        match self.expose:
+            case () | ("all",):
+                return True
+            case ("essential",):
+                return is_essential
+            case ("none",):
+                return False
+            case patterns:
+                return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    def raw_scpi_rules(self, configured: str) -> frozenset[str]:
+        """What send_scpi must obey here: each of these modes at once ("all" leaves it free).
+
+        ``known`` is among them wherever the owner set limits or forbade something: raw SCPI that
+        is no command of the profile could do just that.
+        """
+        modes = {configured}
+        if self.raw_scpi is not None:
+            modes.add(self.raw_scpi)
+        if self.limits or self.deny or self.is_dangerous or self.requires_sweep or self.max_rate:
+            modes.add("known")
+        return frozenset(modes - {"all"}) or frozenset({"all"})
+
+
+EMPTY_RULES: Final = UnitRules()
+
+
+def combined(one: UnitRules, other: UnitRules) -> UnitRules:
+    """Both entries at once: the tighter of each; the first's words, where both have them."""
+    if not one.key:
+        return other
+    limits: dict[str, dict[str, Bound]] = {
+        command: dict(bounds) for command, bounds in one.limits.items()
+    }
+    for command, bounds in other.limits.items():
+        mine = limits.setdefault(command, {})
+        for parameter, bound in bounds.items():
+            mine[parameter] = tighter(mine.get(parameter, Bound()), bound)
+    rates = dict(one.max_rate)
+    for command, rate in other.max_rate.items():
+        rates[command] = min(rate, rates.get(command, rate))
+    return UnitRules(
+        key=one.key,
+        alias=one.alias or other.alias or other.key,
+        location=one.location or other.location,
+        limits=limits,
+        max_rate=rates,
+        deny=one.deny | other.deny,
+        is_dangerous=one.is_dangerous | other.is_dangerous,
+        requires_sweep=one.requires_sweep | other.requires_sweep,
+        expose=_fewer(one.expose, other.expose),
+        raw_scpi=_stricter(one.raw_scpi, other.raw_scpi),
+        marks={**other.marks, **one.marks},
+    )
+
+
+_BY_STRICTNESS: Final = ("all", "known", "queries", "off")
+
+
+def _stricter(one: str | None, other: str | None) -> str | None:
+    if one is None or other is None:
+        return one or other
+    if {one, other} == {"known", "queries"}:
+        # Neither holds the other; "off" is the only single word that grants nothing beyond both.
+        return "off"
+    return max(one, other, key=_BY_STRICTNESS.index)
+
+
+def _fewer(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """The one that exposes less, as far as that can be said; the first when it cannot."""
+    for exposed in (("none",), ("essential",)):
+        if exposed in (one, other):
+            return exposed
+    return other if one in ((), ("all",)) else one
+
+
+_NUMBERS = frozenset({ParameterType.FLOAT, ParameterType.INT})
+
+
+def tighten(profile: Profile, rules: UnitRules) -> Profile:
+    """The profile as it holds for this unit: narrower parameters, more marks of danger.
+
+    A sequence whose own parameter goes straight into a limited one is narrowed with it, so that its
+    schema tells the truth. ``deny``, ``max_rate``, ``expose`` and ``raw_scpi`` stay in the rules.
+
+    Raises:
+        Invalid: an entry names what the profile has not, or would widen it; ``data`` has its
+            place. The unit must not be worked without its rules then.
+    """
+    problems = misfits(profile, rules)
+    if problems:
+        raise problems[0]
+    return tightened(profile, rules)
+
+
+def tightened(profile: Profile, rules: UnitRules) -> Profile:
+    """The same for a profile of which the owner may not have thought: what fits narrows it."""
+    if not (rules.limits or rules.is_dangerous or rules.requires_sweep):
+        return profile
+    commands = {name: _narrow_command(c, rules) for name, c in profile.commands.items()}
+    sequences = {
+        name: _narrow_sequence(s, commands, rules) for name, s in profile.sequences.items()
+    }
+    return replace(profile, commands=commands, sequences=sequences)
+
+
+def _narrow_command(command: Command, rules: UnitRules) -> Command:
+    limits = rules.limits.get(command.name, {})
+    return replace(
+        command,
+        parameters=_narrow_all(command.parameters, limits),
+        is_dangerous=command.is_dangerous or command.name in rules.is_dangerous,
+        requires_sweep=command.requires_sweep or command.name in rules.requires_sweep,
+    )
+
+
+def _narrow_sequence(
+    sequence: Sequence, commands: Mapping[str, Command], rules: UnitRules
+) -> Sequence:
+    limits = dict(rules.limits.get(sequence.name, {}))
+    steps = (*sequence.steps, *sequence.finally_steps)
+    for name, bound in _handed_on(steps, rules):
+        parameter = sequence.parameters.get(name)
+        if parameter is not None and _fits_kind(parameter, bound):
+            limits[name] = tighter(limits.get(name, Bound()), bound)
+    return replace(
+        sequence,
+        parameters=_narrow_all(sequence.parameters, limits),
+        is_dangerous=sequence.is_dangerous
+        or sequence.name in rules.is_dangerous
+        or is_sequence_dangerous(steps, commands),
+    )
+
+
+def _handed_on(steps: Iterable[Step], rules: UnitRules) -> list[tuple[str, Bound]]:
+    """The names that go unchanged into limited parameters, with the limit."""
+    found: list[tuple[str, Bound]] = []
+    for step in steps:
+        match step:
+            case CommandStep(command=command, parameters=values):
+                for parameter, bound in rules.limits.get(command, {}).items():
+                    name = expression_text(values.get(parameter), is_bare=False)
+                    if name is not None:
+                        found.append((name, bound))
+            case ForStep(name=loop, steps=inner):
+                found += [(n, bound) for n, bound in _handed_on(inner, rules) if n != loop]
+            case _:
+                pass
+    return found
+
+
+def _fits_kind(parameter: Parameter, bound: Bound) -> bool:
+    if bound.options is not None:
+        return parameter.type is ParameterType.ENUM and set(bound.options) <= set(parameter.options)
+    return parameter.type in _NUMBERS
+
+
+def _narrow_all(
+    parameters: Mapping[str, Parameter], limits: Mapping[str, Bound]
+) -> Mapping[str, Parameter]:
+    if not limits:
+        return parameters
+    return {name: _narrow(p, limits.get(name, Bound())) for name, p in parameters.items()}
+
+
+def _narrow(parameter: Parameter, bound: Bound) -> Parameter:
+    """A default that falls outside stays where it is: the schema treats it as none."""
+    own = Bound(min=parameter.min, max=parameter.max, options=parameter.options or None)
+    both = tighter(own, bound)
+    return replace(parameter, min=both.min, max=both.max, options=both.options or ())
+
+
+def misfits(profile: Profile, rules: UnitRules) -> list[Invalid]:
+    """Everything in an entry that does not fit a profile, or would widen it."""
+    found: list[Invalid] = []
+    for name, limits in rules.limits.items():
+        found += _misfits_of_limits(profile, rules, name, limits)
+    for name in sorted(rules.deny):
+        found += _misfits_of_name(profile, rules, "deny", name)
+    for name in sorted(rules.is_dangerous):
+        found += _misfits_of_name(profile, rules, "is_dangerous", name)
+    for key in ("requires_sweep", "max_rate"):
+        names = rules.requires_sweep if key == "requires_sweep" else rules.max_rate
+        for name in sorted(names):
+            found += _misfits_of_sweep(profile, rules, key, name)
+    everything = (*profile.commands, *profile.sequences)
+    for pattern in rules.expose:
+        if pattern in ("all", "essential", "none"):
+            continue
+        if not any(fnmatchcase(name, pattern) for name in everything):
+            message = (
+                f'{rules.key}: expose has "{pattern}", which matches nothing of {profile.key}.'
+            )
+            found.append(complaint(_mark(rules, "expose"), message))
+    return found
+
+
+def _mark(rules: UnitRules, path: str) -> Mark:
+    """The place of a path within the entry, or of the nearest thing around it."""
+    while path and path not in rules.marks:
+        path = path.rpartition(".")[0]
+    return rules.marks[path]
+
+
+def _unknown(profile: Profile, rules: UnitRules, path: str, name: str) -> Invalid:
+    names = (*profile.commands, *profile.sequences)
+    message = f'{rules.key}: {profile.key} has no command or sequence "{name}".'
+    return complaint(_mark(rules, path), message, nearest(name, names))
+
+
+def _misfits_of_name(profile: Profile, rules: UnitRules, key: str, name: str) -> list[Invalid]:
+    command = profile.commands.get(name)
+    if command is None and name not in profile.sequences:
+        return [_unknown(profile, rules, key, name)]
+    if command is not None and command.is_safe:
+        message = f"{rules.key}: {name} makes {profile.key} safe and cannot be under {key}."
+        return [complaint(_mark(rules, key), message)]
+    return []
+
+
+def _misfits_of_sweep(profile: Profile, rules: UnitRules, key: str, name: str) -> list[Invalid]:
+    if name == "" and key == "max_rate":
+        if any(command.sweep for command in profile.commands.values()):
+            return []
+        message = f"{rules.key}: max_rate is set, but {profile.key} has nothing that is swept."
+        return [complaint(_mark(rules, key), message)]
+    command = profile.commands.get(name)
+    if command is None:
+        return [_unknown(profile, rules, f"{key}.{name}", name)]
+    if command.sweep is None:
+        message = f"{rules.key}: {key} names {name}, which cannot be swept."
+        return [complaint(_mark(rules, f"{key}.{name}"), message)]
+    return []
+
+
+def _misfits_of_limits(
+    profile: Profile, rules: UnitRules, name: str, limits: Mapping[str, Bound]
+) -> list[Invalid]:
+    path = f"limits.{name}"
+    owner = profile.commands.get(name) or profile.sequences.get(name)
+    if owner is None:
+        return [_unknown(profile, rules, path, name)]
+    if isinstance(owner, Command) and owner.is_safe:
+        message = f"{rules.key}: {name} makes {profile.key} safe and cannot be limited."
+        return [complaint(_mark(rules, path), message)]
+    found: list[Invalid] = []
+    for parameter_name, bound in limits.items():
+        where = f"{path}.{parameter_name}"
+        parameter = owner.parameters.get(parameter_name)
+        if parameter is None:
+            message = f'{rules.key}: {name} has no parameter "{parameter_name}".'
+            remedy = nearest(parameter_name, owner.parameters)
+            found.append(complaint(_mark(rules, where), message, remedy))
+            continue
+        found += _misfits_of_bound(rules, where, f"{rules.key}: {name}", parameter, bound)
+    return found
+
+
+def _misfits_of_bound(
+    rules: UnitRules, path: str, owner: str, parameter: Parameter, bound: Bound
+) -> list[Invalid]:
+    if not _fits_kind(parameter, replace(bound, options=None)) and bound.options is None:
+        message = f"{owner}.{parameter.name} is a {parameter.type} and has no min or max."
+        return [complaint(_mark(rules, path), message)]
+    if bound.options is not None:
+        return _misfits_of_options(rules, path, owner, parameter, bound.options)
+    low, high = parameter.min, parameter.max
+    for key, value in (("min", bound.min), ("max", bound.max)):
+        if value is None:
+            continue
+        mark = _mark(rules, f"{path}.{key}")
+        if (low is not None and value < low) or (high is not None and value > high):
+            is_wider = (key == "min") == (low is not None and value < low)
+            what = "would widen" if is_wider else "leaves no value of"
+            message = (
+                f"{owner}.{parameter.name}: {key} {value} {what} what the profile allows "
+                f"({'' if low is None else low} to {'' if high is None else high})."
+            )
+            return [complaint(mark, message)]
+    return []
+
+
+def _misfits_of_options(
+    rules: UnitRules, path: str, owner: str, parameter: Parameter, options: tuple[str, ...]
+) -> list[Invalid]:
+    mark = _mark(rules, f"{path}.options")
+    if parameter.type is not ParameterType.ENUM:
+        message = f"{owner}.{parameter.name} is a {parameter.type} and has no options."
+        return [complaint(mark, message)]
+    for option in options:
+        if option not in parameter.options:
+            message = f'{owner}.{parameter.name}: "{option}" is not among the profile\'s options.'
+            return [complaint(mark, message, nearest(option, parameter.options))]
+    return []

@@ -1,0 +1,78 @@
+"""What long work is given at start-up: how to act, how to ask whether it could, where to record.
+
+The first two are the command path's (floor 4); long work does not know that, it knows these types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from edged.actions.action import Action
+from edged.actions.outcome import Outcome
+from edged.profiles.model import Scalar
+from edged.runs.run_head import RunHead
+
+__all__ = ["NewId", "Perform", "Precheck", "Recorder", "RowSink", "ToldOutputs"]
+
+Perform = Callable[[Action], Awaitable[Outcome]]
+"""Performs an action and never raises an ``EdgedError``: what went wrong is in the outcome."""
+
+NewId = Callable[[], str]
+"""A fresh action id, unique in the audit."""
+
+
+class Precheck(Protocol):
+    """Judges an action as the path would, and sends nothing."""
+
+    def __call__(self, action: Action) -> tuple[str, ...]:
+        """The lines that would be sent; raises what ``Perform`` would have put into the outcome."""
+        ...
+
+
+class RowSink(Protocol):
+    """Takes the rows of one recording."""
+
+    def append(self, row: Sequence[Scalar | None]) -> None:
+        """One row in the order of the columns; never waits, never raises."""
+        ...
+
+    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
+        """One array of little-endian numbers (``f``, ``d``); never waits, never raises."""
+        ...
+
+    def told(self) -> dict[str, Any]:
+        """{run_id, path, rows, error}: for the result of whatever is recorded."""
+        ...
+
+    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """Everything is on disk when this returns; a second time does nothing."""
+        ...
+
+
+class Recorder(Protocol):
+    """Opens recordings."""
+
+    async def open(self, head: RunHead) -> RowSink:
+        """Begin a recording; never raises: what cannot be recorded is measured all the same."""
+        ...
+
+
+class ToldOutputs(Protocol):
+    """The seam to ``store.told_on.ToldOn``: what was told to put something out."""
+
+    def turns(self) -> Mapping[str, Mapping[str, int]]:
+        """Unit → output → which telling it was."""
+        ...
+
+    def of(self, unit: str) -> Mapping[str, int]:
+        """The same of one unit."""
+        ...
+
+    def instrument_of(self, unit: str) -> str:
+        """Under which id the unit was last told something."""
+        ...
+
+    def clear(self, unit: str, seen_off: Mapping[str, int]) -> None:
+        """These were seen to be off, unless they have been told something since."""
+        ...

@@ -1,0 +1,560 @@
+"""Recorded data of sweeps, streams and tables: the user's own files under DATA_DIR/runs.
+
+Rows are taken on the event loop and written by one thread, which appends and syncs once a second.
+Nothing here ever deletes data. Over DATA_BUDGET_MB, and while the disk refuses, new recordings are
+refused and the measurement goes on without: a recording that is refused says why and takes nothing.
+One that has ended while the disk refuses keeps its place in line until its rows and its last
+meta.json are on the disk, or says for good what was lost.
+
+Source: SPEC.md section 7.
+
+One recording under way: takes rows and samples, and holds them until they are on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import structlog
+
+from edged.clock import Clock
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.model import Scalar
+from edged.runs.ports import NewId, Perform
+from edged.runs.recordings.append import THE_DISK, Disk
+from edged.runs.recordings.files import (
+    Array,
+    Row,
+    RunFiles,
+    Written,
+    came_to_its_end,
+    claim_marks,
+    drop_mark,
+    note_end,
+    repair_interrupted,
+    set_mark,
+    used_bytes,
+    write_meta,
+)
+from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
+from edged.runs.run_head import RunHead
+
+__all__ = ["Closer", "Recording", "RunBook"]
+
+MAX_WAITING_ROWS: Final = 100_000
+MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""Rows and samples that wait for a disk that refuses; beyond, the newest are lost and counted."""
+
+TOO_SLOW: Final = "The disk was too slow."
+
+
+class Closer(Protocol):
+    """What ends a recording: the book that began it."""
+
+    async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
+        """Everything is on disk when this returns."""
+        ...
+
+
+class Recording:
+    """One recording; implements ``ports.RowSink``. Its files are touched by the book alone."""
+
+    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: Closer, clock: Clock) -> None:
+        self.head = head
+        self.meta = meta
+        self.files: RunFiles | None = None
+        # Why there is no recording at all; empty where there is one.
+        self.refused = ""
+        # Why the disk does not take what waits; empty when it does.
+        self.refusal = ""
+        # meta.json is to be written anew.
+        self.is_meta_owed = False
+        # What has ended and waits to be written to its end.
+        self.has_ended = False
+        self.noted: dict[str, Any] = {}
+        self.harm_told = ""
+        self.rows: list[Row] = []
+        self.arrays: list[Array] = []
+        self.settings: asyncio.Task[None] | None = None
+        self._book = book
+        self._clock = clock
+        self._has_elapsed = head.has_elapsed
+        self._begun_s = clock.monotonic()
+        self._row_count = 0
+        self._array_count = 0
+        self._rows_lost = 0
+        self._arrays_lost = 0
+        self._why_lost = ""
+        self._waiting_bytes = 0
+
+    def append(self, row: Sequence[Scalar | None]) -> None:
+        """See ``RowSink``."""
+        if self.files is None:
+            return
+        if len(self.rows) >= MAX_WAITING_ROWS:
+            self._rows_lost += 1
+            self._why_lost = self._why_lost or self.refusal or TOO_SLOW
+            return
+        if self._has_elapsed:
+            self.rows.append((*row, round(self._clock.monotonic() - self._begun_s, 6)))
+        else:
+            self.rows.append(tuple(row))
+        self._row_count += 1
+
+    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
+        """See ``RowSink``."""
+        if self.files is None:
+            return
+        if self._waiting_bytes + len(samples) > MAX_WAITING_BYTES and self.arrays:
+            self._arrays_lost += 1
+            self._why_lost = self._why_lost or self.refusal or TOO_SLOW
+            return
+        self.arrays.append(Array(name, type_code, samples))
+        self._waiting_bytes += len(samples)
+        self._array_count += 1
+
+    def told(self) -> dict[str, Any]:
+        """See ``RowSink``."""
+        files = self.files
+        return {
+            "run_id": self.head.run_id,
+            "path": str(files.directory) if files else "",
+            "rows": self._row_count - (files.rows_lost if files else 0),
+            "error": self._error(self.refusal),
+        }
+
+    @property
+    def has_lost(self) -> bool:
+        """Something of it is not on the disk, and never will be."""
+        harm = self.files.harm if self.files else ""
+        return bool(self._rows_lost or self._arrays_lost or harm)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of samples that wait to be written."""
+        return self._waiting_bytes
+
+    @property
+    def is_owed(self) -> bool:
+        """Something waits to be written."""
+        return bool(self.rows or self.arrays or self.is_meta_owed)
+
+    def give_up(self, why: str) -> None:
+        """What waits is lost, for good."""
+        self._why_lost = why
+        rows, arrays = self.take()
+        self._rows_lost += len(rows)
+        self._row_count -= len(rows)
+        self._arrays_lost += len(arrays)
+        self._array_count -= len(arrays)
+
+    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """See ``RowSink``."""
+        await self._book.close(self, status, summary or {})
+
+    def take(self) -> tuple[list[Row], list[Array]]:
+        """What waits to be written; it is waiting no longer."""
+        taken = self.rows, self.arrays
+        self.rows, self.arrays, self._waiting_bytes = [], [], 0
+        return taken
+
+    def put_back(self, rows: list[Row], arrays: list[Array]) -> None:
+        """It could not be written; it goes before what has come since."""
+        self.rows[:0] = rows
+        self.arrays[:0] = arrays
+        self._waiting_bytes += sum(len(array.samples) for array in arrays)
+
+    def told_meta(self, *, is_whole: bool = False) -> dict[str, Any]:
+        """meta.json as of now.
+
+        Args:
+            is_whole: nothing waits for the disk any more.
+        """
+        status = self.meta["status"]
+        if came_to_its_end(status) and self.has_lost:
+            status = "failed"
+        told = self.told()
+        error = self._error(refusal="" if is_whole else self.refusal)
+        return {
+            **self.meta,
+            "status": status,
+            "rows": told["rows"],
+            "arrays": self._array_count - (self.files.arrays_lost if self.files else 0),
+            "error": error,
+        }
+
+    def _error(self, refusal: str) -> str:
+        """What is wrong with it: for good first, then what may heal."""
+        lost = ""
+        if self._rows_lost or self._arrays_lost:
+            waveforms = f" and {self._arrays_lost} waveforms" if self._arrays_lost else ""
+            lost = f"{self._rows_lost} rows{waveforms} were lost: {self._why_lost}"
+        harm = self.files.harm if self.files else ""
+        refusal = "" if refusal in lost else refusal
+        return " ".join(filter(None, (self.refused, harm, lost, refusal)))
+
+
+SYNC_EVERY_S: Final = 1.0
+MEASURE_EVERY_S: Final = 600.0
+SETTINGS_WITHIN_S: Final = 1.0
+"""How much longer what came to its end may take for the settings of its instruments."""
+MAX_IN_LINE: Final = 100
+"""Recordings that have ended and wait for the disk; beyond, none begins."""
+END_NOTED: Final = ("status", "ended_ms", "ended", "summary", "rows", "arrays", "error")
+MEBIBYTE: Final = 1024 * 1024
+RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+T = TypeVar("T")
+
+
+class RunBook:
+    """The recordings under way, and the door to those on disk. Implements ``ports.Recorder``.
+
+    Args:
+        data_dir: DATA_DIR.
+        budget_mb: DATA_BUDGET_MB.
+        pool: tells who the instruments are.
+        perform, new_id: the command path, by which settings are asked.
+        disk: writes the recordings.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path,
+        budget_mb: int,
+        pool: InstrumentPool,
+        perform: Perform,
+        new_id: NewId,
+        clock: Clock,
+        disk: Disk = THE_DISK,
+    ) -> None:
+        self.root = data_dir / "runs"
+        # Set once what a killed daemon left is whole again.
+        self.mended = asyncio.Event()
+        self._budget = budget_mb * MEBIBYTE
+        self._pool = pool
+        self._perform = perform
+        self._new_id = new_id
+        self._clock = clock
+        self._disk = disk
+        self._open: dict[str, Recording] = {}
+        # Have ended, and are not on the disk to their ends; the oldest first.
+        self._line: dict[str, Recording] = {}
+        self._used = 0
+        # One at a time takes what waits and puts back what the disk refused: rows stay in order.
+        self._turn = asyncio.Lock()
+        self._kept: set[asyncio.Task[None]] = set()
+        self._log = structlog.get_logger("edged.runs")
+        self._writer = _one_thread("edged-runs")
+        self._reader = _one_thread("edged-run-reads")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._listeners: list[Callable[[str], None]] = []
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Tell of each recording that has begun or ended, by its id; gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def start(self) -> None:
+        """Mend what a killed daemon left, measure what is there, and sync each second from now."""
+        # First on the writer's thread: what is begun from now on is not to be mended.
+        claimed = asyncio.get_running_loop().run_in_executor(self._writer, claim_marks, self.root)
+        self._tasks = [
+            asyncio.create_task(self._mend_and_measure(claimed), name="runs-measure"),
+            asyncio.create_task(self._sync_forever(), name="runs-sync"),
+        ]
+
+    async def stop(self) -> None:
+        """Everything that has come is on disk when this returns, or the log says what is not."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._kept, return_exceptions=True)
+        for recording in tuple(self._line.values()):
+            await self._try_to_end(recording)
+        for recording in tuple(self._open.values()):
+            await self.close(recording, "interrupted", {})
+        for recording in self._line.values():
+            self._log.error(
+                "recording_lost",
+                run_id=recording.head.run_id,
+                path=recording.told()["path"],
+                rows=len(recording.rows),
+                waveforms=len(recording.arrays),
+                reason=recording.refusal,
+            )
+        self._line.clear()
+        self._writer.shutdown(wait=True)
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    def status(self) -> dict[str, Any]:
+        """{path, open, waiting, used_mb, budget_mb, is_full, error}: for get_status and doctor.
+
+        ``waiting`` have ended and wait for the disk; ``error`` goes when the disk is well.
+        """
+        refusals = (r.refusal for r in (*self._line.values(), *self._open.values()) if r.refusal)
+        return {
+            "path": str(self.root),
+            "open": len(self._open),
+            "waiting": len(self._line),
+            "used_mb": round(self._used / MEBIBYTE, 3),
+            "budget_mb": self._budget // MEBIBYTE,
+            "is_full": self._used >= self._budget,
+            "error": next(refusals, ""),
+        }
+
+    async def open(self, head: RunHead) -> Recording:
+        """See ``Recorder``."""
+        recording = Recording(
+            head=head,
+            meta=first_meta(head, self._pool, self._clock),
+            book=self,
+            clock=self._clock,
+        )
+        if self._used >= self._budget:
+            return self._refuse(
+                recording,
+                f"No new recordings: {self._used // MEBIBYTE} MiB are recorded and DATA_BUDGET_MB "
+                f"is {self._budget // MEBIBYTE}. Move old runs away, or raise it.",
+            )
+        if len(self._line) >= MAX_IN_LINE:
+            return self._refuse(
+                recording,
+                f"No new recordings: {len(self._line)} that have ended wait for the disk, which "
+                f"refuses them. Make room where DATA_DIR is ({self.root}).",
+            )
+        date = recording.meta["started"][:10]
+        columns = [column.name for column in head.recorded]
+        try:
+            recording.files = await self._on_disk(
+                _make_files, self.root, date, columns, recording.meta, self._disk
+            )
+        except (OSError, ValueError) as refused:
+            return self._refuse(recording, f"The recording could not be begun: {refused}.")
+        self._open[head.run_id] = recording
+        recording.settings = asyncio.create_task(
+            self._read_settings(recording), name=f"settings-{head.run_id}"
+        )
+        self._publish(head.run_id)
+        return recording
+
+    async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
+        """End a recording; see ``RowSink.close``."""
+        if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
+            return
+        self._line[recording.head.run_id] = recording
+        await self._to_its_end(self._end(recording, status, dict(summary)))
+
+    async def _end(self, recording: Recording, status: str, summary: dict[str, Any]) -> None:
+        if recording.settings is not None:
+            # A short one that came to its end is complete all the same; a stop waits for none.
+            within_s = SETTINGS_WITHIN_S if came_to_its_end(status) else 0
+            await asyncio.wait({recording.settings}, timeout=within_s)
+            recording.settings.cancel()
+            await asyncio.gather(recording.settings, return_exceptions=True)
+        ended_ms = self._clock.wall_ms()
+        recording.meta.update(
+            status=status, ended_ms=ended_ms, ended=iso(ended_ms), summary=summary
+        )
+        recording.has_ended = True
+        if not await self._try_to_end(recording) and self._is_too_much():
+            recording.give_up(f"{recording.refusal} Too much waits for it already.")
+            await self._try_to_end(recording)
+        self._publish(recording.head.run_id)
+
+    async def _try_to_end(self, recording: Recording) -> bool:
+        """Write all of a recording that has ended; one that cannot be written stays in line."""
+        files = recording.files
+        if files is None:
+            return True
+        await self._sync_now([recording])
+        if not recording.rows and not recording.arrays:
+            try:
+                await self._on_disk(_end_files, self.root, recording, files, self._disk)
+            except OSError as refused:
+                self._note_refusal(recording, refused)
+            else:
+                recording.refusal = ""
+                self._tell_harm(recording)
+                self._line.pop(recording.head.run_id, None)
+                return True
+        told = recording.told_meta()
+        end = {name: told.get(name) for name in END_NOTED}
+        if end != recording.noted:
+            recording.noted = end
+            run_id, place = recording.head.run_id, files.directory.relative_to(self.root).as_posix()
+            await self._on_disk(note_end, self.root, run_id, place, end, self._disk)
+        return False
+
+    def _is_too_much(self) -> bool:
+        """Whether what has ended and waits takes more memory than it may."""
+        rows = sum(len(recording.rows) for recording in self._line.values())
+        samples = sum(recording.waiting_bytes for recording in self._line.values())
+        return rows > MAX_WAITING_ROWS or samples > MAX_WAITING_BYTES
+
+    async def sync(self) -> None:
+        """Write what waits, of what is under way and of what has ended; done each second."""
+        await self._to_its_end(self._sync_all())
+
+    async def read(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run something that reads recordings on a thread of its own.
+
+        Raises:
+            EdgedError: what the function raises.
+        """
+        call = functools.partial(function, self.root, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+
+    async def measure(self) -> None:
+        """Count what is recorded, the user's own moving and deleting included."""
+        self._used = await self.read(used_bytes)
+
+    def _publish(self, run_id: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(run_id)
+
+    def _refuse(self, recording: Recording, why: str) -> Recording:
+        recording.refused = why
+        self._log.warning("recording_refused", run_id=recording.head.run_id, reason=why)
+        return recording
+
+    async def _mend_and_measure(self, claimed: asyncio.Future[None]) -> None:
+        await asyncio.shield(claimed)
+        while True:
+            # What a full disk kept from being mended is tried again each time.
+            await self.read(repair_interrupted, iso(self._clock.wall_ms()))
+            self.mended.set()
+            await self.measure()
+            await self._clock.sleep(MEASURE_EVERY_S)
+
+    async def _sync_forever(self) -> None:
+        while True:
+            await self._clock.sleep(SYNC_EVERY_S)
+            await self.sync()
+
+    async def _sync_all(self) -> None:
+        await self._sync_now(tuple(self._open.values()))
+        for recording in tuple(self._line.values()):
+            if recording.has_ended and await self._try_to_end(recording):
+                self._publish(recording.head.run_id)
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it all, also where whoever waits for it goes: what was taken must not be lost."""
+        task = asyncio.create_task(work)
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+        await asyncio.shield(task)
+
+    async def _sync_now(self, recordings: Sequence[Recording]) -> None:
+        """Write what waits; what cannot be written waits on."""
+        async with self._turn:
+            batch = [_Batch.of(r, r.files) for r in recordings if r.files and r.is_owed]
+            if batch:
+                await self._on_disk(_write_all, batch, self._disk)
+            for entry in batch:
+                self._take_note(entry)
+
+    def _take_note(self, entry: _Batch) -> None:
+        recording, written = entry.recording, entry.written
+        recording.put_back(entry.rows[written.rows :], entry.arrays[written.arrays :])
+        self._used += written.size
+        self._tell_harm(recording)
+        if written.error is not None:
+            recording.is_meta_owed = recording.is_meta_owed or entry.is_meta_owed
+            self._note_refusal(recording, written.error)
+        elif not recording.has_ended:
+            recording.refusal = ""
+
+    def _note_refusal(self, recording: Recording, error: OSError) -> None:
+        why = f"The disk refuses the recording: {error}."
+        if recording.refusal != why:
+            self._log.error("recording_failed", run_id=recording.head.run_id, reason=str(error))
+        recording.refusal = why
+
+    def _tell_harm(self, recording: Recording) -> None:
+        harm = recording.files.harm if recording.files is not None else ""
+        if harm != recording.harm_told:
+            recording.harm_told = harm
+            self._log.error("recording_harmed", run_id=recording.head.run_id, reason=harm)
+
+    async def _read_settings(self, recording: Recording) -> None:
+        settings = await read_settings(
+            self._pool, recording.head, asker(recording.head, self._perform, self._new_id)
+        )
+        for entry in recording.meta["instruments"]:
+            entry["settings"] = settings.get(entry["id"])
+        recording.is_meta_owed = True
+        await self._to_its_end(self._sync_now([recording]))
+
+    async def _on_disk(self, function: Callable[..., T], *arguments: Any) -> T:
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._writer, functools.partial(function, *arguments))
+        # Whoever is cancelled while waiting must not leave the files half-way.
+        return await asyncio.shield(work)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    """What of one recording is on its way to the disk, and how much of it came there."""
+
+    recording: Recording
+    files: RunFiles
+    rows: list[Row]
+    arrays: list[Array]
+    is_meta_owed: bool
+    written: Written = field(default_factory=Written)
+
+    @classmethod
+    def of(cls, recording: Recording, files: RunFiles) -> _Batch:
+        rows, arrays = recording.take()
+        # At its end meta.json is written when everything else is.
+        is_owed = recording.is_meta_owed and not recording.has_ended
+        recording.is_meta_owed = False
+        return cls(recording=recording, files=files, rows=rows, arrays=arrays, is_meta_owed=is_owed)
+
+    def write(self, disk: Disk) -> None:
+        self.written = self.files.write(self.rows, self.arrays)
+        if self.is_meta_owed and self.written.error is None:
+            try:
+                write_meta(self.files.directory, self.recording.told_meta(), disk)
+            except OSError as refused:
+                self.written.error = refused
+
+
+def _make_files(
+    root: Path, date: str, columns: Sequence[str], meta: dict[str, Any], disk: Disk
+) -> RunFiles:
+    run_id = meta["run_id"]
+    if RUN_ID.fullmatch(run_id) is None:
+        raise ValueError(f"{run_id!r} is no name for a directory")
+    files = RunFiles(root / date / run_id, columns, disk)
+    try:
+        write_meta(files.directory, meta, disk)
+        set_mark(root, run_id, f"{date}/{run_id}", disk)
+    except OSError:
+        files.discard()
+        drop_mark(root, run_id)
+        raise
+    return files
+
+
+def _end_files(root: Path, recording: Recording, files: RunFiles, disk: Disk) -> None:
+    files.close()
+    write_meta(files.directory, recording.told_meta(is_whole=True), disk)
+    drop_mark(root, files.directory.name)
+
+
+def _write_all(batch: Sequence[_Batch], disk: Disk) -> None:
+    for entry in batch:
+        entry.write(disk)
+
+
+def _one_thread(name: str) -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)

@@ -1,0 +1,231 @@
+"""Measured data as figures to draw: a waveform, the rows of a sweep, a recording. Pure.
+
+What has more points than a picture has columns is drawn as the outline of each stretch, so that no
+spike is lost.
+
+A recording as a figure to draw: its rows, or the newest of its waveforms.
+
+Reads files, and belongs on a thread (``RunBook.read``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import math
+import zipfile
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from edged.errors import ErrorCode, Failed
+from edged.plot.figure import Figure, Line, Panel
+from edged.runs.points import Waveform, outline_of, short
+from edged.runs.recordings.files import ROWS_FILE
+from edged.runs.recordings.formats import read_npy
+from edged.runs.recordings.reader import archive_number, find_run, read_meta
+
+__all__ = ["run_figure", "table_figure", "waveform_figure"]
+
+MOST_STRETCHES: Final = 1_500
+MOST_PANELS: Final = 5
+MOST_LINES: Final = 6
+TIME_COLUMNS: Final = ("t", "timestamp_ms", "elapsed_s")
+MILLISECONDS: Final = 1_000.0
+IN_HOURS_FROM_S: Final = 2 * 3600.0
+
+
+def waveform_figure(waveform: Waveform, title: str) -> Figure:
+    """A trace over its own axis."""
+    values = waveform.values()
+    size, (lows, highs) = outline_of(values, MOST_STRETCHES)
+    step = waveform.x_increment * size
+    line = Line(
+        label="",
+        x=[short(index * step) for index in range(len(lows))],
+        low=lows,
+        high=highs if size > 1 else None,
+    )
+    return Figure(
+        title=f"{title}: {_counted(waveform.length, 'sample')}",
+        x_label="time" if waveform.x_unit == "s" else "x",
+        x_unit=waveform.x_unit,
+        panels=(Panel(label="", unit=waveform.y_unit, lines=(line,)),),
+    )
+
+
+def table_figure(
+    title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]
+) -> Figure:
+    """Rows over what was set (a sweep that measures), else over time, else over their number.
+
+    Columns of one unit share a panel; columns without a number in them are left out.
+
+    Args:
+        columns: (name, unit) of each.
+        rows: their cells; what is no number makes a gap.
+    """
+    table = [array("d") for _ in columns]
+    count = 0
+    for row in rows:
+        count += 1
+        for column, cell in zip(table, row, strict=False):
+            column.append(_number(cell))
+    known = {
+        name: (unit, column)
+        for (name, unit), column in zip(columns, table, strict=True)
+        if any(map(math.isfinite, column))
+    }
+    x_label, x_unit, xs = _axis(known, count)
+    drawn = {
+        name: found for name, found in known.items() if name != x_label and name not in TIME_COLUMNS
+    }
+    by_unit: dict[str, list[Line]] = {}
+    for name, (unit, column) in drawn.items():
+        by_unit.setdefault(unit, []).append(_line(name, xs, column))
+    panels = [
+        Panel(
+            label=", ".join(line.label for line in lines[:MOST_LINES]),
+            unit=unit,
+            lines=tuple(lines[:MOST_LINES]),
+        )
+        for unit, lines in by_unit.items()
+    ][:MOST_PANELS]
+    panels = panels or [Panel(label="", unit="", lines=())]
+    left_out = len(drawn) - sum(len(panel.lines) for panel in panels)
+    more = f" ({left_out} columns left out)" if left_out else ""
+    return Figure(
+        title=f"{title}: {_counted(count, 'row')}{more}",
+        x_label="time" if x_label in TIME_COLUMNS else x_label,
+        x_unit=x_unit,
+        panels=tuple(panels),
+    )
+
+
+def _axis(
+    known: Mapping[str, tuple[str, array[float]]], count: int
+) -> tuple[str, str, list[float]]:
+    """What the rows are drawn over: name, unit, one number a row."""
+    is_iv_curve = "set" in known and set(known) - {"set", *TIME_COLUMNS}
+    if is_iv_curve:
+        unit, column = known["set"]
+        return "set", unit, list(column)
+    # Wall time may jump; the monotonic clock's column, where a recording has it, does not.
+    for name in ("t", "elapsed_s"):
+        if name in known:
+            unit, column = known[name]
+            return name, *_time(column, unit or "s")
+    if "timestamp_ms" in known:
+        column = known["timestamp_ms"][1]
+        first = next(filter(math.isfinite, column))
+        return "timestamp_ms", *_time([(value - first) / MILLISECONDS for value in column], "s")
+    return "row", "", [float(number) for number in range(1, count + 1)]
+
+
+def _time(seconds: Sequence[float], unit: str) -> tuple[str, list[float]]:
+    """Long times are read in hours."""
+    if unit != "s" or max(filter(math.isfinite, seconds), default=0.0) < IN_HOURS_FROM_S:
+        return unit, list(seconds)
+    return "h", [value / 3600 for value in seconds]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _line(name: str, xs: Sequence[float], column: Sequence[float]) -> Line:
+    size, (lows, highs) = outline_of(column, MOST_STRETCHES)
+    places = [short(x) for x in xs[::size]]
+    return Line(label=name, x=places, low=lows, high=highs if size > 1 else None)
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        return math.nan
+    return float(cell)
+
+
+MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
+"""A longer table is not read into memory; half a week of a row each 100 ms."""
+MAX_ARRAY_BYTES: Final = 256 * 1024 * 1024
+
+
+def run_figure(root: Path, run_id: str) -> Figure:
+    """What a picture of a recording shows.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Failed: RECORDING_FAILED, it cannot be read, or is too long to draw.
+    """
+    directory = find_run(root, run_id)
+    meta = read_meta(directory)
+    title = f"{run_id}: {meta.get('command_name')} of {meta.get('instrument_id')}"
+    archives = sorted(directory.glob("data*.npz"), key=archive_number)
+    try:
+        if archives:
+            return waveform_figure(*_newest_waveform(directory, archives, title))
+        rows_file = directory / ROWS_FILE
+        if rows_file.stat().st_size > MAX_TABLE_BYTES:
+            raise _too_long()
+        with rows_file.open(encoding="utf-8", newline="") as file:
+            table = csv.reader(file)
+            names = next(table, [])
+            units = {str(c.get("name")): str(c.get("unit", "")) for c in meta.get("columns", [])}
+            columns = [(name, units.get(name, "")) for name in names]
+            return table_figure(title, columns, map(_cells, table))
+    except OSError as unreadable:
+        raise Failed(
+            f"{directory} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
+        ) from unreadable
+
+
+def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> tuple[Waveform, str]:
+    """The last array that is whole, with what its row says of it."""
+    about = {row["array"]: row for row in _rows(directory) if row.get("array")}
+    for path in reversed(archives):
+        # The archive that is being written has no directory yet; the one before has.
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            for member in reversed(archive.infolist()):
+                if member.file_size > MAX_ARRAY_BYTES:
+                    raise _too_long()
+                name = member.filename.removesuffix(".npy")
+                type_code, samples = read_npy(archive.read(member))
+                row = about.get(name, {})
+                waveform = Waveform(
+                    type_code=type_code,
+                    samples=samples,
+                    x_unit=row.get("x_unit") or "",
+                    y_unit=row.get("y_unit") or "",
+                    x_increment=_cell_number(row.get("x_increment"), 1.0),
+                )
+                return waveform, f"{title}, {name}"
+    raise Failed(
+        "This recording's waveforms are still being written.",
+        code=ErrorCode.RECORDING_FAILED,
+        remedy="Draw it when it has ended; fetch_waveform draws those in memory.",
+    )
+
+
+def _rows(directory: Path) -> Iterator[dict[str, str]]:
+    with (directory / ROWS_FILE).open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _cells(row: Sequence[str]) -> list[Any]:
+    return [_cell_number(cell, math.nan) for cell in row]
+
+
+def _cell_number(cell: str | None, otherwise: float) -> float:
+    try:
+        return float(cell or "")
+    except ValueError:
+        return otherwise
+
+
+def _too_long() -> Failed:
+    return Failed(
+        "This recording is too long to draw.",
+        code=ErrorCode.RECORDING_FAILED,
+        remedy="Export it, and draw a part of it.",
+    )

@@ -1,0 +1,308 @@
+"""Reading recordings back: the list, one of them, and its data in the form that somebody wants.
+
+Everything here reads files and belongs on a thread (``RunBook.read``). A recording that is still
+being written can be read too: its last whole second is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import re
+import sys
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from edged.csv_cells import unguarded
+from edged.errors import ErrorCode, Failed, Invalid, NotFound
+from edged.runs.points import as_base64
+from edged.runs.recordings.files import META_FILE, ROWS_FILE
+from edged.runs.recordings.formats import (
+    archive_bytes,
+    member_bytes,
+    npy_bytes,
+    parquet_bytes,
+    text_npy_bytes,
+)
+
+__all__ = [
+    "FORMATS",
+    "MAX_ROWS",
+    "archive_number",
+    "export_run",
+    "find_run",
+    "list_runs",
+    "read_meta",
+    "show_run",
+]
+
+FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
+MAX_ROWS: Final = 10_000
+CHUNK_BYTES: Final = 1024 * 1024
+"""Of one answer of ``export_run``; a longer recording comes in several."""
+MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
+"""A table is put into an archive in one piece."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+DATE: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
+SHOWN: Final = (
+    "run_id", "kind", "status", "started", "ended", "instrument_id", "command_name", "rows",
+    "arrays", "error",
+)  # fmt: skip
+
+
+def list_runs(root: Path, limit: int, kind: str = "", instrument: str = "") -> list[dict[str, Any]]:
+    """The newest recordings first: {run_id, kind, status, started, …, path}.
+
+    Args:
+        kind: sweep, stream or sequence; empty: all.
+        instrument: a part of an instrument's id or alias; empty: all.
+    """
+    found: list[dict[str, Any]] = []
+    for date in sorted(root.glob(DATE), reverse=True):
+        day = []
+        for meta_file in date.glob(f"*/{META_FILE}"):
+            meta = _read_meta(meta_file)
+            if meta is None or (kind and meta.get("kind") != kind) or not _is_on(meta, instrument):
+                continue
+            entry = {name: meta.get(name) for name in SHOWN}
+            day.append((meta.get("started_ms") or 0, {**entry, "path": str(meta_file.parent)}))
+        day.sort(key=lambda item: item[0], reverse=True)
+        found += [entry for _, entry in day]
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
+    """{meta, path, columns, rows}: a recording's meta.json and its last rows.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+    """
+    directory = find_run(root, run_id)
+    meta = read_meta(directory)
+    with _opened(directory / ROWS_FILE) as file:
+        table = csv.reader(file)
+        columns = next(table, [])
+        last = deque(table, maxlen=rows) if rows else deque[list[str]]()
+    return {
+        "meta": meta,
+        "path": str(directory),
+        "columns": columns,
+        "rows": [[_value(cell) for cell in row] for row in last],
+        "archives": sorted(path.name for path in directory.glob("data*.npz")),
+    }
+
+
+def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str, Any]:
+    """A piece of a recording: {run_id, format, name, encoding, content, next_offset}.
+
+    Args:
+        form: csv and jsonl give the rows as text; npz the waveforms, or the table if there are
+            none, and parquet the table, both in base64.
+        offset: ``next_offset`` of the piece before; 0 for the first.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Invalid: no such format.
+    """
+    directory = find_run(root, run_id)
+    match form:
+        case "csv" | "jsonl":
+            content, following = _text(directory / ROWS_FILE, form, offset)
+            name, encoding = f"{run_id}.{form}", "utf-8"
+        case "npz":
+            archives = sorted(directory.glob("data*.npz"), key=archive_number)
+            name, raw, following = _archive(directory, run_id, archives, offset)
+            content, encoding = as_base64(raw), "base64"
+        case "parquet":
+            raw, following = parquet_bytes(_columns(directory)), None
+            name = f"{run_id}.parquet"
+            content, encoding = as_base64(raw), "base64"
+        case _:
+            raise Invalid(
+                f"There is no format {form[:40]!r}; there are {', '.join(FORMATS)}.",
+                data={"parameter": "format", "value": form[:40]},
+            )
+    return {
+        "run_id": run_id,
+        "format": form,
+        "name": name,
+        "encoding": encoding,
+        "content": content,
+        "next_offset": following,
+    }
+
+
+def find_run(root: Path, run_id: str) -> Path:
+    """The directory of a recording.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+    """
+    if NAME.fullmatch(run_id):
+        for directory in root.glob(f"{DATE}/{run_id}"):
+            return directory
+    raise NotFound(
+        f"There is no recording {run_id[:100]!r}.",
+        code=ErrorCode.UNKNOWN_RUN,
+        data={"run_id": run_id[:100]},
+        remedy="`edged runs list` lists them.",
+    )
+
+
+def read_meta(directory: Path) -> dict[str, Any]:
+    """A recording's meta.json; empty where it cannot be read."""
+    return _read_meta(directory / META_FILE) or {}
+
+
+def _is_on(meta: dict[str, Any], instrument: str) -> bool:
+    text = instrument.casefold()
+    places = meta.get("instruments") or [{"id": meta.get("instrument_id")}]
+    return not text or any(
+        text in str(place.get(key, "")).casefold() for place in places for key in ("id", "alias")
+    )
+
+
+def _read_meta(path: Path) -> dict[str, Any] | None:
+    with contextlib.suppress(OSError, ValueError):
+        meta = json.loads(path.read_text(encoding="utf-8"))
+        return meta if isinstance(meta, dict) else None
+    return None
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[io.TextIOWrapper]:
+    """The file for reading.
+
+    Raises:
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as unreadable:
+        raise Failed(
+            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
+        ) from unreadable
+
+
+def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
+    """Whole lines from ``offset``, and where the next ones begin."""
+    try:
+        with path.open("rb") as file:
+            head = file.readline()
+            start = max(offset, 0 if form == "csv" else len(head))
+            file.seek(start)
+            data = file.read(CHUNK_BYTES)
+            if data and not data.endswith(b"\n"):
+                data += file.readline()
+    except OSError as unreadable:
+        raise Failed(
+            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
+        ) from unreadable
+    following = start + len(data) if data else None
+    text = data[: data.rfind(b"\n") + 1].decode("utf-8", "replace")
+    if form == "csv":
+        return text, following
+    names = next(csv.reader([head.decode("utf-8", "replace")]), [])
+    rows = csv.reader(io.StringIO(text))
+    lines = (
+        json.dumps(dict(zip(names, map(_value, row), strict=False)), separators=(",", ":"))
+        for row in rows
+    )
+    return "".join(f"{line}\n" for line in lines), following
+
+
+def _value(cell: str) -> Any:
+    """A cell as it went in, as far as text tells."""
+    if cell == "":
+        return None
+    if cell in ("true", "false"):
+        return cell == "true"
+    try:
+        return int(cell)
+    except ValueError:
+        pass
+    try:
+        number = float(cell)
+    except ValueError:
+        return unguarded(cell)
+    return number if math.isfinite(number) else cell
+
+
+def archive_number(path: Path) -> int:
+    """Which archive of its recording a file is, from 1."""
+    digits = path.stem.removeprefix("data").removeprefix("-")
+    return int(digits) if digits.isdigit() else 1
+
+
+def _archive(
+    directory: Path, run_id: str, archives: list[Path], offset: int
+) -> tuple[str, bytes, int | None]:
+    """A piece of the recording's archives: ``offset`` counts through all of them."""
+    if not archives:
+        data = _table_archive(directory)
+        return f"{run_id}.npz", data, None
+    begins = 0
+    for number, path in enumerate(archives, 1):
+        ends = begins + path.stat().st_size
+        if offset < ends:
+            with path.open("rb") as file:
+                file.seek(offset - begins)
+                piece = file.read(CHUNK_BYTES)
+            suffix = "" if number == 1 else f"-{number}"
+            return f"{run_id}{suffix}.npz", piece, offset + len(piece)
+        begins = ends
+    return f"{run_id}.npz", b"", None
+
+
+def _table_archive(directory: Path) -> bytes:
+    """The rows as one array a column: numbers where every cell is one (empty is NaN), else text."""
+    return archive_bytes(
+        member_bytes(f"{_ascii(name)}.npy", _column(cells)) for name, cells in _columns(directory)
+    )
+
+
+def _columns(directory: Path) -> list[tuple[str, list[str]]]:
+    """Every column with its name and all its cells.
+
+    Raises:
+        Failed: RECORDING_FAILED, there are too many, or they cannot be read.
+    """
+    if (directory / ROWS_FILE).stat().st_size > MAX_TABLE_BYTES:
+        raise Failed(
+            "This table is too long for one file.",
+            code=ErrorCode.RECORDING_FAILED,
+            remedy="Export it as csv.",
+        )
+    with _opened(directory / ROWS_FILE) as file:
+        table = csv.reader(file)
+        names = next(table, [])
+        columns: list[list[str]] = [[] for _ in names]
+        for row in table:
+            # A row that is being written just now may be short.
+            if len(row) == len(names):
+                for column, cell in zip(columns, row, strict=True):
+                    column.append(unguarded(cell))
+    return list(zip(names, columns, strict=True))
+
+
+def _column(cells: list[str]) -> bytes:
+    try:
+        numbers = array("d", [float(cell) if cell else math.nan for cell in cells])
+    except ValueError:
+        return text_npy_bytes(cells)
+    if sys.byteorder != "little":
+        numbers.byteswap()
+    return npy_bytes("d", numbers.tobytes())
+
+
+def _ascii(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "column"

@@ -1,0 +1,254 @@
+"""Runs a profile's sequences: steps in order, answers saved, ``finally`` whatever happens.
+
+Each step goes through the command path as the caller who started the sequence; this module sends
+nothing by itself and judges nothing but the order. The states are ``states.SEQUENCE``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from edged.actions.action import Purpose, RunSequence
+from edged.clock import Clock
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed
+from edged.profiles.model import Scalar, Sequence
+from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
+from edged.runs.sequences.steps import SequenceCheck, SequenceSteps
+from edged.runs.states import SequenceEvent, next_sequence_state
+
+__all__ = ["SequenceBook", "SequenceResult"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceResult:
+    """What a completed sequence returns: named values (and ``rows``), and how many steps ran.
+
+    ``recording`` is where its table was recorded, ``None`` without one.
+    """
+
+    result: Mapping[str, Any]
+    steps_executed: int
+    sent: tuple[str, ...]
+    recording: Mapping[str, Any] | None = None
+
+
+class SequenceBook:
+    """The sequences that are running.
+
+    Args:
+        perform: the command path.
+        precheck: the command path's judgement without its effect.
+        new_id: makes action ids.
+        clock: for waits and polls.
+        recorder: records tables; ``None`` records none.
+        journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
+    """
+
+    def __init__(
+        self,
+        *,
+        perform: Perform,
+        precheck: Precheck,
+        new_id: NewId,
+        clock: Clock,
+        recorder: Recorder | None = None,
+        journal: SequenceJournal | None = None,
+    ) -> None:
+        self._steps = SequenceSteps(perform=perform, clock=clock, recorder=recorder)
+        self._check = SequenceCheck(precheck=precheck)
+        self._new_id = new_id
+        self._journal = journal
+        self._running: dict[str, SequenceRun] = {}
+
+    def running(self) -> tuple[dict[str, Any], ...]:
+        """One entry a running sequence: {run_id, instrument_id, sequence_name, steps_executed}."""
+        return tuple(
+            {
+                "run_id": run.run_id,
+                "instrument_id": run.action.instrument_id,
+                "sequence_name": run.sequence.name,
+                "steps_executed": run.steps_executed,
+            }
+            for run in self._running.values()
+        )
+
+    async def run(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        *,
+        alone_on: str = "",
+    ) -> SequenceResult:
+        """Run to the end, ``finally`` included.
+
+        Args:
+            alone_on: the instrument that it changes; empty where it only asks, or makes safe. Two
+                that mixed their steps would both tell what neither has measured.
+
+        Raises:
+            Conflict: BUSY, another sequence changes that instrument.
+            Failed: a step failed (STEP_FAILED; what had been sent is in ``sent``), the sequence was
+                stopped (CANCELLED), or ``finally`` failed.
+            EdgedError: a step was refused before the first was sent.
+            asyncio.CancelledError: the caller went away; ``finally`` has run.
+        """
+        if alone_on:
+            self._refuse_beside_another(sequence, alone_on)
+        run = SequenceRun(
+            alone_on=alone_on,
+            run_id=f"seq-{action.action_id}",
+            new_id=self._new_id,
+            action=action,
+            sequence=sequence,
+            caller=action.caller.nested(
+                tool=action.tool, scope=sequence.name, on_behalf_of=f"seq-{action.action_id}"
+            ),
+            values={**values},
+        )
+        # Before the check, which takes turns: a stop that comes meanwhile must find it.
+        self._running[run.run_id] = run
+        try:
+            await self._check.check(run)
+            async with self._journalled(run):
+                await self._run_to_end(run)
+        finally:
+            run.over.set()
+            try:
+                if run.recording is not None:
+                    # Whoever goes away meanwhile leaves no recording half ended.
+                    await asyncio.shield(run.recording.close(run.state.value))
+            finally:
+                del self._running[run.run_id]
+        result = {name: fill(text, run.values) for name, text in sequence.result.items()}
+        return SequenceResult(
+            result={**result, "rows": run.rows} if run.rows else result,
+            steps_executed=run.steps_executed,
+            sent=tuple(run.sent),
+            recording=run.recording.told() if run.recording else None,
+        )
+
+    async def stop_all(self, is_meant: Callable[[str], bool] = lambda _: True) -> list[str]:
+        """End every running sequence; returns their ids when their ``finally`` steps have run.
+
+        Args:
+            is_meant: judges by the name of the instrument, as the caller spelled it.
+        """
+        ending = [run for run in self._running.values() if is_meant(run.action.instrument_id)]
+        for run in ending:
+            run.is_stopped = True
+            if run.body is not None:
+                run.body.cancel()
+        for run in ending:
+            await run.over.wait()
+        return [run.run_id for run in ending]
+
+    def _refuse_beside_another(self, sequence: Sequence, instrument_id: str) -> None:
+        for run in self._running.values():
+            if run.alone_on == instrument_id:
+                raise Conflict(
+                    f"{run.sequence.name} ({run.run_id}) is running on {instrument_id}: "
+                    f"{sequence.name} would mix its steps with it.",
+                    data={"run_id": run.run_id, "sequence": run.sequence.name},
+                    remedy="Wait for its end: get_status lists it. Call one after the other.",
+                )
+
+    def _journalled(self, run: SequenceRun) -> AbstractAsyncContextManager[None]:
+        """What must run at the end stands in the journal, as far as it is known beforehand."""
+        if self._journal is None or not run.sequence.finally_steps:
+            return contextlib.nullcontext()
+        return self._journal.kept(
+            run.run_id, run.action.instrument_id, run.sequence.name, tuple(run.clean_up)
+        )
+
+    async def _run_to_end(self, run: SequenceRun) -> None:
+        """Body, then ``finally``, then the state; raises what the body raised."""
+        _refuse_stopped(run)
+        run.body = asyncio.create_task(
+            self._steps.do_all(run, run.sequence.steps, Purpose.SEQUENCE_STEP), name=run.run_id
+        )
+        failure: BaseException | None = None
+        event = SequenceEvent.DONE
+        try:
+            await run.body
+        except asyncio.CancelledError as gone:
+            run.is_client_gone = not run.is_stopped
+            event = SequenceEvent.STOP if run.is_stopped else SequenceEvent.CLIENT_GONE
+            failure = gone
+        except EdgedError as failed:
+            event, failure = SequenceEvent.STEP_FAILED, failed
+        finally_error = await self._finally(run)
+        run.state = next_sequence_state(run.state, event, finally_failed=finally_error is not None)
+        if run.is_client_gone:
+            raise asyncio.CancelledError from failure
+        if finally_error is not None:
+            raise self._failed(run, "its finally steps failed", finally_error)
+        if event is SequenceEvent.STOP:
+            raise Failed(
+                f"The sequence {run.sequence.name} was stopped after {run.steps_executed} steps; "
+                "its finally steps have run.",
+                code=ErrorCode.CANCELLED,
+                sent=tuple(run.sent),
+                data={"steps_executed": run.steps_executed, "state": run.state.value},
+            )
+        if isinstance(failure, EdgedError):
+            raise self._failed(run, f"step {run.steps_executed + 1} failed", failure)
+
+    def _failed(self, run: SequenceRun, what: str, cause: EdgedError) -> Failed:
+        return Failed(
+            f"The sequence {run.sequence.name} did not complete, because {what}: {cause.message}",
+            code=ErrorCode.STEP_FAILED,
+            remedy=cause.remedy,
+            sent=tuple(run.sent),
+            data={
+                "steps_executed": run.steps_executed,
+                "state": run.state.value,
+                "cause": cause.code.value,
+            },
+        )
+
+    async def _finally(self, run: SequenceRun) -> EdgedError | None:
+        """Run the ``finally`` steps to their end or deadline, whoever cancels meanwhile."""
+        if not run.sequence.finally_steps:
+            return None
+        ending = asyncio.create_task(self._finally_steps(run), name=f"{run.run_id}-finally")
+        while not ending.done():
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                run.is_client_gone = True
+        return ending.result()
+
+    async def _finally_steps(self, run: SequenceRun) -> EdgedError | None:
+        """Every ``finally`` step is tried, also after one that failed; the first error is told."""
+        first: EdgedError | None = None
+        try:
+            async with asyncio.timeout(run.sequence.finally_timeout_ms / 1000):
+                for step in run.sequence.finally_steps:
+                    try:
+                        await self._steps.do(run, step, Purpose.FINALLY_STEP)
+                    except EdgedError as error:
+                        first = first or error
+        except TimeoutError:
+            return first or Failed(
+                f"They took longer than {run.sequence.finally_timeout_ms} ms.",
+                code=ErrorCode.TIMEOUT,
+                remedy="Look at the instrument: its outputs may still be on.",
+            )
+        return first
+
+
+def _refuse_stopped(run: SequenceRun) -> None:
+    """Raises if everything was stopped while the run was being prepared."""
+    if run.is_stopped:
+        raise Failed(
+            f"Everything was stopped before {run.sequence.name} began; nothing was sent.",
+            code=ErrorCode.CANCELLED,
+            remedy="Somebody wanted it safe: ask before you begin anew.",
+        )

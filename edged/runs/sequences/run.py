@@ -1,0 +1,306 @@
+"""One run of a sequence: what it knows and what it sent; and the actions of its steps.
+
+The values that a sequence run computes with: parameters, saved answers, loop variables.
+
+Pure. A value that is not known yet (it will come from an answer) is ``UNKNOWN`` during the check
+before the first step; whatever depends on it raises ``NotKnownYet`` and is checked when it runs.
+
+Source: PROFILE-FORMAT.md, "Sequence steps".
+
+What a sequence leaves in the journal: the lines of its ``finally`` steps, rendered beforehand.
+
+Nothing is journalled for a sequence without ``finally`` steps: it leaves nothing to clean up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from edged.actions.action import Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.caller import Caller
+from edged.clock import Clock
+from edged.errors import Failed, Invalid
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.abort import proofs_of
+from edged.profiles.expr import compile_expression, expression_text
+from edged.profiles.model import CommandStep, ForStep, Scalar, Sequence
+from edged.profiles.template import placeholders, render
+from edged.runs.journal_port import HEARTBEAT_S, Journalling, place_of
+from edged.runs.ports import NewId, RowSink
+from edged.runs.run_head import RunHead
+from edged.runs.states import SequenceState
+from edged.runs.units import unit_of_instrument
+from edged.store.journal import JournalEntry, JournalKind
+
+__all__ = [
+    "UNKNOWN",
+    "NotKnownYet",
+    "SequenceJournal",
+    "SequenceRun",
+    "Values",
+    "command_of",
+    "fill",
+    "loop_values",
+    "number",
+    "query_of",
+    "saved",
+]
+
+MAX_LOOP_VALUES: Final = 100_000
+
+
+class _Unknown:
+    """The type of ``UNKNOWN``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = _Unknown()
+
+Values = dict[str, Scalar | _Unknown | None]
+
+
+class NotKnownYet(Exception):
+    """A value that depends on an answer was asked for before there was one."""
+
+
+def fill(value: object, values: Values, *, is_bare: bool = False) -> Scalar | None:
+    """A value as written in a step → the value to use.
+
+    ``"{name}"`` and ``"{expression}"`` keep their type; where ``is_bare`` (columns, ends of ranges)
+    an expression may stand without braces; anything else is itself. An expression over a value that
+    is missing (the instrument answered "no value") is missing too.
+
+    Raises:
+        NotKnownYet: it depends on an answer that has not come.
+        Invalid: it names something that does not exist, or cannot be worked out.
+    """
+    text = expression_text(value, is_bare=is_bare)
+    if text is None:
+        return value if isinstance(value, int | float | bool | str) else None
+    if text in values:
+        return _known(text, values)
+    expression = compile_expression(text)
+    known: dict[str, Scalar] = {}
+    for used in expression.names:
+        held = _known(used, values)
+        if held is None:
+            return None
+        known[used] = held
+    return expression.evaluate(known)
+
+
+def number(text: object, values: Values, what: str) -> float:
+    """``fill`` as a finite number.
+
+    Raises:
+        NotKnownYet, Invalid: as ``fill``; or it is no number.
+    """
+    value = fill(text, values, is_bare=True)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise Invalid(f"{what} is {value!r}, which is no number.", data={"value": repr(value)})
+    return value
+
+
+def loop_values(step: ForStep, values: Values) -> Iterator[Scalar | None]:
+    """What a ``for`` step runs over.
+
+    Raises:
+        NotKnownYet, Invalid: as ``fill``; a count outside 1 to 100,000; a logarithmic range
+            that touches zero.
+    """
+    if step.kind == "list":
+        return (fill(value, values) for value in step.values)
+    first, last = (number(v, values, f"a bound of {step.name}") for v in step.values[:2])
+    count = int(number(step.values[2], values, f"the count of {step.name}"))
+    if not 1 <= count <= MAX_LOOP_VALUES:
+        raise Invalid(f"{step.name} would take {count} values; 1 to {MAX_LOOP_VALUES} are allowed.")
+    if step.kind == "log" and first * last <= 0:
+        raise Invalid(f"{step.name} cannot run logarithmically from {first:g} to {last:g}.")
+    return _range(step.kind, first, last, count)
+
+
+def saved(name: str, data: object, primary: float | None = None) -> Values:
+    """What an answer saved ``as: name`` adds: the value, or one value a field as ``name_field``."""
+    if isinstance(data, Mapping):
+        flat: Values = {
+            f"{name}_{key}": value
+            for key, value in data.items()
+            if value is None or isinstance(value, int | float | str | bool)
+        }
+        flat[name] = primary
+        return flat
+    if data is None or isinstance(data, int | float | str | bool):
+        return {name: data}
+    return {name: str(data)}
+
+
+def _known(name: str, values: Values) -> Scalar | None:
+    if name not in values:
+        if _is_field_of_unknown(name, values):
+            raise NotKnownYet(name)
+        raise Invalid(
+            f"{name!r} is neither a parameter nor a saved answer here.", data={"name": name}
+        )
+    value = values[name]
+    if isinstance(value, _Unknown):
+        raise NotKnownYet(name)
+    return value
+
+
+def _is_field_of_unknown(name: str, values: Values) -> bool:
+    """``m_voltage`` is not known yet while ``m`` is not: its fields come with the answer."""
+    return any(
+        isinstance(value, _Unknown) and name.startswith(f"{saved_name}_")
+        for saved_name, value in values.items()
+    )
+
+
+def _range(kind: str, first: float, last: float, count: int) -> Iterator[float]:
+    for i in range(count):
+        if count == 1:
+            yield first
+        elif i == count - 1:
+            yield last
+        elif kind == "lin":
+            yield first + (last - first) * i / (count - 1)
+        else:
+            yield first * (last / first) ** (i / (count - 1))
+
+
+@dataclass(slots=True, kw_only=True)
+class SequenceRun:
+    """One run of one sequence on one instrument, as far as it got."""
+
+    run_id: str
+    new_id: NewId
+    action: RunSequence
+    sequence: Sequence
+    caller: Caller
+    values: Values
+    # The instrument on which no other such sequence may run meanwhile.
+    alone_on: str = ""
+    state: SequenceState = SequenceState.RUNNING
+    steps_executed: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    body: asyncio.Task[None] | None = None
+    is_stopped: bool = False
+    is_client_gone: bool = False
+    # The lines of ``finally``, and whether they are being gathered now.
+    clean_up: list[str] = field(default_factory=list)
+    is_gathering: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    step_count: int = 0
+    table: RunHead | None = None
+    recording: RowSink | None = None
+
+
+def command_of(run: SequenceRun, step: CommandStep, values: Values, purpose: Purpose) -> RunCommand:
+    """The action of a command step.
+
+    Raises:
+        NotKnownYet: a parameter needs an answer that has not come.
+    """
+    return RunCommand(
+        tool=run.action.tool,
+        caller=run.caller,
+        action_id=run.new_id(),
+        parent_id=run.action.action_id,
+        instrument_id=run.action.instrument_id,
+        command_name=step.command,
+        parameters={name: fill(value, values) for name, value in step.parameters.items()},
+        purpose=purpose,
+    )
+
+
+def query_of(run: SequenceRun, template: str, values: Values, purpose: Purpose) -> SendScpi:
+    """The action of a raw query.
+
+    Raises:
+        NotKnownYet: it needs an answer that has not come.
+        Invalid: a value that cannot stand in a line.
+    """
+    return SendScpi(
+        tool=run.action.tool,
+        caller=run.caller,
+        action_id=run.new_id(),
+        parent_id=run.action.action_id,
+        instrument_id=run.action.instrument_id,
+        scpi=_rendered(template, run.sequence, values),
+        purpose=purpose,
+    )
+
+
+def _rendered(template: str, sequence: Sequence, values: Values) -> str:
+    """A raw query's template with what is known filled in.
+
+    Raises:
+        NotKnownYet: it needs an answer that has not come.
+        Invalid: a value that cannot stand in a line.
+    """
+    used = {hole.name: fill(f"{{{hole.name}}}", values) for hole in placeholders(template)}
+    known = {name: value for name, value in used.items() if value is not None}
+    return render(template, sequence.parameters, known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceJournal:
+    """The journal as sequences use it."""
+
+    journal: Journalling
+    pool: InstrumentPool
+    clock: Clock
+
+    @contextlib.asynccontextmanager
+    async def kept(
+        self, run_id: str, instrument_id: str, sequence_name: str, lines: tuple[str, ...]
+    ) -> AsyncIterator[None]:
+        """A row while the sequence runs, its ``finally`` included; it hears that the run lives.
+
+        Args:
+            lines: what cleans up; empty where that depends on answers: then the profile's abort.
+
+        Raises:
+            Failed: STORE_FAILED; the sequence must not begin.
+        """
+        instrument = self.pool.get(instrument_id)
+        profile = instrument.profile
+        abort = profile.abort if profile is not None and not lines else ()
+        proofs = proofs_of(profile, abort) if profile is not None else ()
+        await self.journal.begin(
+            JournalEntry(
+                id=run_id,
+                kind=JournalKind.SEQUENCE,
+                instrument_id=instrument.id,
+                unit=unit_of_instrument(instrument).key,
+                payload={
+                    **place_of(instrument),
+                    "sequence": sequence_name,
+                    "abort": list(lines or (step.send for step in abort)),
+                    "proofs": [proof.to_json() for proof in proofs],
+                },
+            )
+        )
+        beat = asyncio.create_task(self._beat(run_id), name=f"{run_id}-beat")
+        try:
+            yield
+        finally:
+            beat.cancel()
+            await asyncio.gather(beat, return_exceptions=True)
+            await self.journal.finish(run_id)
+
+    async def _beat(self, run_id: str) -> None:
+        while True:
+            await self.clock.sleep(HEARTBEAT_S)
+            # Its writes are refused by then; what is on the disk says enough to clean up by.
+            with contextlib.suppress(Failed):
+                await self.journal.update(run_id, {}, is_forced=True)

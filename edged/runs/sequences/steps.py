@@ -1,0 +1,262 @@
+"""The steps of a sequence, done: each action goes through the command path, answers are saved.
+
+The recording of a sequence's table: its columns, and its rows as cells. Pure.
+
+The judgement of a sequence before its first step is sent: each step that can be known now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, assert_never
+
+from edged.actions.action import Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.caller import Caller
+from edged.actions.outcome import Outcome
+from edged.clock import Clock
+from edged.errors import ErrorCode, Failed, Invalid
+from edged.profiles.answers import parse_answer
+from edged.profiles.expr import compile_expression
+from edged.profiles.model import (
+    CommandStep,
+    ForStep,
+    PollStep,
+    QueryStep,
+    RowStep,
+    Scalar,
+    ScalarAnswer,
+    Sequence,
+    Step,
+    WaitStep,
+)
+from edged.profiles.raw import is_query
+from edged.runs.ports import Perform, Precheck, Recorder
+from edged.runs.run_head import Column, RunHead, RunKind
+from edged.runs.sequences.run import (
+    UNKNOWN,
+    NotKnownYet,
+    SequenceRun,
+    Values,
+    command_of,
+    fill,
+    loop_values,
+    number,
+    query_of,
+    saved,
+)
+
+__all__ = ["SequenceCheck", "SequenceSteps", "row_cells", "table_head"]
+
+
+def table_head(run_id: str, action: RunSequence, sequence: Sequence, caller: Caller) -> RunHead:
+    """What is recorded: one column for each that any ``row`` step of the sequence fills."""
+    steps = (*sequence.steps, *sequence.finally_steps)
+    names = dict.fromkeys(name for row in _rows(steps) for name in row.columns)
+    return RunHead(
+        kind=RunKind.SEQUENCE,
+        run_id=run_id,
+        instrument_id=action.instrument_id,
+        command_name=sequence.name,
+        columns=tuple(Column(name=name) for name in names),
+        caller=caller,
+        parameters=action.parameters,
+    )
+
+
+def row_cells(head: RunHead, row: Mapping[str, Any]) -> tuple[Scalar | None, ...]:
+    """One row in the order of the columns; what is no scalar goes as JSON."""
+    return tuple(_cell(row.get(column.name)) for column in head.columns)
+
+
+def _cell(value: Any) -> Scalar | None:
+    return value if isinstance(value, Scalar | None) else json.dumps(value, default=str)
+
+
+def _rows(steps: tuple[Step, ...]) -> Iterator[RowStep]:
+    for step in steps:
+        match step:
+            case RowStep():
+                yield step
+            case ForStep():
+                yield from _rows(step.steps)
+            case _:
+                continue
+
+
+MAX_ROWS: Final = 1_000_000
+
+
+class SequenceSteps:
+    """Does steps.
+
+    Args:
+        perform: the command path.
+        clock: for waits and polls.
+        recorder: records tables; ``None`` records none.
+    """
+
+    def __init__(self, *, perform: Perform, clock: Clock, recorder: Recorder | None) -> None:
+        self._perform = perform
+        self._clock = clock
+        self._recorder = recorder
+
+    async def do_all(self, run: SequenceRun, steps: tuple[Step, ...], purpose: Purpose) -> None:
+        """Do steps in order.
+
+        Raises:
+            EdgedError: what the first one that failed ended with.
+        """
+        for step in steps:
+            await self.do(run, step, purpose)
+
+    async def do(self, run: SequenceRun, step: Step, purpose: Purpose) -> None:
+        """Do one step.
+
+        Raises:
+            EdgedError: what it ended with.
+        """
+        match step:
+            case CommandStep():
+                outcome = await self._act(run, command_of(run, step, run.values, purpose))
+                if step.save_as:
+                    run.values.update(saved(step.save_as, *_data_and_primary(outcome)))
+            case QueryStep():
+                outcome = await self._act(run, query_of(run, step.query, run.values, purpose))
+                answer = parse_answer(ScalarAnswer(type=step.type), outcome.data["response"], {})
+                run.values.update(saved(step.save_as, answer.value))
+            case WaitStep():
+                await self._clock.sleep(number(step.wait_ms, run.values, "wait_ms") / 1000)
+            case PollStep():
+                await self._poll(run, step, purpose)
+            case ForStep():
+                for value in loop_values(step, run.values):
+                    run.values[step.name] = value
+                    await self.do_all(run, step.steps, purpose)
+                return
+            case RowStep():
+                if len(run.rows) >= MAX_ROWS:
+                    raise Invalid(f"A sequence returns at most {MAX_ROWS} rows.")
+                row = {k: fill(v, run.values, is_bare=True) for k, v in step.columns.items()}
+                run.rows.append(row)
+                await self._record(run, row)
+            case _:
+                assert_never(step)
+        run.steps_executed += 1
+
+    async def _record(self, run: SequenceRun, row: Mapping[str, Any]) -> None:
+        """Record a row; the first one begins the recording."""
+        if self._recorder is None:
+            return
+        if run.table is None:
+            run.table = table_head(run.run_id, run.action, run.sequence, run.caller)
+        if run.recording is None:
+            run.recording = await self._recorder.open(run.table)
+        run.recording.append(row_cells(run.table, row))
+
+    async def _poll(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> None:
+        until = compile_expression(step.until)
+        give_up = self._clock.monotonic() + step.timeout_ms / 1000
+        while True:
+            value = await self._polled(run, step, purpose)
+            known = {
+                name: v for name, v in run.values.items() if isinstance(v, int | float | str | bool)
+            }
+            if value is not None and until.evaluate({**known, "value": value}) is True:
+                return
+            if self._clock.monotonic() >= give_up:
+                raise Failed(
+                    f"{step.poll} answered {value!r} at the last; {step.until!r} did not become "
+                    f"true within {step.timeout_ms} ms.",
+                    code=ErrorCode.TIMEOUT,
+                )
+            await self._clock.sleep(step.every_ms / 1000)
+
+    async def _polled(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> Scalar | None:
+        if step.is_command:
+            asked = CommandStep(command=step.poll, parameters=step.parameters)
+            outcome = await self._act(run, command_of(run, asked, run.values, purpose))
+            data, primary = _data_and_primary(outcome)
+            return primary if isinstance(data, Mapping) else data
+        outcome = await self._act(run, query_of(run, step.poll, run.values, purpose))
+        text = str(outcome.data["response"])
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    async def _act(self, run: SequenceRun, action: RunCommand | SendScpi) -> Outcome:
+        outcome = await self._perform(action)
+        run.sent.extend(outcome.scpi)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome
+
+
+def _data_and_primary(outcome: Outcome) -> tuple[Any, float | None]:
+    """The answer inside execute_command's own shape, and its leading number."""
+    data = outcome.data.get("data")
+    primary = outcome.data.get("primary")
+    return data, primary
+
+
+MAX_CLEAN_UP: Final = 200
+"""Lines of ``finally`` that the journal keeps."""
+CHECKS_A_TURN: Final = 200
+"""Steps checked before the loop gets a turn: a table of 100,000 rows must not block it."""
+
+
+class SequenceCheck:
+    """Judges steps.
+
+    Args:
+        precheck: the command path's judgement without its effect.
+    """
+
+    def __init__(self, *, precheck: Precheck) -> None:
+        self._precheck = precheck
+
+    async def check(self, run: SequenceRun) -> None:
+        """Judge every step that does not depend on an answer, and gather the lines of ``finally``.
+
+        Raises:
+            EdgedError: what the path would say of that step.
+        """
+        values = dict(run.values)
+        await self._check_steps(run, run.sequence.steps, values)
+        run.is_gathering = True
+        await self._check_steps(run, run.sequence.finally_steps, values)
+
+    async def _check_steps(self, run: SequenceRun, steps: tuple[Step, ...], values: Values) -> None:
+        for step in steps:
+            run.step_count += 1
+            if run.step_count % CHECKS_A_TURN == 0:
+                await asyncio.sleep(0)
+            try:
+                await self._check_step(run, step, values)
+            except NotKnownYet:
+                continue
+
+    async def _check_step(self, run: SequenceRun, step: Step, values: Values) -> None:
+        match step:
+            case CommandStep():
+                if step.save_as:
+                    values[step.save_as] = UNKNOWN
+                lines = self._precheck(command_of(run, step, values, Purpose.SEQUENCE_STEP))
+                if run.is_gathering and len(run.clean_up) < MAX_CLEAN_UP:
+                    run.clean_up += [line for line in lines if not is_query(line)]
+            case QueryStep():
+                values[step.save_as] = UNKNOWN
+                self._precheck(query_of(run, step.query, values, Purpose.SEQUENCE_STEP))
+            case ForStep():
+                for value in loop_values(step, values):
+                    values[step.name] = value
+                    await self._check_steps(run, step.steps, values)
+            case PollStep() if step.is_command:
+                asked = CommandStep(command=step.poll, parameters=step.parameters)
+                self._precheck(command_of(run, asked, values, Purpose.SEQUENCE_STEP))
+            case PollStep() | WaitStep() | RowStep():
+                return
+            case _:
+                assert_never(step)

@@ -1,0 +1,80 @@
+"""What a sweep that is over has left on: asked of the instrument, since its end sent nothing.
+
+The questions are those by which its abort would be proved; where it works a switch, a level that
+was left set says nothing. What cannot be asked, or does not answer in time, is not in the list:
+nothing is known of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Final
+
+from edged.actions.action import Purpose
+from edged.profiles.abort import Proof, proofs_of, tellings
+from edged.profiles.answers import clean_text
+from edged.runs.ports import NewId, Perform
+from edged.runs.sweeps.sweep import Sweep
+from edged.scpi.words import works_switch
+
+__all__ = ["still_on"]
+
+ASK_WITHIN_S: Final = 2.0
+"""What asking may delay the answer of a stop that had nothing to stop."""
+_SELECTS: Final = re.compile(r":?INST", re.IGNORECASE)
+"""SCPI's header for choosing the channel that what follows is about."""
+
+
+async def still_on(perform: Perform, new_id: NewId, sweep: Sweep) -> list[dict[str, Any]]:
+    """One {name, query, answer} for each output that the instrument does not call off."""
+    found: list[dict[str, Any]] = []
+
+    async def ask() -> None:
+        selecting, proofs = _questions(sweep)
+        answers: dict[str, str | None] = {}
+        for proof in proofs:
+            if proof.query not in answers:
+                lines = (*selecting, proof.query)
+                outcome = await perform(sweep.lines(new_id(), lines, Purpose.MEASURE))
+                answers[proof.query] = outcome.data["answer"] if outcome.error is None else None
+            answer = answers[proof.query]
+            if answer and not proof.is_given_by(answer):
+                told = {"query": proof.query, "answer": clean_text(answer)}
+                found.append({"name": _name_of(proof), **told})
+
+    asking = asyncio.ensure_future(ask())
+    try:
+        done, _ = await asyncio.wait({asking}, timeout=ASK_WITHIN_S)
+        for over in done:
+            over.result()
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    return found
+
+
+def _questions(sweep: Sweep) -> tuple[tuple[str, ...], tuple[Proof, ...]]:
+    """What selects the channel, and what proves the sweep's own abort, else the profile's.
+
+    Some instruments answer of the channel that is selected, which may be another one by now. An
+    abort that selects several would need a selection for each of its questions: nothing is asked.
+    """
+    profile = sweep.thing.profile
+    if profile is None:
+        return (), ()
+    steps, proofs = sweep.thing.abort_steps(), sweep.abort.proofs
+    if not proofs:
+        steps, proofs = profile.abort, proofs_of(profile, profile.abort)
+    selecting = tuple(dict.fromkeys(s.send for s in steps if _SELECTS.match(s.send)))
+    if len(selecting) > 1:
+        return (), ()
+    switches = {told.output for s in steps if works_switch(s.send) for told in tellings(s.send)}
+    return selecting, tuple(p for p in proofs if switches & {*p.outputs}) or proofs
+
+
+def _name_of(proof: Proof) -> str:
+    """``OUTP CH1`` for ``:OUTP? CH1``: what was asked about, as the instrument names it."""
+    if proof.outputs:
+        return " ".join(proof.outputs)
+    return " ".join(proof.query.replace("?", "", 1).strip(" :").split())

@@ -1,0 +1,602 @@
+"""Stop all: every line at once, and what each instrument confirmed.
+
+The ramps, streams and sequences are told to end, and in the same moment every instrument gets its
+abort as a job that pre-empts whatever is on its line; nothing waits for anything else, so one
+instrument that hangs delays no other. In the same breath each is asked whether it obeyed. After a
+second the answer is given: what has not answered by then is not confirmed, and goes on being tried.
+
+Stop all, for SDK wrappers: the tools that they mark as their aborts, side by side.
+
+A wrapper whose device has answered in this life of the daemon must say that it is safe; of one that
+never had a device nothing is asked. Only a tool that returns ``is_on: false`` has seen the device
+say that it is off; without it the order was taken, and no more is known.
+
+What became of one instrument when everything was stopped, and what that is worth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from edged.actions.action import CallWrapper, Purpose, SendLines, StopAll
+from edged.actions.caller import Caller
+from edged.clock import Clock
+from edged.errors import ErrorCode
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.abort import ANYTHING, Proof, output_names, proofs_of, unproved_outputs
+from edged.runs.obey import Obeyed, obey
+from edged.runs.ports import NewId, Perform, ToldOutputs
+from edged.runs.sweeps.book import SweepBook
+from edged.runs.units import unit_of_instrument
+from edged.sdk.specs import wrapper_id
+
+__all__ = [
+    "BenchStop",
+    "EndWork",
+    "StopOthers",
+    "StopState",
+    "Stopped",
+    "WrapperAbort",
+    "WrapperStop",
+]
+
+WITHIN_S: Final = 6.0
+WRAPPER_ANSWER_S: Final = 0.85
+"""What is told after this is what is known by then; the tool goes on."""
+IS_ON: Final = "is_on"
+"""What an abort tool returns as false when its device has said that it is off."""
+ITS_DEVICE: Final = "its device"
+TRYING: Final[Mapping[str, Any]] = {
+    "state": "trying",
+    "error": "It has not answered yet; it goes on being tried.",
+}
+NOBODY_THERE: Final = frozenset({ErrorCode.DISCONNECTED, ErrorCode.SDK_MISSING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrapperAbort:
+    """One tool that makes a wrapper's device safe. ``is_expected``: its device has been there."""
+
+    wrapper: str
+    spec_name: str
+    is_expected: bool
+
+
+class WrapperStop:
+    """Runs the aborts of all wrappers.
+
+    Args:
+        aborts: what there is to run.
+        perform: the command path.
+        new_id: makes action ids.
+        clock: for how long things took.
+        told_on: what was told to put something out and has not been seen to be off since.
+    """
+
+    def __init__(
+        self,
+        *,
+        aborts: Callable[[], Sequence[WrapperAbort]],
+        perform: Perform,
+        new_id: NewId,
+        clock: Clock,
+        told_on: ToldOutputs,
+    ) -> None:
+        self._aborts = aborts
+        self._perform = perform
+        self._new_id = new_id
+        self._clock = clock
+        self._told_on = told_on
+        self._running: set[asyncio.Task[dict[str, Any]]] = set()
+
+    async def __call__(self, caller: Caller, parent_id: str, tool: str) -> list[dict[str, Any]]:
+        """Run all at once; an entry each, in the form of an instrument's, before long."""
+        began = self._clock.monotonic()
+        found = [
+            (abort, asyncio.ensure_future(self._one(abort, caller, parent_id, tool, began)))
+            for abort in self._aborts()
+        ]
+        tasks = [task for _, task in found]
+        self._running.update(tasks)
+        for task in tasks:
+            task.add_done_callback(self._running.discard)
+        bound = asyncio.ensure_future(self._clock.sleep(WRAPPER_ANSWER_S))
+        try:
+            while not bound.done() and (left := {task for task in tasks if not task.done()}):
+                await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            bound.cancel()
+            await asyncio.gather(bound, return_exceptions=True)
+        return [
+            task.result() if task.done() else self._with_told(abort, {**_told(abort), **TRYING})
+            for abort, task in found
+        ]
+
+    async def close(self) -> None:
+        """The daemon stops: nothing is waited for any more."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _one(
+        self, abort: WrapperAbort, caller: Caller, parent_id: str, tool: str, began: float
+    ) -> dict[str, Any]:
+        action = CallWrapper(
+            tool=tool,
+            caller=caller,
+            action_id=self._new_id(),
+            parent_id=parent_id,
+            wrapper=abort.wrapper,
+            spec_name=abort.spec_name,
+        )
+        told = _told(abort)
+        unit = f"{wrapper_id(abort.wrapper)}||"
+        marked = self._told_on.of(unit)
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                outcome = await self._perform(action)
+        except TimeoutError:
+            said = f"It said nothing within {WITHIN_S:g} s."
+            return self._with_told(abort, {**told, **_failed(said)})
+        if outcome.error is None:
+            spent_ms = round((self._clock.monotonic() - began) * 1000, 1)
+            told["taken_after_ms"] = spent_ms
+            returned = outcome.data.get("data")
+            if isinstance(returned, Mapping) and returned.get(IS_ON) is False:
+                self._told_on.clear(unit, marked)
+                told |= {"state": "confirmed", "confirmed_after_ms": spent_ms}
+        elif outcome.error.code in NOBODY_THERE and not abort.is_expected:
+            told["state"] = "not_connected"
+        else:
+            told |= _failed(str(outcome.error))
+        return self._with_told(abort, told)
+
+    def _with_told(self, abort: WrapperAbort, told: dict[str, Any]) -> dict[str, Any]:
+        """With what it was told and has not been seen to be off."""
+        is_told = bool(self._told_on.of(f"{wrapper_id(abort.wrapper)}||"))
+        return {**told, "unconfirmed": [ITS_DEVICE] if is_told else []}
+
+
+def _told(abort: WrapperAbort) -> dict[str, Any]:
+    return {
+        "instrument_id": wrapper_id(abort.wrapper),
+        "alias": "",
+        "state": "taken",
+        "tool": f"{abort.wrapper}__{abort.spec_name}",
+        "taken_after_ms": None,
+        "confirmed": [],
+        "confirmed_after_ms": None,
+        "error": None,
+    }
+
+
+def _failed(why: str) -> Mapping[str, Any]:
+    return {"state": "failed", "error": why}
+
+
+RAW_LINES: Final = "whatever raw lines set"
+"""What is told in place of outputs that no profile knows."""
+
+
+class StopState(enum.StrEnum):
+    """Of one instrument.
+
+    ``confirmed``: all that its abort switches off answered that it is off; ``taken``: it took the
+    lines, and not all of it can be asked; ``trying``: it has not answered yet; ``failed``: it did
+    not take them, or says that it is not off; ``nothing_to_send``: no abort is known for it;
+    ``absent``: it was told to put something out, and is not here.
+    """
+
+    CONFIRMED = "confirmed"
+    TAKEN = "taken"
+    TRYING = "trying"
+    FAILED = "failed"
+    NOTHING_TO_SEND = "nothing_to_send"
+    ABSENT = "absent"
+
+
+@dataclass(slots=True, kw_only=True)
+class Stopped:
+    """One instrument.
+
+    Attributes:
+        told: which of its outputs had been told something when the stop was given, and in which
+            turn.
+        outputs: what its abort switches off; ``unproved``: those of which nobody can ask.
+        settled: done once there is something to tell.
+    """
+
+    instrument: Instrument
+    told: Mapping[str, int]
+    lines: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    outputs: tuple[str, ...] = ()
+    unproved: tuple[str, ...] = ()
+    state: StopState = StopState.NOTHING_TO_SEND
+    error: str = ""
+    taken_ms: float | None = None
+    asked: tuple[dict[str, Any], ...] = ()
+    off: frozenset[str] = frozenset()
+    confirmed_ms: float | None = None
+    settled: asyncio.Future[None] = field(default_factory=lambda: asyncio.Future())
+
+    @classmethod
+    def of(cls, instrument: Instrument, told: Mapping[str, int]) -> Stopped:
+        """Before anything was sent; the last profile that it had says how."""
+        profile = instrument.safe_by
+        if profile is None or not profile.abort:
+            return cls(instrument=instrument, told=told, unproved=(RAW_LINES,) if told else ())
+        return cls(
+            instrument=instrument,
+            told=told,
+            lines=profile.abort_lines,
+            proofs=proofs_of(profile, profile.abort),
+            outputs=output_names(profile),
+            unproved=unproved_outputs(profile),
+            state=StopState.TRYING,
+        )
+
+    def settle(self) -> None:
+        """There is something to tell."""
+        if not self.settled.done():
+            self.settled.set_result(None)
+
+    def note_taken(self, after_ms: float) -> None:
+        """It took the lines; called on the thread of its line."""
+        if self.taken_ms is None:
+            self.taken_ms = after_ms
+
+    def note(self, obeyed: Obeyed, after_ms: float) -> None:
+        """What came of a try."""
+        self.asked, self.off = obeyed.verdict.asked, obeyed.verdict.off
+        self.error = obeyed.error or obeyed.complaint
+        if obeyed.error:
+            self.state = StopState.FAILED
+            return
+        self.note_taken(after_ms)
+        if self.proofs and not self.unproved:
+            self.state, self.confirmed_ms = StopState.CONFIRMED, after_ms
+        else:
+            self.state = StopState.TAKEN
+
+    @property
+    def unconfirmed(self) -> tuple[str, ...]:
+        """What was told to put something out, and has not answered that it is off."""
+        is_all_off = bool(self.outputs) and self.off >= set(self.outputs)
+        return tuple(
+            output
+            for output in self.told
+            if not (output in self.off if output in self.outputs else is_all_off)
+        )
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether nothing speaks against its being safe."""
+        if self.state in {StopState.FAILED, StopState.TRYING}:
+            return False
+        return not self.unconfirmed
+
+    def seen_off(self) -> dict[str, int]:
+        """What of ``told`` is shown to be off."""
+        left = self.unconfirmed
+        return {output: turn for output, turn in self.told.items() if output not in left}
+
+    def to_json(self) -> dict[str, Any]:
+        """Its entry in the result."""
+        return {
+            "instrument_id": self.instrument.id,
+            "alias": self.instrument.alias,
+            "state": self.state.value,
+            "scpi": list(self.lines),
+            "taken_after_ms": self.taken_ms,
+            "confirmed": list(self.asked),
+            "confirmed_after_ms": self.confirmed_ms,
+            "unconfirmed": self._unconfirmed_by_name(),
+            "error": self.error or self._why_unanswered(),
+        }
+
+    def _unconfirmed_by_name(self) -> list[str]:
+        """With the outputs that ``ANYTHING`` stands for."""
+        left = list(self.unconfirmed)
+        if ANYTHING not in left:
+            return left
+        doubtful = [output for output in self.outputs if output not in self.off]
+        named = [output for output in left if output != ANYTHING]
+        return list(dict.fromkeys([*named, *(doubtful or [RAW_LINES])]))
+
+    def _why_unanswered(self) -> str | None:
+        if self.state is StopState.TRYING:
+            return "It has not answered yet; it goes on being tried."
+        return None
+
+
+REASON: Final = "Everything was stopped."
+ANSWER_S: Final = 0.9
+"""Whoever stops everything is answered within a second; the rest of it is the way there."""
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 2.0
+
+EndWork = Callable[[], Awaitable[object]]
+"""Ends one kind of long work that is not a sweep; returns when that is done."""
+
+StopOthers = Callable[[Caller, str, str], Awaitable[list[dict[str, Any]]]]
+"""Makes safe what is no instrument; see ``stop_wrappers``."""
+
+
+def _nothing_waits() -> None:
+    return
+
+
+async def _no_others(_caller: Caller, _parent_id: str, _tool: str) -> list[dict[str, Any]]:
+    return []
+
+
+log = structlog.get_logger("edged.stop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """One stop: who gave it, and what had been told to put something out by then."""
+
+    caller: Caller
+    action_id: str
+    tool: str
+    began: float
+    told: Mapping[str, Mapping[str, int]]
+    by_unit: dict[str, list[Stopped]] = field(default_factory=dict)
+
+    def seen_off(self, unit: str) -> Mapping[str, int]:
+        """What is shown to be off by all that call themselves this unit: twins share a serial."""
+        twins = [one.seen_off() for one in self.by_unit[unit]]
+        return {
+            output: turn
+            for output, turn in twins[0].items()
+            if all(output in others for others in twins[1:])
+        }
+
+
+class BenchStop:
+    """Makes the whole bench safe.
+
+    Args:
+        pool: every instrument.
+        sweeps: ends those, each with its own abort.
+        end_work: ends streams and sequences.
+        perform: the command path.
+        new_id: makes action ids.
+        clock: for how long things took.
+        made_safe: told of each instrument that obeyed its abort.
+        told_on: what was told to put something out and has not been seen to be off since.
+        try_for_s: how long an abort that an instrument did not take is tried again.
+        stop_others: makes SDK wrappers safe.
+        recall: from its call on nothing that was admitted before is begun.
+    """
+
+    def __init__(
+        self,
+        *,
+        pool: InstrumentPool,
+        sweeps: SweepBook,
+        end_work: tuple[EndWork, ...],
+        perform: Perform,
+        new_id: NewId,
+        clock: Clock,
+        made_safe: Callable[[str], Awaitable[None]],
+        told_on: ToldOutputs,
+        try_for_s: float,
+        stop_others: StopOthers = _no_others,
+        recall: Callable[[], None] = _nothing_waits,
+    ) -> None:
+        self._pool = pool
+        self._sweeps = sweeps
+        self._end_work = end_work
+        self._perform = perform
+        self._new_id = new_id
+        self._clock = clock
+        self._made_safe = made_safe
+        self._told_on = told_on
+        self._try_for_s = try_for_s
+        self._stop_others = stop_others
+        self._recall = recall
+        # What goes on after the answer: by instrument id, and what else is ending.
+        self._trying: dict[str, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Future[Any]] = set()
+
+    async def stop_all(self, action: StopAll) -> dict[str, Any]:
+        """End everything; returns after a second at the latest.
+
+        Returns:
+            {is_confirmed, took_ms, instruments, unproved, wrappers, sweeps, is_work_ended}:
+            ``is_confirmed`` when everything that was told to put something out answered that it is
+            off. For the ``state`` of one instrument see ``StopState``.
+        """
+        # Once begun it goes on, whoever asked for it: a client that gives up waiting stops nothing.
+        return await asyncio.shield(
+            asyncio.ensure_future(self._stop(action.caller, action.action_id, action.tool))
+        )
+
+    async def close(self) -> None:
+        """The daemon stops: nothing is tried any more."""
+        left = [*self._trying.values(), *self._ending]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _stop(self, caller: Caller, action_id: str, tool: str) -> dict[str, Any]:
+        began = self._clock.monotonic()
+        # Both at once: what is marked by now and has not gone out is called back.
+        self._recall()
+        order = _Order(
+            caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
+            action_id=action_id,
+            tool=tool,
+            began=began,
+            told=self._told_on.turns(),
+        )
+        ends = [self._keep(asyncio.ensure_future(end())) for end in self._end_work]
+        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(REASON)))
+        stopped = [self._begin(instrument, order) for instrument in self._pool.all()]
+        others = self._keep(asyncio.ensure_future(self._stop_others(order.caller, action_id, tool)))
+        await self._wait([*ends, sweeps, others, *(one.settled for one in stopped)])
+        told = sweeps.result() if sweeps.done() else list(self._sweeps.active())
+        wrappers = others.result() if others.done() else []
+        absent = self._absent(order, stopped, wrappers)
+        is_work_ended = all(end.done() for end in ends) and sweeps.done() and others.done()
+        is_confirmed = (
+            is_work_ended
+            and not absent
+            and all(one.is_believed for one in stopped)
+            and all(w["state"] not in {"failed", "trying"} for w in wrappers)
+            and not any(w["unconfirmed"] for w in wrappers)
+            and all(s["status"] == "stopped" for s in told)
+        )
+        reports = [one.to_json() for one in stopped] + absent
+        log.warning(
+            "bench_stopped",
+            is_confirmed=is_confirmed,
+            instruments=len(stopped),
+            sweeps=len(told),
+            unconfirmed=[r["instrument_id"] for r in reports if r["unconfirmed"] or r["error"]],
+        )
+        return {
+            "is_confirmed": is_confirmed,
+            "took_ms": self._since_ms(began),
+            "instruments": reports,
+            "unproved": [
+                {"instrument_id": one.instrument.id, "output": output}
+                for one in stopped
+                for output in one.unproved
+            ],
+            "wrappers": wrappers,
+            "sweeps": [
+                {name: s[name] for name in ("sweep_id", "instrument_id", "status", "error")}
+                for s in told
+            ],
+            "is_work_ended": is_work_ended,
+        }
+
+    async def _wait(self, parts: list[asyncio.Future[Any]]) -> None:
+        """Until all are done, and no longer than the answer may take."""
+        bound = asyncio.ensure_future(self._clock.sleep(ANSWER_S))
+        try:
+            pending = {part for part in parts if not part.done()}
+            while pending and not bound.done():
+                await asyncio.wait({*pending, bound}, return_when=asyncio.FIRST_COMPLETED)
+                pending = {part for part in pending if not part.done()}
+        finally:
+            bound.cancel()
+            await asyncio.gather(bound, return_exceptions=True)
+
+    def _keep(self, part: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """Have it go on after the answer, with somebody who ends it when the daemon stops."""
+        self._ending.add(part)
+        part.add_done_callback(self._ending.discard)
+        return part
+
+    def _begin(self, instrument: Instrument, order: _Order) -> Stopped:
+        """Give one instrument its abort; what was still being tried of an older stop ends."""
+        unit = unit_of_instrument(instrument).key
+        stopped = Stopped.of(instrument, order.told.get(unit, {}))
+        order.by_unit.setdefault(unit, []).append(stopped)
+        if not stopped.lines:
+            stopped.settle()
+            return stopped
+        older = self._trying.pop(instrument.id, None)
+        if older is not None:
+            self._keep(older)
+            older.cancel()
+        task = asyncio.ensure_future(self._until_obeyed(stopped, unit, order))
+        self._trying[instrument.id] = task
+        task.add_done_callback(functools.partial(self._forget, instrument.id))
+        return stopped
+
+    def _forget(self, instrument_id: str, task: asyncio.Task[None]) -> None:
+        if self._trying.get(instrument_id) is task:
+            del self._trying[instrument_id]
+
+    async def _until_obeyed(self, stopped: Stopped, unit: str, order: _Order) -> None:
+        """Try until the instrument has obeyed, or until it is too late to do so unasked.
+
+        One that answers and is not off is tried too, until somebody orders it anew.
+        """
+        give_up = self._clock.monotonic() + self._try_for_s
+        delay_s = FIRST_RETRY_S
+        try:
+            while True:
+                obeyed = await self._try(stopped, order)
+                stopped.note(obeyed, self._since_ms(order.began))
+                if not obeyed.error:
+                    self._told_on.clear(unit, order.seen_off(unit))
+                    await self._made_safe(stopped.instrument.id)
+                    return
+                stopped.settle()
+                if self._clock.monotonic() >= give_up:
+                    log.error("stop_given_up", instrument_id=stopped.instrument.id,
+                              error=obeyed.error)  # fmt: skip
+                    return
+                await self._clock.sleep(delay_s)
+                delay_s = min(2 * delay_s, LONGEST_RETRY_S)
+                while not stopped.instrument.is_reachable and self._clock.monotonic() < give_up:
+                    # It was taken away: each try would be a row of the record, and reach nobody.
+                    await self._clock.sleep(LONGEST_RETRY_S)
+                if obeyed.is_heard and self._told_on.of(unit) != order.told.get(unit, {}):
+                    return
+        finally:
+            stopped.settle()
+
+    async def _try(self, stopped: Stopped, order: _Order) -> Obeyed:
+        def note_taken() -> None:
+            stopped.note_taken(self._since_ms(order.began))
+
+        return await obey(
+            self._perform,
+            SendLines(
+                tool=order.tool,
+                caller=order.caller,
+                action_id=self._new_id(),
+                parent_id=order.action_id,
+                instrument_id=stopped.instrument.id,
+                lines=stopped.lines,
+                purpose=Purpose.ABORT,
+                note_taken=note_taken,
+            ),
+            stopped.proofs,
+        )
+
+    def _absent(
+        self, order: _Order, stopped: list[Stopped], wrappers: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Units that were told to put something out and are not here to be asked."""
+        here = {unit_of_instrument(one.instrument).key for one in stopped}
+        ids = {wrapper["instrument_id"] for wrapper in wrappers}
+        found = []
+        for unit in order.told:
+            outputs, instrument_id = self._told_on.of(unit), self._told_on.instrument_of(unit)
+            if unit in here or instrument_id in ids or not outputs:
+                continue
+            found.append(
+                {
+                    "instrument_id": instrument_id,
+                    "alias": "",
+                    "state": StopState.ABSENT.value,
+                    "scpi": [],
+                    "taken_after_ms": None,
+                    "confirmed": [],
+                    "confirmed_after_ms": None,
+                    "unconfirmed": sorted(outputs),
+                    "error": "It was told to put something out, and is not here to be asked.",
+                }
+            )
+        return found
+
+    def _since_ms(self, began: float) -> float:
+        return round((self._clock.monotonic() - began) * 1000, 1)

@@ -1,0 +1,159 @@
+"""One point of a stream: as clients see it, and as a row of the recording. Pure.
+
+Mean, deviation and extremes of values as they come, in constant memory (Welford). Pure.
+
+Source: B. P. Welford, Technometrics 4 (1962) 419.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from edged.profiles.model import (
+    BitsAnswer,
+    Command,
+    FieldsAnswer,
+    ImageAnswer,
+    Scalar,
+    ScalarAnswer,
+    WaveformAnswer,
+)
+from edged.runs.run_head import Column
+
+__all__ = ["Point", "RunningStats", "columns_of", "point_of"]
+
+WAVEFORM_FIELDS: Final = ("y_dtype", "y_length", "x_unit", "y_unit", "x_increment")
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one measurement gave.
+
+    Attributes:
+        shown: what clients get: {value, unit, timestamp_ms}, or the metadata of a waveform.
+        primary: the number that counts for the statistics, or ``None``.
+        row: its row in the recording.
+    """
+
+    shown: dict[str, Any]
+    primary: float | None
+    row: tuple[Scalar | None, ...]
+
+    def json(self) -> str:
+        """``shown`` as the message of a progress notification."""
+        return _ENCODE(self.shown)
+
+
+def columns_of(command: Command) -> tuple[Column, ...]:
+    """The columns of a recorded stream of this command."""
+    time = Column(name="timestamp_ms", unit="ms")
+    flag = Column(name="flag")
+    match command.returns:
+        case None | ImageAnswer():
+            return (time, Column(name="value"), flag)
+        case ScalarAnswer(unit=unit):
+            return (time, Column(name="value", unit=unit), flag)
+        case FieldsAnswer(fields=fields):
+            return (time, *(Column(name=f.name, unit=f.unit) for f in fields), flag)
+        case BitsAnswer(fields=bits):
+            return (time, *(Column(name=bit.name) for bit in bits), flag)
+        case WaveformAnswer():
+            names = ("point_index", *WAVEFORM_FIELDS, "array")
+            return (time, *(Column(name=name) for name in names))
+        case _:
+            assert_never(command.returns)
+
+
+def point_of(command: Command, data: Mapping[str, Any], timestamp_ms: int) -> Point:
+    """A point of what execute_command's result says.
+
+    Args:
+        data: {data, unit?, flag?, primary?}.
+        timestamp_ms: when the instrument was asked, Unix epoch.
+    """
+    if isinstance(command.returns, WaveformAnswer):
+        return _waveform_point(data["data"], timestamp_ms)
+    value, flag = _clean(data.get("data")), data.get("flag")
+    shown = {"value": value, "unit": data.get("unit", ""), "timestamp_ms": timestamp_ms}
+    if flag is not None:
+        shown["flag"] = flag
+    flag_cell = flag if flag is None or isinstance(flag, str) else _ENCODE(flag)
+    if isinstance(value, Mapping):
+        names = (column.name for column in columns_of(command)[1:-1])
+        cells = tuple(value.get(name) for name in names)
+        primary = data.get("primary")
+    else:
+        cells, primary = (value,), value
+    return Point(shown, _number(primary), (timestamp_ms, *cells, flag_cell))
+
+
+def _waveform_point(told: Mapping[str, Any], timestamp_ms: int) -> Point:
+    shown = {name: told[name] for name in WAVEFORM_FIELDS}
+    index = told["point_index"]
+    row = (timestamp_ms, index, *shown.values(), array_name(index))
+    return Point(shown, None, row)
+
+
+def array_name(point_index: int) -> str:
+    """The name of a waveform's array in the recording's archives."""
+    return f"y_{point_index:06d}"
+
+
+def _clean(value: Any) -> Any:
+    """JSON has no infinity and no NaN."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {name: _clean(inner) for name, inner in value.items()}
+    return value
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+class RunningStats:
+    """Of the numbers seen so far; those that are not finite are passed over."""
+
+    __slots__ = ("_mean", "_squares", "count", "highest", "lowest")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lowest = math.inf
+        self.highest = -math.inf
+        self._mean = 0.0
+        self._squares = 0.0
+
+    def add(self, value: float) -> None:
+        """One more."""
+        if not math.isfinite(value):
+            return
+        self.count += 1
+        delta = value - self._mean
+        self._mean += delta / self.count
+        self._squares += delta * (value - self._mean)
+        self.lowest = min(self.lowest, value)
+        self.highest = max(self.highest, value)
+
+    def told(self) -> dict[str, float | None]:
+        """{mean, std, min, max}; ``std`` is the sample's (n - 1), ``None`` where there is none."""
+        if self.count == 0:
+            return {"mean": None, "std": None, "min": None, "max": None}
+        spread = math.sqrt(self._squares / (self.count - 1)) if self.count > 1 else None
+        return {
+            "mean": _finite(self._mean),
+            "std": None if spread is None else _finite(spread),
+            "min": self.lowest,
+            "max": self.highest,
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,337 @@
+"""The sweeps that are running, holding or over: starting, stopping, telling.
+
+Each sweep has one task, owned here, which lets its ramp run until it ends or somebody wishes
+otherwise, and then does what the state table says. A wish never acts by itself: it goes into the
+sweep's queue, so there is one place where a sweep's state changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import StartSweep
+from edged.clock import Clock
+from edged.errors import ErrorCode, Failed, NotFound
+from edged.instruments.pool import Event as PoolEvent
+from edged.instruments.pool import Left
+from edged.runs.journal_port import Journalling
+from edged.runs.left_work import Left as Found
+from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.states import SweepEvent, SweepState
+from edged.runs.still_on import still_on
+from edged.runs.sweeps.conflicts import SweepClaims
+from edged.runs.sweeps.life import SweepJournal, SweepLife, SweepStart
+from edged.runs.sweeps.ramp import Ramp
+from edged.runs.sweeps.request import Measure, SweepRequest
+from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
+from edged.store.journal import JournalKind
+
+__all__ = ["SweepBook", "SweepChanged"]
+
+MOST_ENDED: Final = 100
+"""Sweeps that are over and can still be asked for; the data of all are on the disk."""
+SETTLE_S: Final = 0.5
+"""What journal and recording of a sweep that has ended may take of the daemon's stop."""
+FULL_ROWS_OF: Final = 10
+THINNED_TO: Final = 500
+"""The newest so many keep all their rows in memory, older ones so many each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepChanged:
+    """A sweep has begun, or is in another state."""
+
+    sweep_id: str
+    told: Mapping[str, Any]
+
+
+class SweepBook:
+    """All sweeps.
+
+    Args:
+        perform: the command path.
+        precheck: the command path's judgement without its effect.
+        new_id: makes action ids.
+        journal: where an unfinished sweep is found after a crash.
+        recorder: where measured rows go.
+        clock: for ramps.
+        abort_within_s: how long an abort that an instrument did not take is tried again.
+
+    Attributes:
+        claims: what they hold.
+    """
+
+    def __init__(
+        self,
+        *,
+        perform: Perform,
+        precheck: Precheck,
+        new_id: NewId,
+        journal: Journalling,
+        recorder: Recorder,
+        clock: Clock,
+        abort_within_s: float,
+    ) -> None:
+        self._clock = clock
+        self._perform = perform
+        self._new_id = new_id
+        self._journal = SweepJournal(journal=journal)
+        ramp = Ramp(perform=perform, new_id=new_id, clock=clock, note=self._journal.note)
+        self._start = SweepStart(
+            ramp=ramp,
+            journal=self._journal,
+            recorder=recorder,
+            perform=perform,
+            precheck=precheck,
+            new_id=new_id,
+            clock=clock,
+        )
+        self._life = SweepLife(
+            ramp=ramp,
+            journal=self._journal,
+            perform=perform,
+            new_id=new_id,
+            clock=clock,
+            publish=self._publish,
+            abort_within_s=abort_within_s,
+        )
+        # By id in the order of their start; those that are over go out at the front.
+        self._sweeps: dict[str, Sweep] = {}
+        self.claims = SweepClaims(self._sweeps.get)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        # What a former life of the daemon left; told of, and never run again.
+        self._found: dict[str, Found] = {}
+        self._listeners: list[Callable[[SweepChanged], None]] = []
+        # Counts stops of everything: a sweep that was being prepared meanwhile does not begin.
+        self._halts = 0
+        self._is_closing = False
+
+    def subscribe(self, callback: Callable[[SweepChanged], None]) -> Callable[[], None]:
+        """Call ``callback`` on the loop at each change of a state; returns how to end that."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback)
+
+    async def start(
+        self,
+        action: StartSweep,
+        thing: SweptThing,
+        request: SweepRequest,
+        measures: tuple[Measure, ...],
+    ) -> dict[str, Any]:
+        """Begin a ramp from where the instrument stands; returns at once: {sweep_id, status}.
+
+        Raises:
+            Conflict: SWEEP_CONFLICT, another sweep holds this parameter.
+            Invalid: a rate over the owner's bound, a stop_when on no column, a first step that
+                would break a limit.
+            Failed: the set-point cannot be known, or the journal cannot be written.
+        """
+        sweep_id = f"sweep-{secrets.token_hex(4)}"
+        halts = self._halts
+        self.claims.take(thing, sweep_id)
+        try:
+            sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
+            await self._still_wanted(sweep, halts)
+        except BaseException:
+            self.claims.drop(thing, sweep_id)
+            raise
+        self._sweeps[sweep_id] = sweep
+        self._tasks[sweep_id] = asyncio.create_task(self._live(sweep), name=sweep_id)
+        self._publish(sweep)
+        self._retire()
+        return {"sweep_id": sweep_id, "status": sweep.state.value}
+
+    def read(self, sweep_id: str, points: int) -> dict[str, Any]:
+        """How a sweep stands, with at most ``points`` rows.
+
+        Raises:
+            NotFound: UNKNOWN_SWEEP.
+        """
+        found = self._found.get(sweep_id)
+        if found is not None:
+            # Its rows went with the daemon that took them; they are in its recording.
+            return {**found.told(), **({"columns": [], "points": []} if points > 0 else {})}
+        return self._find(sweep_id).told(self._clock.monotonic(), points)
+
+    async def stop(self, sweep_id: str, *, hold: bool) -> dict[str, Any]:
+        """Park a sweep, or abort it; of one that is over: its own status, and nothing is set.
+
+        Whoever wanted it aborted is told whether it was (``aborted``), and where it was over
+        already what is still on (``still_on``): a sweep that came to its target leaves it there.
+
+        Raises:
+            NotFound: UNKNOWN_SWEEP.
+        """
+        found = self._found.get(sweep_id)
+        if found is not None:
+            known = {} if hold else {"aborted": False, "still_on": []}
+            return {**_short(found.told()), **known}
+        sweep = self._find(sweep_id)
+        event = SweepEvent.STOP_HOLD if hold else SweepEvent.STOP_ABORT
+        is_parked = hold and sweep.state is SweepState.HOLDING
+        was_over = sweep.ended.is_set()
+        if not was_over and not is_parked:
+            sweep.wishes.put_nowait(Ending(event=event))
+            await (sweep.parked if hold else sweep.ended).wait()
+        told = _short(sweep.told(self._clock.monotonic()))
+        if hold:
+            return told
+        told["aborted"] = not was_over and sweep.abort.state == "done"
+        if was_over or sweep.state is SweepState.COMPLETED:
+            told["still_on"] = await still_on(self._perform, self._new_id, sweep)
+        return told
+
+    def active(self) -> tuple[dict[str, Any], ...]:
+        """One entry a sweep that is running, holding, owes an abort or needs attention."""
+        now = self._clock.monotonic()
+        found = tuple(found.told() for found in self._found.values() if found.needs_attention)
+        return found + tuple(
+            sweep.told(now)
+            for sweep in self._sweeps.values()
+            if sweep.is_active or sweep.needs_attention
+        )
+
+    def listed(self) -> tuple[dict[str, Any], ...]:
+        """One entry a sweep that is still known, oldest first."""
+        now = self._clock.monotonic()
+        found = tuple(found.told() for found in self._found.values())
+        return found + tuple(sweep.told(now) for sweep in self._sweeps.values())
+
+    def adopt(self, left: Iterable[Found]) -> None:
+        """Tell of sweeps that were found after a crash."""
+        self._found.update(
+            {found.entry.id: found for found in left if found.entry.kind is JournalKind.SWEEP}
+        )
+
+    def note_safe(
+        self, instrument_id: str, values: Mapping[str, object], on_behalf_of: str
+    ) -> None:
+        """A safe command is on its way: it ends the sweeps of what it touches."""
+        for sweep in self._sweeps.values():
+            thing = sweep.thing
+            if (
+                thing.instrument.id == instrument_id
+                and not sweep.ended.is_set()
+                and sweep.sweep_id != on_behalf_of
+                and not thing.is_elsewhere(values)
+            ):
+                reason = "A safe command was given to what it swept."
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, reason=reason))
+
+    def hear(self, event: PoolEvent) -> None:
+        """The pool's news: a sweep on an instrument that has left has failed."""
+        if not isinstance(event, Left):
+            return
+        for sweep in self._sweeps.values():
+            if sweep.thing.instrument is event.instrument and not sweep.ended.is_set():
+                reason = f"{event.instrument.id} is gone."
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+
+    async def note_made_safe(self, instrument_id: str) -> None:
+        """An instrument has obeyed its own abort: what its sweeps owed it is done with."""
+        for sweep in list(self._sweeps.values()):
+            if sweep.thing.instrument.id == instrument_id and sweep.needs_attention:
+                sweep.needs_attention = False
+                await self._journal.finish(sweep)
+                self._publish(sweep)
+
+    # Ends
+
+    async def stop_all(self, reason: str, instrument_id: str = "") -> list[dict[str, Any]]:
+        """Abort every sweep (of one instrument), at once; returns what became of each."""
+        self._halts += 1
+        return await self._end_all(SweepEvent.STOP_ABORT, reason, instrument_id)
+
+    async def close(self, within_s: float) -> None:
+        """The daemon stops: abort what runs; what an instrument does not take stays journalled."""
+        self._is_closing = True
+        self._halts += 1
+        ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, "The daemon stopped."))
+        await asyncio.wait({ending}, timeout=within_s)
+        settling = [
+            task for sweep_id, task in self._tasks.items() if not self._sweeps[sweep_id].owes_abort
+        ]
+        if settling:
+            await asyncio.wait(settling, timeout=SETTLE_S)
+        tasks = [ending, *self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _end_all(
+        self, event: SweepEvent, reason: str, instrument_id: str = ""
+    ) -> list[dict[str, Any]]:
+        ending = [
+            sweep
+            for sweep in self._sweeps.values()
+            if not sweep.ended.is_set() and instrument_id in ("", sweep.thing.instrument.id)
+        ]
+        for sweep in ending:
+            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
+        for sweep in ending:
+            await sweep.ended.wait()
+        now = self._clock.monotonic()
+        return [sweep.told(now) for sweep in ending]
+
+    # Small things
+
+    async def _still_wanted(self, sweep: Sweep, halts: int) -> None:
+        """Raises if everything was stopped while the sweep was being prepared."""
+        if halts == self._halts and not self._is_closing:
+            return
+        await self._journal.finish(sweep)
+        if sweep.sink is not None:
+            await sweep.sink.close("failed")
+        raise Failed(
+            "Everything was stopped while this sweep was about to begin; nothing was set.",
+            code=ErrorCode.CANCELLED,
+            remedy="Somebody wanted it safe: ask before you begin anew.",
+        )
+
+    async def _live(self, sweep: Sweep) -> None:
+        try:
+            await self._life.live(sweep)
+        finally:
+            self.claims.drop(sweep.thing, sweep.sweep_id)
+            del self._tasks[sweep.sweep_id]
+
+    def _find(self, sweep_id: str) -> Sweep:
+        sweep = self._sweeps.get(sweep_id)
+        if sweep is None:
+            known = ", ".join(list(self._sweeps)[-5:]) or "none"
+            raise NotFound(
+                f"There is no sweep {sweep_id[:64]!r}. The last ones are: {known}.",
+                code=ErrorCode.UNKNOWN_SWEEP,
+                data={"sweep_id": sweep_id[:64]},
+                remedy="get_status lists the sweeps that run; the data of old ones are in "
+                "the resources edged://runs/{run_id}, and in `edged runs`.",
+            )
+        return sweep
+
+    def _publish(self, sweep: Sweep) -> None:
+        told = sweep.told(self._clock.monotonic())
+        for listener in tuple(self._listeners):
+            listener(SweepChanged(sweep_id=sweep.sweep_id, told=told))
+
+    def _retire(self) -> None:
+        """Forget the oldest that are over, and thin the rows of those that are not so new."""
+        # What is still being written down of one that is over is its task's.
+        over = [
+            sweep
+            for sweep_id, sweep in self._sweeps.items()
+            if sweep.ended.is_set() and not sweep.is_active and sweep_id not in self._tasks
+        ]
+        for sweep in over[: max(0, len(over) - MOST_ENDED)]:
+            if not sweep.needs_attention:
+                del self._sweeps[sweep.sweep_id]
+        for sweep in over[: max(0, len(over) - FULL_ROWS_OF)]:
+            sweep.rows.thin(THINNED_TO)
+
+
+def _short(told: Mapping[str, Any]) -> dict[str, Any]:
+    """stop_sweep's result."""
+    return {name: told[name] for name in ("sweep_id", "status", "current_value", "error")}

@@ -1,0 +1,448 @@
+"""The life of one sweep: its ramp, its rest, its end, and the abort that it may owe.
+
+What is wished comes through the sweep's queue and is done here, by the sweep's own task: there is
+one place where a sweep's state changes. Which state follows is the table's to say (``states.py``).
+
+The beginning of a sweep: from what was asked to a sweep that may take its first step.
+
+What a sweep leaves in the journal, so that a daemon that finds it can clean up.
+
+One row a sweep: durable before the first step, changed in place as it goes, gone when it has ended
+and owes no abort. The rule of what is done with a row that is found is ``after_crash.py``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from edged.actions.action import Purpose, SendLines, StartSweep
+from edged.clock import Clock
+from edged.errors import Failed, Invalid
+from edged.runs.journal_port import HEARTBEAT_S, Journalling, place_of
+from edged.runs.obey import obey
+from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
+from edged.runs.run_head import Column, RunHead, RunKind
+from edged.runs.states import SweepEvent, next_sweep_state
+from edged.runs.sweeps.ramp import Ramp, why_strayed
+from edged.runs.sweeps.ramp_plan import RampPlan, grid_of, make_plan, next_step, setpoint_from
+from edged.runs.sweeps.request import Measure, SweepRequest, readings_of
+from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
+from edged.runs.units import unit_of_instrument
+from edged.store.journal import JournalEntry, JournalKind
+
+__all__ = ["SweepJournal", "SweepLife", "SweepStart"]
+
+WRITTEN_EVERY_S: Final = 0.5
+"""The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepJournal:
+    """The journal as sweeps use it."""
+
+    journal: Journalling
+
+    async def begin(self, sweep: Sweep) -> None:
+        """Before the first step.
+
+        Raises:
+            Failed: STORE_FAILED; the sweep must not begin.
+        """
+        thing = sweep.thing
+        instrument = thing.instrument
+        await self.journal.begin(
+            JournalEntry(
+                id=sweep.sweep_id,
+                kind=JournalKind.SWEEP,
+                instrument_id=instrument.id,
+                unit=unit_of_instrument(instrument).key,
+                payload={
+                    **place_of(instrument),
+                    "command": thing.command.name,
+                    "parameter": thing.plan.parameter,
+                    "unit": thing.parameter.unit,
+                    "target": sweep.plan.target,
+                    "rate": sweep.plan.rate_per_s,
+                    "setpoint": thing.setpoint_query,
+                    "abort": list(sweep.abort.lines),
+                    "proofs": [proof.to_json() for proof in sweep.abort.proofs],
+                    "last_step": sweep.confirmed,
+                    "reach": sweep.plan.rate_per_s * WRITTEN_EVERY_S + sweep.plan.max_step,
+                    "tolerance": sweep.tolerance,
+                },
+            )
+        )
+
+    async def note(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
+        """See ``sweep_ramp.Steps``."""
+        await self.journal.update(
+            sweep.sweep_id,
+            {"last_step": next_value, "status": sweep.state.value},
+            is_forced=is_heartbeat,
+        )
+
+    async def finish(self, sweep: Sweep) -> None:
+        """It has ended and nothing is owed."""
+        await self.journal.finish(sweep.sweep_id)
+
+    async def owe(self, sweep: Sweep) -> None:
+        """It has ended, and its abort has not arrived: the row stays, and says so if it can."""
+        try:
+            await self.journal.update(
+                sweep.sweep_id, {"status": sweep.state.value, "error": sweep.error}, is_forced=True
+            )
+        except Failed:
+            # What is on the disk already says enough to clean up by.
+            return
+
+
+LOOK_S: Final = 1.0
+"""What a last look at the instrument may delay the word that a sweep holds."""
+LONGEST_REST_S: Final = 10.0
+"""What the output's time to follow may delay that word besides; nothing is written meanwhile."""
+LOOK_EVERY_S: Final = 2.0
+"""How soon a parked sweep notices that its instrument was switched off and on."""
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 2.0
+
+log = structlog.get_logger("edged.sweeps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepLife:
+    """What every sweep's task works with.
+
+    Attributes:
+        publish: tells that a sweep is in another state.
+        abort_within_s: how long an abort that an instrument did not take is tried again.
+    """
+
+    ramp: Ramp
+    journal: SweepJournal
+    perform: Perform
+    new_id: NewId
+    clock: Clock
+    publish: Callable[[Sweep], None]
+    abort_within_s: float
+
+    async def live(self, sweep: Sweep) -> None:
+        """From the first step to the last word. The top of the sweep's task."""
+        try:
+            ending = await self._until(sweep)
+            if ending.event is SweepEvent.STOP_HOLD:
+                self._move(sweep, ending)
+                ending = await self._park(sweep)
+            await self._end(sweep, ending)
+        finally:
+            sweep.parked.set()
+            sweep.ended.set()
+
+    async def _until(self, sweep: Sweep) -> Ending:
+        """Let the ramp run until it ends or somebody wishes it to."""
+        body = asyncio.create_task(self.ramp.run(sweep), name=f"{sweep.sweep_id}-ramp")
+        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+        try:
+            while True:
+                await asyncio.wait({body, wish}, return_when=asyncio.FIRST_COMPLETED)
+                if not wish.done():
+                    return self._came_of(sweep, body)
+                if wish.result().event is not SweepEvent.STOP_HOLD or not sweep.is_writing:
+                    # Whoever stops is obeyed, also when the ramp has ended in the same moment.
+                    return wish.result()
+                sweep.must_park = True
+                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+        finally:
+            wish.cancel()
+            body.cancel()
+            # A step that waits for its turn is withdrawn before the abort takes the line.
+            await asyncio.gather(body, wish, return_exceptions=True)
+
+    def _came_of(self, sweep: Sweep, body: asyncio.Task[Ending]) -> Ending:
+        bug = body.exception()
+        if bug is None:
+            return body.result()
+        log.error("sweep_fault", sweep_id=sweep.sweep_id, exc_info=bug)
+        return Ending(
+            event=SweepEvent.FAILURE,
+            reason=f"edged made a mistake; its log has it under {sweep.sweep_id}.",
+        )
+
+    async def _park(self, sweep: Sweep) -> Ending:
+        """Stay where it is until somebody wishes otherwise; the journal hears that it lives."""
+        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+        look = asyncio.create_task(self.ramp.look_back(sweep), name=f"{sweep.sweep_id}-look")
+        within_s = min(self.ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
+        await asyncio.wait({wish, look}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        sweep.parked.set()
+        beat = asyncio.create_task(self._beat(sweep), name=f"{sweep.sweep_id}-beat")
+        try:
+            while True:
+                await asyncio.wait({wish})
+                if wish.result().event is not SweepEvent.STOP_HOLD:
+                    return wish.result()
+                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+        finally:
+            parts = (beat, wish, look)
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+
+    async def _beat(self, sweep: Sweep) -> None:
+        """Look whether it still stands where it was parked, and tell the journal that it lives."""
+        told_at = float("-inf")
+        while True:
+            now = self.clock.monotonic()
+            if now - told_at >= HEARTBEAT_S:
+                told_at = now
+                try:
+                    await self.journal.note(sweep, sweep.confirmed, is_heartbeat=True)
+                except Failed as error:
+                    log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
+            if reason := await why_strayed(self.perform, self.new_id(), sweep):
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+                return
+            await self.clock.sleep(LOOK_EVERY_S)
+
+    async def _end(self, sweep: Sweep, ending: Ending) -> None:
+        """Abort where the table wants it, and stay with an abort that the line did not take."""
+        needs_abort = ending.event is not SweepEvent.TARGET_REACHED
+        if not needs_abort or not sweep.abort.lines:
+            self._move(sweep, ending)
+            await self._settle(sweep)
+            return
+        sweep.abort.state = "pending"
+        if ending.event is SweepEvent.FAILURE:
+            # It has failed whatever comes of the abort; nobody has to wait for that to know.
+            self._move(sweep, ending)
+        error = await self._abort(sweep)
+        if ending.event is not SweepEvent.FAILURE:
+            self._move(sweep, ending, abort_error=error)
+        elif error:
+            sweep.error = f"{sweep.error} Its abort failed too: {error}"
+        sweep.ended.set()
+        if error:
+            await self.journal.owe(sweep)
+            await self._abort_later(sweep)
+        await self._settle(sweep)
+
+    async def _abort(self, sweep: Sweep) -> str:
+        """Send the abort now, and see that it was obeyed; returns why that failed, or nothing."""
+        report = sweep.abort
+        report.tries += 1
+        action = sweep.lines(self.new_id(), report.lines, Purpose.ABORT)
+        report.error = (await obey(self.perform, action, report.proofs)).error
+        if not report.error:
+            report.state, report.at_ms = "done", self.clock.wall_ms()
+        log.warning(
+            "sweep_abort",
+            sweep_id=sweep.sweep_id,
+            instrument_id=sweep.thing.instrument.id,
+            scpi=report.lines,
+            error=report.error,
+        )
+        return report.error
+
+    async def _abort_later(self, sweep: Sweep) -> None:
+        """Try again until the line takes it, or until it is too late to do so unasked."""
+        give_up = self.clock.monotonic() + self.abort_within_s
+        delay_s = FIRST_RETRY_S
+        while self.clock.monotonic() < give_up:
+            await self.clock.sleep(delay_s)
+            delay_s = min(2 * delay_s, LONGEST_RETRY_S)
+            if not await self._abort(sweep):
+                self.publish(sweep)
+                return
+        sweep.abort.state = "given_up"
+        sweep.needs_attention = True
+        self.publish(sweep)
+
+    async def _settle(self, sweep: Sweep) -> None:
+        """Its last words: journal and recording."""
+        sweep.parked.set()
+        sweep.ended.set()
+        if sweep.abort.state in {"done", "not_needed"}:
+            await self.journal.finish(sweep)
+        if sweep.sink is not None:
+            told = sweep.told(self.clock.monotonic())
+            summary = {name: told[name] for name in ("current_value", "error", "behind_s")}
+            await sweep.sink.close(sweep.state.value, summary)
+
+    def _move(self, sweep: Sweep, ending: Ending, abort_error: str = "") -> None:
+        """To the state that the table says, and tell of it."""
+        sweep.state = next_sweep_state(sweep.state, ending.event, abort_failed=bool(abort_error))
+        if ending.event is SweepEvent.TARGET_REACHED:
+            sweep.error = ""
+        elif ending.reason:
+            sweep.error = ending.reason
+        if abort_error:
+            sweep.error = f"{sweep.error} Its abort failed: {abort_error}".strip()
+        if sweep.ended_s is None:
+            sweep.ended_s = self.clock.monotonic() - sweep.began
+        log.info("sweep_state", sweep_id=sweep.sweep_id, state=sweep.state.value, error=sweep.error)
+        self.publish(sweep)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStart:
+    """What the beginning of every sweep works with."""
+
+    ramp: Ramp
+    journal: SweepJournal
+    recorder: Recorder
+    perform: Perform
+    precheck: Precheck
+    new_id: NewId
+    clock: Clock
+
+    async def prepare(
+        self,
+        sweep_id: str,
+        action: StartSweep,
+        thing: SweptThing,
+        request: SweepRequest,
+        measures: tuple[Measure, ...],
+    ) -> Sweep:
+        """Everything that must hold before the first step; it is in the journal when this returns.
+
+        Raises:
+            EdgedError: what does not hold; nothing but a question has been sent.
+        """
+        _check_rate(thing, request)
+        readings = readings_of(measures)
+        parameter = thing.parameter
+        columns = [("t", "s"), ("set", parameter.unit)]
+        columns += [(r.name, r.unit) for group in readings for r in group]
+        texts = {r.name for group in readings for r in group if not r.is_number}
+        _check_column(request, [name for name, _ in columns], texts)
+        caller = action.caller.nested(
+            tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
+        )
+        # Before it is asked: if asking opens the line, the first step asks once more.
+        meeting = thing.instrument.meeting
+        plan = await self._plan(action, thing, request, sweep_id)
+        now = self.clock.monotonic()
+        sweep = Sweep(
+            sweep_id=sweep_id,
+            action=action,
+            caller=caller,
+            thing=thing,
+            request=request,
+            plan=plan,
+            measures=measures,
+            readings=readings,
+            rows=SweepRows(columns),
+            began=now,
+            began_ms=self.clock.wall_ms(),
+            confirmed=plan.start,
+            written_at=now,
+            meeting=meeting,
+        )
+        sweep.abort.lines = tuple(step.send for step in thing.abort_steps())
+        sweep.abort.proofs = thing.abort_proofs()
+        if (first := next_step(plan, plan.start)) is not None:
+            self.precheck(self.ramp.step(sweep, first))
+        sweep.sink = await self._open_sink(sweep) if measures else None
+        try:
+            await self.journal.begin(sweep)
+        except BaseException:
+            if sweep.sink is not None:
+                await asyncio.shield(sweep.sink.close("failed"))
+            raise
+        return sweep
+
+    async def _plan(
+        self, action: StartSweep, thing: SweptThing, request: SweepRequest, sweep_id: str
+    ) -> RampPlan:
+        """The ramp from where the instrument stands."""
+        start = await self._ask_setpoint(action, thing, sweep_id)
+        return make_plan(
+            start=start,
+            target=request.target_value,
+            rate_per_s=request.rate_per_s,
+            interval_s=thing.plan.interval_ms / 1000,
+            resolution=grid_of(
+                thing.command, thing.plan.parameter, start=start, target=request.target_value
+            ),
+        )
+
+    async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
+        """What the instrument holds as set, asked after everything that waits there already."""
+        query = thing.setpoint_query
+        outcome = await self.perform(
+            SendLines(
+                tool=action.tool,
+                caller=action.caller.nested(
+                    tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
+                ),
+                action_id=self.new_id(),
+                parent_id=action.action_id,
+                instrument_id=thing.instrument.id,
+                lines=(query,),
+                purpose=Purpose.CALL,
+            )
+        )
+        if outcome.error is not None:
+            raise outcome.error
+        answer = str(outcome.data["answer"] or "")
+        return setpoint_from(answer, thing.parameter.unit, query, thing.plan.pattern)
+
+    async def _open_sink(self, sweep: Sweep) -> RowSink:
+        thing = sweep.thing
+        return await self.recorder.open(
+            RunHead(
+                kind=RunKind.SWEEP,
+                run_id=sweep.sweep_id,
+                instrument_id=thing.instrument.id,
+                command_name=thing.command.name,
+                columns=tuple(Column(name=name, unit=unit) for name, unit in sweep.rows.columns),
+                caller=sweep.action.caller,
+                parameters=dict(thing.values),
+                measures=tuple(dict.fromkeys(m.instrument.id for m in sweep.measures)),
+                details={
+                    "start_value": sweep.plan.start,
+                    "target_value": sweep.plan.target,
+                    "sweep_rate": sweep.plan.rate_per_s,
+                    "settle_ms": sweep.request.settle_s * 1000,
+                    "measure": [
+                        {
+                            "instrument_id": m.instrument.id,
+                            "command_name": m.command.name,
+                            "parameters": dict(m.parameters),
+                        }
+                        for m in sweep.measures
+                    ],
+                },
+            )
+        )
+
+
+def _check_rate(thing: SweptThing, request: SweepRequest) -> None:
+    fastest = thing.instrument.rules.max_rate_for(thing.command.name)
+    if fastest is not None and request.rate_per_s > fastest:
+        unit = f"{thing.parameter.unit or 'units'}/s"
+        raise Invalid(
+            f"sweep_rate {request.rate_per_s:g} {unit} is over the maximum {fastest:g} {unit} that "
+            f"the owner set for {thing.command.name} of {thing.instrument.id}.",
+            data={"parameter": "sweep_rate", "value": request.rate_per_s, "bound": fastest},
+            remedy="Ask for a slower sweep.",
+        )
+
+
+def _check_column(request: SweepRequest, names: list[str], texts: Set[str]) -> None:
+    wish = request.stop_when
+    if wish is not None and wish.column not in names:
+        raise Invalid(
+            f"stop_when.column {wish.column!r} is none of this sweep's columns: "
+            f"{', '.join(names)}.",
+            data={"parameter": "stop_when.column", "value": wish.column, "columns": names},
+        )
+    if wish is not None and wish.column in texts:
+        raise Invalid(
+            f"stop_when.column {wish.column!r} is no number, so it cannot be compared.",
+            data={"parameter": "stop_when.column", "value": wish.column},
+        )

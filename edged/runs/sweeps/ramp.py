@@ -1,0 +1,358 @@
+"""The body of a running sweep: wait, write, settle, read, again.
+
+Sends nothing by itself: every step and every reading is an action on the command path. It ends by
+coming to an ``Ending`` or by being cancelled; what that means for the sweep is ``sweeps.py``'s.
+
+Whether what a sweep left at a value still stands there: asked where its line was opened anew.
+
+A unit that lost power has lost its set-point too. From there the next step would be a jump, and
+what a parked sweep tells would not be so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from edged.actions.action import Purpose, RunCommand
+from edged.actions.outcome import Outcome
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.profiles.model import ParameterType, Scalar
+from edged.runs.journal_port import HEARTBEAT_S
+from edged.runs.ports import NewId, Perform
+from edged.runs.states import SweepEvent
+from edged.runs.sweeps.ramp_plan import (
+    RampPlan,
+    arrived_by,
+    gap_s,
+    next_step,
+    setpoint_from,
+    slower,
+)
+from edged.runs.sweeps.request import Measure, Reading
+from edged.runs.sweeps.sweep import Cell, Ending, Sweep
+from edged.transports.address import Transport
+
+__all__ = ["Ramp", "Steps", "ask_anew", "why_strayed"]
+
+
+async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float) -> Outcome:
+    """Ask a unit that was connected anew what it holds.
+
+    Args:
+        value: may be held besides the last that was confirmed: whether a step that was pushed off
+            the line had been taken is not known.
+
+    Raises:
+        Failed: INSTRUMENT_ERROR, it holds another value; BAD_ANSWER.
+    """
+    thing = sweep.thing
+    asked = await perform(sweep.lines(action_id, (thing.setpoint_query,), Purpose.MEASURE))
+    if asked.error is not None:
+        return asked
+    unit = thing.parameter.unit
+    answer = str(asked.data["answer"] or "")
+    held = setpoint_from(answer, unit, thing.setpoint_query, thing.plan.pattern)
+    if all(abs(held - known) > 1.01 * sweep.tolerance for known in (sweep.confirmed, value)):
+        raise Failed(
+            f"{thing.instrument.id} was connected anew and holds {held:g} {unit}, where "
+            f"{sweep.confirmed:g} {unit} was set: it may have been switched off and on.",
+            code=ErrorCode.INSTRUMENT_ERROR,
+            sent=(thing.setpoint_query,),
+        )
+    return asked
+
+
+async def why_strayed(perform: Perform, action_id: str, sweep: Sweep) -> str:
+    """Why a parked unit no longer stands where it was left; empty where nothing says so."""
+    meeting = sweep.thing.instrument.meeting
+    if meeting == sweep.meeting:
+        return ""
+    try:
+        asked = await ask_anew(perform, action_id, sweep, sweep.confirmed)
+    except Failed as error:
+        # An answer that cannot be read says nothing yet; it is asked again.
+        return str(error) if error.code is ErrorCode.INSTRUMENT_ERROR else ""
+    if asked.error is None:
+        sweep.meeting = meeting
+    return ""
+
+
+CABLES: Final = frozenset({Transport.USBTMC, Transport.SERIAL, Transport.GPIB})
+"""What goes out on these arrives at once: a confirmation that is slow is so for the instrument."""
+NETWORK_USUAL_S: Final = 0.02
+"""A network may hold back one write and not the next, so only so much is taken for the usual."""
+STALL_S: Final = 0.1
+MOST_STALLS: Final = 50
+"""Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
+READBACK_EVERY_S: Final = 0.5
+
+
+class Steps(Protocol):
+    """Where a sweep's progress is written down, before it is made."""
+
+    async def __call__(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
+        """Note that ``next_value`` is about to be written, or that the sweep still lives.
+
+        Raises:
+            Failed: STORE_FAILED; the sweep must hold.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ramp:
+    """What the body of every sweep works with."""
+
+    perform: Perform
+    new_id: NewId
+    clock: Clock
+    note: Steps
+
+    async def run(self, sweep: Sweep) -> Ending:
+        """Go on from the last confirmed value until something ends it. Raises no ``EdgedError``."""
+        try:
+            while (value := next_step(plan := _plan(sweep), sweep.confirmed)) is not None:
+                due = sweep.written_at + gap_s(plan, sweep.confirmed, value)
+                await self._wait_until(sweep, due)
+                if not await self._note(sweep, value):
+                    return Ending(event=SweepEvent.STOP_HOLD, reason=sweep.error)
+                await self._write(sweep, value)
+                if sweep.must_park:
+                    return Ending(event=SweepEvent.STOP_HOLD)
+                if (ending := await self._look(sweep)) is not None:
+                    return ending
+            await self._read_at_rest(sweep)
+        except EdgedError as error:
+            return Ending(event=SweepEvent.FAILURE, reason=str(error))
+        return Ending(event=SweepEvent.TARGET_REACHED)
+
+    async def look_back(self, sweep: Sweep) -> None:
+        """Read what the instrument gives where it is parked; what fails there changes nothing."""
+        with contextlib.suppress(EdgedError):
+            await self._read_at_rest(sweep)
+
+    def rest_s(self, sweep: Sweep) -> float:
+        """How long the last step still needs before a readback tells of it; 0 without readback."""
+        if sweep.thing.plan.readback is None:
+            return 0.0
+        settled = max(sweep.request.settle_s, sweep.thing.plan.interval_ms / 1000)
+        return max(0.0, sweep.written_at + settled - self.clock.monotonic())
+
+    async def _read_at_rest(self, sweep: Sweep) -> None:
+        """The last readback, once the output has had the time to follow.
+
+        Raises:
+            EdgedError: it failed.
+        """
+        await self._wait_until(sweep, self.clock.monotonic() + self.rest_s(sweep))
+        await self._read_back(sweep, is_last=True)
+
+    async def _wait_until(self, sweep: Sweep, due: float) -> None:
+        while (left := due - self.clock.monotonic()) > 0:
+            await self.clock.sleep(min(left, HEARTBEAT_S))
+            if left > HEARTBEAT_S:
+                # One that cannot be written is met again before the next step, and holds it there.
+                with contextlib.suppress(Failed):
+                    await self.note(sweep, sweep.confirmed, is_heartbeat=True)
+
+    async def _note(self, sweep: Sweep, value: float) -> bool:
+        """Journal the step that comes; False when the journal would not have it."""
+        try:
+            await self.note(sweep, value, is_heartbeat=False)
+        except Failed as error:
+            sweep.error = f"It holds because its journal cannot be written: {error}"
+            return False
+        return True
+
+    async def _write(self, sweep: Sweep, value: float) -> None:
+        """Bring one step to the instrument, however often others push it off the line.
+
+        The same value is written again, never a further one: whether the first attempt was taken
+        is not known, and to have it twice is no step at all.
+
+        Raises:
+            EdgedError: the instrument did not take it.
+        """
+        while True:
+            outcome = await self._step(sweep, value)
+            if outcome.error is None:
+                break
+            sweep.stalls += 1
+            if not _is_stall(outcome.error) or sweep.stalls > MOST_STALLS:
+                raise outcome.error
+            await self.clock.sleep(STALL_S)
+        sweep.stalls = 0
+        sweep.confirmed = value
+        # Without a time of its own it had gone out at the latest when the answer to it was there.
+        now = self.clock.monotonic()
+        gone = outcome.written_at or now
+        sweep.quickest_s = min(sweep.quickest_s, now - gone)
+        sweep.written_at = arrived_by(gone, now, min(sweep.quickest_s, _held_back_s(sweep)))
+        sweep.steps += 1
+
+    async def _step(self, sweep: Sweep, value: float) -> Outcome:
+        """Write once, to a unit that is known to stand where it was left."""
+        meeting = sweep.thing.instrument.meeting
+        if meeting != sweep.meeting:
+            asked = await ask_anew(self.perform, self.new_id(), sweep, value)
+            if asked.error is not None:
+                return asked
+            sweep.meeting = meeting
+        sweep.is_writing = True
+        try:
+            return await self.perform(self.step(sweep, value))
+        finally:
+            sweep.is_writing = False
+
+    async def _look(self, sweep: Sweep) -> Ending | None:
+        """Settle, read what there is to read, keep the row; an ending if ``stop_when`` is met."""
+        if sweep.request.settle_s:
+            await self._wait_until(sweep, self.clock.monotonic() + sweep.request.settle_s)
+        taken_at = self.clock.monotonic() - sweep.began
+        cells, flags = await self._readings(sweep)
+        row: tuple[Cell, ...] = (round(taken_at, 6), sweep.confirmed, *cells)
+        sweep.rows.append(row)
+        if sweep.sink is not None:
+            sweep.sink.append(row)
+        await self._read_back(sweep, is_last=False)
+        wish = sweep.request.stop_when
+        names = [name for name, _ in sweep.rows.columns]
+        why = wish.why_met(dict(zip(names, row, strict=True)), flags) if wish is not None else ""
+        if wish is None or not why:
+            return None
+        event = SweepEvent.STOP_HOLD if wish.then == "hold" else SweepEvent.STOP_ABORT
+        return Ending(event=event, reason=why)
+
+    async def _readings(self, sweep: Sweep) -> tuple[list[Cell], dict[str, str]]:
+        """Every measure at once: different instruments read in parallel, one line in turn.
+
+        Returns:
+            The cells of a row, and why those without a value have none, by column.
+
+        Raises:
+            EdgedError: one of them failed.
+        """
+        if len(sweep.measures) == 1:
+            outcomes = [await self._measured(sweep, sweep.measures[0])]
+        else:
+            async with asyncio.TaskGroup() as together:
+                asked = [together.create_task(self._measured(sweep, m)) for m in sweep.measures]
+            outcomes = [task.result() for task in asked]
+        cells: list[Cell] = []
+        flags: dict[str, str] = {}
+        for outcome, columns in zip(outcomes, sweep.readings, strict=True):
+            if outcome.error is not None:
+                raise outcome.error
+            cells += _cells(outcome.data.get("data"), columns)
+            flags |= _flags(outcome.data.get("flag"), columns)
+        return cells, flags
+
+    async def _measured(self, sweep: Sweep, measure: Measure) -> Outcome:
+        while True:
+            outcome = await self.perform(
+                self._action(sweep, measure.instrument.id, measure.command.name, measure.parameters)
+            )
+            if outcome.error is None or not _is_stall(outcome.error):
+                return outcome
+            sweep.stalls += 1
+            if sweep.stalls > MOST_STALLS:
+                return outcome
+            await self.clock.sleep(STALL_S)
+
+    async def _read_back(self, sweep: Sweep, *, is_last: bool) -> None:
+        """Ask what the instrument measures of what was set, now and then and at the end.
+
+        Raises:
+            EdgedError: it failed.
+        """
+        command = sweep.thing.plan.readback
+        now = self.clock.monotonic()
+        if command is None or not (is_last or now - sweep.readback_at >= READBACK_EVERY_S):
+            return
+        sweep.readback_at = now
+        known = sweep.thing.profile
+        wanted = known.commands[command].parameters if known is not None else {}
+        given = {name: value for name, value in sweep.thing.values.items() if name in wanted}
+        outcome = await self.perform(self._action(sweep, sweep.thing.instrument.id, command, given))
+        if outcome.error is not None:
+            if _is_stall(outcome.error):
+                return
+            raise outcome.error
+        data = outcome.data.get("data")
+        value = outcome.data.get("primary") if isinstance(data, Mapping) else data
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        # Beyond its range, or without a value: what it read before is not what is there now.
+        sweep.readback = float(value) if is_number else None
+
+    def step(self, sweep: Sweep, value: float) -> RunCommand:
+        """The action that brings one value to the instrument."""
+        is_whole = sweep.thing.parameter.type is ParameterType.INT
+        given = sweep.thing.at(round(value) if is_whole else value)
+        thing = sweep.thing
+        return replace(
+            self._action(sweep, thing.instrument.id, thing.command.name, given, Purpose.SWEEP_STEP),
+            meeting=sweep.meeting,
+        )
+
+    def _action(
+        self,
+        sweep: Sweep,
+        instrument_id: str,
+        command_name: str,
+        parameters: Mapping[str, Scalar],
+        purpose: Purpose = Purpose.MEASURE,
+    ) -> RunCommand:
+        return RunCommand(
+            tool=sweep.action.tool,
+            caller=sweep.caller,
+            action_id=self.new_id(),
+            parent_id=sweep.action.action_id,
+            instrument_id=instrument_id,
+            command_name=command_name,
+            parameters=parameters,
+            purpose=purpose,
+        )
+
+
+def _plan(sweep: Sweep) -> RampPlan:
+    """As it was begun, or slower where the owner has set a lower rate since."""
+    fastest = sweep.thing.instrument.rules.max_rate_for(sweep.thing.command.name)
+    if fastest is None:
+        return sweep.plan
+    return slower(sweep.plan, fastest, sweep.thing.plan.interval_ms / 1000)
+
+
+def _held_back_s(sweep: Sweep) -> float:
+    """How much of a confirmation's usual time may not have been spent on the way there."""
+    is_on_a_cable = sweep.thing.instrument.transport in CABLES
+    return math.inf if is_on_a_cable else NETWORK_USUAL_S
+
+
+def _is_stall(error: EdgedError) -> bool:
+    """Whether nothing is wrong but that others had the line: pre-empted, full, or never sent."""
+    if error.code in {ErrorCode.PREEMPTED, ErrorCode.BUSY}:
+        return True
+    return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent
+
+
+def _cells(data: Any, columns: tuple[Reading, ...]) -> list[Cell]:
+    """One cell a column; what is no scalar (a waveform's metadata) leaves it empty."""
+    cells: list[Cell] = []
+    for column in columns:
+        value = data.get(column.field) if isinstance(data, Mapping) and column.field else data
+        cells.append(value if isinstance(value, int | float | str | bool) else None)
+    return cells
+
+
+def _flags(flag: Any, columns: tuple[Reading, ...]) -> dict[str, str]:
+    """Why columns have no value, by their names."""
+    if flag is None:
+        return {}
+    found = {c.name: flag.get(c.field) if isinstance(flag, Mapping) else flag for c in columns}
+    return {name: str(why) for name, why in found.items() if why is not None}

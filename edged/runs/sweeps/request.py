@@ -1,0 +1,205 @@
+"""What a caller asks of a sweep, read from the arguments of start_sweep. Pure.
+
+The tool's own schema has passed by the time anything here is read; what is checked here is what a
+schema cannot say.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from edged.errors import Invalid
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import (
+    BitsAnswer,
+    Command,
+    FieldsAnswer,
+    ImageAnswer,
+    Scalar,
+    ScalarAnswer,
+    WaveformAnswer,
+)
+from edged.scpi.answer_text import AnswerType
+
+__all__ = ["Measure", "MeasureAsked", "Reading", "StopWhen", "SweepRequest", "readings_of"]
+
+NOTHING: Final[Mapping[str, Any]] = {}
+BEYOND: Final = {"over_range": math.inf, "under_range": -math.inf}
+COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureAsked:
+    """One entry of ``measure`` as it was written; names are not looked up yet."""
+
+    instrument_id: str
+    command_name: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One entry of ``measure`` with what it means; ``parameters`` are validated."""
+
+    instrument: Instrument
+    command: Command
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One column that a measure gives; ``field`` names a part of a structured answer."""
+
+    name: str
+    unit: str
+    field: str = ""
+    is_number: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopWhen:
+    """``stop_when``: ends a sweep on what was measured, without a model in the loop."""
+
+    column: str
+    op: str
+    value: float
+    then: str
+
+    def why_met(self, row: Mapping[str, object], flags: Mapping[str, str]) -> str:
+        """Why the sweep ends with this row; empty where it goes on.
+
+        A reading beyond the meter's range lies beyond every bound. One without a number ends the
+        sweep: what was to watch it sees nothing any more.
+
+        Args:
+            flags: why columns without a number have none, where that is known.
+        """
+        found = row.get(self.column)
+        if not isinstance(found, int | float):
+            flag = flags.get(self.column, "")
+            if flag not in BEYOND:
+                told = f" ({flag})" if flag else ""
+                return f"stop_when cannot be judged: {self.column} came without a number{told}."
+            found = BEYOND[flag]
+        if not COMPARISONS[self.op](float(found), self.value):
+            return ""
+        return f"stop_when: {self.column} {self.op} {self.value:g}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest:
+    """The wishes of one start_sweep beside the command and its parameters."""
+
+    target_value: float
+    rate_per_s: float
+    settle_s: float
+    stop_when: StopWhen | None
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any]) -> SweepRequest:
+        """From arguments that fit the tool's schema.
+
+        Raises:
+            Invalid: a number that is not finite, or a rate that is not above 0.
+        """
+        rate = _finite(arguments, "sweep_rate")
+        if rate <= 0:
+            raise Invalid(
+                f"sweep_rate {rate:g} is not above 0.",
+                data={"parameter": "sweep_rate", "value": rate, "bound": 0},
+                remedy="It is a speed in units per second; the direction follows from the target.",
+            )
+        wish = arguments.get("stop_when")
+        return cls(
+            target_value=_finite(arguments, "target_value"),
+            rate_per_s=rate,
+            settle_s=float(arguments.get("settle_ms", 0)) / 1000,
+            stop_when=_stop_when(wish) if isinstance(wish, Mapping) else None,
+        )
+
+    @staticmethod
+    def measures_asked(arguments: Mapping[str, Any]) -> tuple[MeasureAsked, ...]:
+        """The entries of ``measure``; none where nothing was asked."""
+        entries = arguments.get("measure") or ()
+        return tuple(
+            MeasureAsked(
+                instrument_id=str(entry.get("instrument_id", "")),
+                command_name=str(entry.get("command_name", "")),
+                parameters=entry.get("parameters") or NOTHING,
+            )
+            for entry in entries
+        )
+
+
+def readings_of(measures: Sequence[Measure]) -> tuple[tuple[Reading, ...], ...]:
+    """The columns of each measure, named as shortly as is unmistakable.
+
+    The command's name alone where no other measure has it; else with the instrument's alias or id
+    before it; else with the parameters behind it. Fields of a structured answer follow after a dot.
+    """
+    short = [m.command.name for m in measures]
+    longer = [f"{m.instrument.alias or m.instrument.id}.{m.command.name}" for m in measures]
+    names = []
+    for place, measure in enumerate(measures):
+        name = short[place]
+        if short.count(name) > 1:
+            name = longer[place]
+        if longer.count(longer[place]) > 1:
+            told = ",".join(f"{key}={value}" for key, value in measure.parameters.items())
+            name = f"{longer[place]}({told})" if told else name
+        names.append(name)
+    for place, name in enumerate(names):
+        if names.index(name) != place:
+            names[place] = f"{name}#{place + 1}"
+    return tuple(
+        _columns(name, measure.command) for name, measure in zip(names, measures, strict=True)
+    )
+
+
+def _columns(name: str, command: Command) -> tuple[Reading, ...]:
+    match command.returns:
+        case FieldsAnswer(fields=fields):
+            return tuple(
+                Reading(
+                    name=f"{name}.{f.name}",
+                    unit=f.unit,
+                    field=f.name,
+                    is_number=f.type is not AnswerType.STRING,
+                )
+                for f in fields
+            )
+        case BitsAnswer(fields=bits):
+            return tuple(Reading(name=f"{name}.{f.name}", unit="", field=f.name) for f in bits)
+        case ScalarAnswer(unit=unit, type=kind):
+            return (Reading(name=name, unit=unit, is_number=kind is not AnswerType.STRING),)
+        case WaveformAnswer() | ImageAnswer() | None:
+            return (Reading(name=name, unit="", is_number=False),)
+
+
+def _stop_when(wish: Mapping[str, Any]) -> StopWhen:
+    return StopWhen(
+        column=str(wish["column"]),
+        op=str(wish["op"]),
+        value=_finite(wish, "value"),
+        then=str(wish["then"]),
+    )
+
+
+def _finite(arguments: Mapping[str, Any], name: str) -> float:
+    value = arguments.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise Invalid(
+            f"{name} {value!r} is no finite number.", data={"parameter": name, "value": repr(value)}
+        )
+    return float(value)

@@ -1,0 +1,308 @@
+"""One sweep: what was asked, where it stands, and how it is told.
+
+Lives on the event loop; changed by ``sweep_ramp.py`` (values) and ``sweeps.py`` (states) alone.
+
+The rows of one sweep in memory: bounded, and handed out evenly.
+
+Everything measured is on the disk (``runs.py``); these are for looking at while it goes on. When
+there are too many, every second one is dropped and from then on every second one is kept, so that
+the whole sweep stays in view.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from edged.actions.action import Purpose, SendLines, StartSweep
+from edged.actions.caller import Caller
+from edged.instruments.instrument import Instrument
+from edged.profiles.abort import Proof, proofs_of
+from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
+from edged.profiles.template import placeholders, render
+from edged.runs.ports import RowSink
+from edged.runs.states import SweepEvent, SweepState
+from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
+from edged.runs.sweeps.request import Measure, Reading, SweepRequest
+
+__all__ = ["AbortReport", "Cell", "Ending", "Sweep", "SweepRows", "SweptThing"]
+
+Cell = Scalar | None
+
+MAX_ROWS: Final = 10_000
+"""Some 2 MB a sweep; more than any model or plot can use."""
+
+
+class SweepRows:
+    """Rows under fixed columns.
+
+    Args:
+        columns: (name, unit) of each, in order.
+    """
+
+    def __init__(self, columns: Sequence[tuple[str, str]]) -> None:
+        self.columns = tuple(columns)
+        self.count = 0
+        self._kept: list[tuple[Cell, ...]] = []
+        self._every = 1
+        self._last: tuple[Cell, ...] | None = None
+
+    def append(self, row: tuple[Cell, ...]) -> None:
+        """One more row."""
+        if self.count % self._every == 0:
+            self._kept.append(row)
+        self._last = row
+        self.count += 1
+        if len(self._kept) > MAX_ROWS:
+            self.thin(MAX_ROWS // 2)
+
+    def thin(self, most: int) -> None:
+        """Keep at most so many, evenly."""
+        while len(self._kept) > most:
+            self._kept = self._kept[::2]
+            self._every *= 2
+
+    def evenly(self, most: int) -> list[dict[str, Any]]:
+        """At most ``most`` rows over the whole sweep, oldest first, the newest among them."""
+        if most <= 0 or self._last is None:
+            return []
+        rows = self._kept if self._kept[-1] is self._last else [*self._kept, self._last]
+        names = [name for name, _ in self.columns]
+        return [dict(zip(names, rows[i], strict=True)) for i in _picked(len(rows), most)]
+
+    def units(self) -> list[dict[str, str]]:
+        """{name, unit} of each column."""
+        return [{"name": name, "unit": unit} for name, unit in self.columns]
+
+
+def _picked(count: int, most: int) -> list[int]:
+    if count <= most:
+        return list(range(count))
+    if most == 1:
+        return [count - 1]
+    return [round(i * (count - 1) / (most - 1)) for i in range(most)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a sweep leaves the state it is in: what happened, and the sentence for ``error``."""
+
+    event: SweepEvent
+    reason: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class AbortReport:
+    """What became of a sweep's abort.
+
+    Attributes:
+        proofs: what shows that the lines were obeyed.
+        state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
+        at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
+    """
+
+    lines: tuple[str, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    state: str = "not_needed"
+    at_ms: int = 0
+    tries: int = 0
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "state": self.state,
+            "scpi": list(self.lines),
+            "at_ms": self.at_ms or None,
+            "tries": self.tries,
+            "error": self.error or None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptThing:
+    """The one parameter of one instrument that a sweep holds.
+
+    Attributes:
+        values: the command's parameters, validated; the swept one stands at the target.
+        profile: the instrument's when the sweep was started; it holds to its end.
+    """
+
+    instrument: Instrument
+    command: Command
+    plan: SweepPlan
+    values: Mapping[str, Scalar]
+    profile: Profile | None
+
+    @property
+    def parameter(self) -> Parameter:
+        """The swept parameter."""
+        return self.command.parameters[self.plan.parameter]
+
+    @property
+    def setpoint_query(self) -> str:
+        """The question what the instrument holds as set, rendered."""
+        return render(self.plan.setpoint, self.command.parameters, self.values)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What no two sweeps may share: the instrument, and the place of the value in it."""
+        return (self.instrument.id, self.setpoint_query)
+
+    @property
+    def selectors(self) -> Mapping[str, Scalar]:
+        """The parameters that say *which* value is swept: the channel."""
+        names = {hole.name for hole in placeholders(self.plan.setpoint)}
+        return {name: self.values[name] for name in names if name in self.values}
+
+    def is_elsewhere(self, values: Mapping[str, object]) -> bool:
+        """Whether a command with these values works another channel than the one swept."""
+        return any(
+            name in values and values[name] != chosen for name, chosen in self.selectors.items()
+        )
+
+    def at(self, value: float) -> dict[str, Scalar]:
+        """The command's parameters with the swept one at ``value``."""
+        return {**self.values, self.plan.parameter: value}
+
+    def abort_steps(self) -> tuple[AbortStep, ...]:
+        """The sweep's own abort for what it swept, else the profile's."""
+        if self.plan.abort:
+            return tuple(map(self._rendered, self.plan.abort))
+        return self.profile.abort if self.profile else ()
+
+    def abort_proofs(self) -> tuple[Proof, ...]:
+        """What shows that this abort was obeyed."""
+        return proofs_of(self.profile, self.abort_steps()) if self.profile else ()
+
+    def _rendered(self, step: AbortStep) -> AbortStep:
+        send, ask = (
+            render(template, self.command.parameters, self.values) if template else ""
+            for template in (step.send, step.ask)
+        )
+        return replace(step, send=send, ask=ask)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Sweep:
+    """A sweep that was started.
+
+    Attributes:
+        began: monotonic seconds when it was started; ``began_ms`` the same for people.
+        confirmed: the value that the instrument last accepted; at first its own set-point.
+        written_at: monotonic seconds by which ``confirmed`` had reached the instrument.
+        meeting: the instrument's, when ``confirmed`` was known to be its set-point.
+        quickest_s: the shortest that a confirmation of this sweep took.
+        is_writing: a step is on its way to the instrument.
+        must_park: hold as soon as that step is confirmed.
+        wishes: what others want of it; read by its task alone.
+        parked, ended: set once it holds or is over; once it is over and its abort was tried.
+    """
+
+    sweep_id: str
+    action: StartSweep
+    caller: Caller
+    thing: SweptThing
+    request: SweepRequest
+    plan: RampPlan
+    measures: tuple[Measure, ...]
+    readings: tuple[tuple[Reading, ...], ...]
+    rows: SweepRows
+    began: float
+    began_ms: int
+    confirmed: float
+    written_at: float
+    meeting: object = None
+    quickest_s: float = float("inf")
+    state: SweepState = SweepState.RUNNING
+    error: str = ""
+    readback: float | None = None
+    readback_at: float = float("-inf")
+    steps: int = 0
+    stalls: int = 0
+    ended_s: float | None = None
+    is_writing: bool = False
+    must_park: bool = False
+    needs_attention: bool = False
+    abort: AbortReport = field(default_factory=AbortReport)
+    sink: RowSink | None = None
+    wishes: asyncio.Queue[Ending] = field(default_factory=asyncio.Queue)
+    parked: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_active(self) -> bool:
+        """True while it may still write, an abort that is owed included."""
+        return self.state in {SweepState.RUNNING, SweepState.HOLDING} or (self.owes_abort)
+
+    @property
+    def tolerance(self) -> float:
+        """How far beside a step the instrument's own word for it may lie."""
+        verify = self.thing.command.verify
+        return max(self.plan.resolution, verify.tolerance if verify is not None else 0.0)
+
+    @property
+    def owes_abort(self) -> bool:
+        """True while an abort is to be sent that the instrument has not taken yet."""
+        return self.abort.state == "pending"
+
+    @property
+    def current_value(self) -> float:
+        """The readback where the profile has one, else the set-point that was last accepted."""
+        return self.confirmed if self.readback is None else self.readback
+
+    def lines(self, action_id: str, lines: tuple[str, ...], purpose: Purpose) -> SendLines:
+        """The action by which lines of the profile go to the instrument on the sweep's behalf."""
+        return SendLines(
+            tool=self.action.tool,
+            caller=self.caller,
+            action_id=action_id,
+            parent_id=self.action.action_id,
+            instrument_id=self.thing.instrument.id,
+            lines=lines,
+            purpose=purpose,
+        )
+
+    def told(self, now: float, points: int = 0) -> dict[str, Any]:
+        """get_sweep_status's result.
+
+        Args:
+            now: monotonic seconds.
+            points: how many rows at most.
+        """
+        elapsed = (now - self.began) if self.ended_s is None else self.ended_s
+        told: dict[str, Any] = {
+            "sweep_id": self.sweep_id,
+            "status": self.state.value,
+            "instrument_id": self.thing.instrument.id,
+            "command_name": self.thing.command.name,
+            "parameter": self.thing.plan.parameter,
+            "unit": self.thing.parameter.unit,
+            "parameters": {
+                name: value
+                for name, value in self.thing.values.items()
+                if name != self.thing.plan.parameter
+            },
+            "start_value": self.plan.start,
+            "current_value": self.current_value,
+            "set_value": self.confirmed,
+            "target_value": self.plan.target,
+            "sweep_rate": self.plan.rate_per_s,
+            "elapsed_s": round(elapsed, 3),
+            "behind_s": round(behind_s(self.plan, self.confirmed, elapsed), 3),
+            "steps": self.steps,
+            "steps_left": steps_left(self.plan, self.confirmed),
+            "rows": self.rows.count,
+            "error": self.error or None,
+            "needs_attention": self.needs_attention,
+            "abort": self.abort.to_json(),
+            "started_ms": self.began_ms,
+        }
+        if self.sink is not None:
+            told["recording"] = self.sink.told()
+        if points > 0:
+            told["columns"] = self.rows.units()
+            told["points"] = self.rows.evenly(points)
+        return told

@@ -1,0 +1,255 @@
+"""What instruments send, before it means anything: cleaned, its one line, unquoted, one value.
+
+Everything here is untrusted text, and strict: whatever does not belong to one value (a second line,
+a NUL, a byte that cannot be decoded, something behind a number) makes a bad answer, because it may
+be part of another question's answer. Quirks that it copes with: stray CR, LF and NUL around an
+answer, quotes around everything (Rigol DG1000Z ``APPL?``), numbers with units, and stars or dashes
+where a value should be.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from edged.errors import ErrorCode, Failed
+from edged.scpi.numbers import MOST_NUMBER, NUMBER, number_with_suffix
+from edged.yaml.tree import Scalar
+
+__all__ = [
+    "AnswerType",
+    "bad_answer",
+    "check_text",
+    "clean_text",
+    "first_line",
+    "labelled",
+    "leading_integer",
+    "only_line",
+    "plain_float",
+    "plain_value",
+    "read_number",
+    "read_value",
+    "sentinel_flag",
+    "unquoted",
+]
+
+
+class AnswerType(enum.StrEnum):
+    """How a piece of an answer is read; ``SI`` is a number with an SI suffix or a unit."""
+
+    FLOAT = "float"
+    INT = "int"
+    STRING = "string"
+    BOOL = "bool"
+    SI = "si"
+
+
+MAX_LABEL: Final = 200
+"""Characters of instrument text in messages and labels (SPEC section 5)."""
+
+MAX_ANSWER: Final = 1_000_000
+"""Characters of an answer that is data: a full reading buffer as text, and no more."""
+
+UNDECODABLE: Final = "\ufffd"
+"""What stands where a byte is no character of the line's encoding, or had a parity error."""
+
+_PADDING: Final = " \t\r\n\x00"
+"""What may stand around an answer and means nothing."""
+
+_MOST_DIGITS: Final = 20
+"""A longer run of digits is read as a float."""
+
+_PLAIN_NUMBER: Final = re.compile(NUMBER)
+_OTHER_BASE: Final = re.compile(
+    r"#h(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})", re.IGNORECASE
+)
+_LEADING_INTEGER: Final = re.compile(r"""\s*["']?\s*([+-]?[0-9]{1,18})(?![0-9])""")
+_BLANKS: Final = " \t"
+_NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
+_TRUTHS: Final = {"1": True, "on": True, "0": False, "off": False}
+_NOT_NUMBERS: Final = {
+    "nan": "no_value",
+    "inf": "over_range",
+    "+inf": "over_range",
+    "-inf": "under_range",
+    "ninf": "under_range",
+    "infinity": "over_range",
+}
+
+
+def clean_text(text: str, limit: int = MAX_LABEL) -> str:
+    """Instrument text that is fit to be shown: no control characters, bounded, blanks trimmed."""
+    shown = text[: limit * 4]
+    if not shown.isprintable():
+        shown = shown.translate({ord(mark): " " for mark in set(shown) if not mark.isprintable()})
+    shown = shown.strip()
+    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+
+
+def first_line(text: str) -> str:
+    """The first line that holds anything; later ones are junk that came along."""
+    rest = text[:MAX_ANSWER].replace("\x00", "").replace("\r", "\n").lstrip()
+    return rest.partition("\n")[0].rstrip()
+
+
+def only_line(text: str, extra_lines: int = 0) -> str:
+    """The one line that a typed answer is, without what pads it.
+
+    Args:
+        text: the whole message, where the line's transport shows where it ends.
+        extra_lines: how many lines may follow that mean nothing; the profile says it.
+
+    Raises:
+        Failed: BAD_ANSWER, for more lines than that, and as ``check_text`` does.
+    """
+    line = text.strip(_PADDING)
+    # Nearly every answer ends here.
+    if line.isprintable() and UNDECODABLE not in line:
+        return line
+    check_text(line)
+    lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(_PADDING)]
+    if len(lines) > 1 + extra_lines:
+        raise bad_answer("The instrument", line, f"has {len(lines)} lines")
+    return lines[0].rstrip(_PADDING) if lines else ""
+
+
+def check_text(text: str) -> None:
+    """Refuse an answer that holds what no text holds.
+
+    Raises:
+        Failed: BAD_ANSWER, for a NUL inside it and for a byte that is no character.
+    """
+    if UNDECODABLE in text:
+        raise bad_answer("The instrument", text, "holds a byte that cannot be decoded")
+    if "\x00" in text.strip(_PADDING):
+        raise bad_answer("The instrument", text, "holds a NUL")
+
+
+def unquoted(text: str) -> str:
+    """Without one pair of quotes around the whole, doubled ones inside made single."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        quote, inside = text[0], text[1:-1]
+        if quote not in inside.replace(quote * 2, ""):
+            return inside.replace(quote * 2, quote)
+    return text
+
+
+def leading_integer(text: str) -> int | None:
+    """The signed integer that an answer begins with (``+0,"No error"``), or ``None``."""
+    match = _LEADING_INTEGER.match(text.replace("\x00", ""))
+    return int(match.group(1)) if match else None
+
+
+def plain_value(text: str) -> Scalar:
+    """An answer without a declared type, for ``until``: a number if it is one, else its text.
+
+    Raises:
+        Failed: BAD_ANSWER, as ``only_line`` does.
+    """
+    line = unquoted(only_line(text))
+    number = read_number(line)
+    return clean_text(line, MAX_ANSWER) if number is None else number
+
+
+def read_number(text: str) -> float | int | None:
+    """A bare number, decimal or SCPI's ``#H…``, or ``None``; integers stay integers."""
+    text = text.strip(_BLANKS)
+    if len(text) > MOST_NUMBER:
+        return None
+    if _PLAIN_NUMBER.fullmatch(text) is not None:
+        if text.lstrip("+-").isdigit() and len(text) <= _MOST_DIGITS:
+            return int(text)
+        number = float(text)
+        return number if math.isfinite(number) else None
+    match = _OTHER_BASE.fullmatch(text)
+    if match is None:
+        return None
+    base = {"hex": 16, "oct": 8, "bin": 2}[match.lastgroup or "hex"]
+    return int(match.group(match.lastgroup or 0), base)
+
+
+def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:
+    """A plain decimal number that is no sentinel, as nearly every answer; ``None`` for others."""
+    if len(text) > MOST_NUMBER or _PLAIN_NUMBER.fullmatch(text) is None:
+        return None
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    for sentinel in sentinels:
+        if math.isclose(number, sentinel, rel_tol=1e-6):
+            return None
+    return number
+
+
+def sentinel_flag(text: str, kind: AnswerType, sentinels: tuple[float, ...]) -> str | None:
+    """``over_range``, ``under_range`` or ``no_value`` where a number says so; else ``None``."""
+    word = text.strip(_BLANKS).lower()
+    if word in _NOT_NUMBERS:
+        return _NOT_NUMBERS[word]
+    if _NO_VALUE.fullmatch(word) is not None:
+        return "no_value"
+    number = number_with_suffix(text) if kind is AnswerType.SI else read_number(text)
+    if number is None:
+        return None
+    # A loop, since a generator costs more than what it does, and this is done for every answer.
+    for sentinel in sentinels:
+        if math.isclose(number, sentinel, rel_tol=1e-6):
+            break
+    else:
+        return None
+    if math.isclose(abs(number), 9.9e37, rel_tol=1e-6):  # SCPI-99: plus and minus infinity
+        return "over_range" if number > 0 else "under_range"
+    return "no_value"
+
+
+def read_value(text: str, kind: AnswerType, unit: str, what: str) -> Scalar:
+    """One cleaned piece of an answer as its type says.
+
+    Args:
+        text: without quotes and line ends.
+        kind: the declared type.
+        unit: the declared unit, for ``SI``.
+        what: names the piece in the error.
+
+    Raises:
+        Failed: BAD_ANSWER.
+    """
+    if kind is AnswerType.STRING:
+        return clean_text(text, MAX_ANSWER)
+    if kind is AnswerType.BOOL:
+        return _truth(text, what)
+    number = number_with_suffix(text, unit) if kind is AnswerType.SI else read_number(text)
+    if number is None:
+        raise bad_answer(what, text, f"is not of type {kind.value}")
+    if kind is not AnswerType.INT:
+        return float(number)
+    if isinstance(number, float) and not number.is_integer():
+        raise bad_answer(what, text, "is no whole number")
+    return int(number)
+
+
+def labelled(text: str, labels: Mapping[str, str]) -> str | None:
+    """The label of a wire text: as written, else in any case, else as a number; ``None``: none."""
+    if text in labels:
+        return labels[text]
+    number = read_number(text)
+    for wire, label in labels.items():
+        if wire.lower() == text.lower() or (number is not None and read_number(wire) == number):
+            return label
+    return None
+
+
+def bad_answer(what: str, text: str, why: str) -> Failed:
+    """The error for an answer that cannot be meant."""
+    shown = clean_text(text)
+    return Failed(f'{what} answered "{shown}", which {why}.', code=ErrorCode.BAD_ANSWER)
+
+
+def _truth(text: str, what: str) -> bool:
+    truth = _TRUTHS.get(text.strip(_BLANKS).lower())
+    if truth is None:
+        raise bad_answer(what, text, "is none of 0, 1, ON and OFF")
+    return truth

@@ -1,0 +1,129 @@
+"""What an instrument says about its own errors: an entry of a queue, ``*ESR?``'s bits, a code.
+
+Of a queue's entry only the leading signed integer is trusted: "no error" is spelled
+``+0,"No error"``, ``0,"No error"``, ``0  No Error`` and more (facts, section 0).
+
+Whether an instrument itself said that it does not know a command. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import EdgedError, ErrorCode
+from edged.scpi.answer_text import clean_text, first_line, leading_integer, unquoted
+
+__all__ = ["ErrorKind", "InstrumentError", "folded", "parse_error", "says_undefined"]
+
+
+class ErrorKind(enum.StrEnum):
+    """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""
+
+    NONE = "none"
+    QUEUE = "queue"
+    ESR = "esr"
+    CODE = "code"
+
+
+_ESR_BITS: Final = {
+    4: "query error",
+    8: "device-dependent error",
+    16: "execution error",
+    32: "command error",
+}
+"""IEEE 488.2, 11.5.1. The other bits (operation complete, user request, power on) are no errors."""
+
+_COMMAND_ERROR_BIT: Final = 32
+_UNDEFINED_HEADER: Final = -113
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstrumentError:
+    """One answer of the error query.
+
+    Attributes:
+        code: the number it begins with; ``None`` when it begins with none.
+        text: what to show, cleaned and bounded; empty when there is no error.
+        is_undefined: the instrument does not know the command at all.
+    """
+
+    code: int | None
+    text: str
+    is_undefined: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        """False for "no error": that ends the draining of a queue."""
+        return bool(self.text)
+
+
+_NO_ERROR: Final = InstrumentError(code=0, text="")
+
+
+def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:
+    """Read the answer of an error query; never raises, whatever came."""
+    line = first_line(answer)
+    code = leading_integer(line)
+    if code is None and kind in (ErrorKind.CODE, ErrorKind.ESR):
+        # Scopes put a header before it while headers are on: ``EXR 0``.
+        code = leading_integer(line.rpartition(" ")[2])
+    if code is None:
+        if not line or "no error" in line.lower():
+            return _NO_ERROR
+        return InstrumentError(code=None, text=clean_text(line))
+    match kind:
+        case ErrorKind.NONE:
+            return _NO_ERROR
+        case ErrorKind.ESR:
+            named = [name for bit, name in _ESR_BITS.items() if code & bit]
+            text = f"{', '.join(named)} (ESR {code})" if named else ""
+            return InstrumentError(
+                code=code, text=text, is_undefined=bool(code & _COMMAND_ERROR_BIT)
+            )
+        case ErrorKind.CODE:
+            return InstrumentError(code=code, text=f"error {code}" if code else "")
+        case ErrorKind.QUEUE:
+            if code == 0:
+                return _NO_ERROR
+            text = clean_text(unquoted(line))
+            return InstrumentError(code=code, text=text, is_undefined=code == _UNDEFINED_HEADER)
+
+
+def folded(texts: Sequence[str], *, has_more: bool) -> tuple[str, ...]:
+    """Errors for people: each once with how often it came, in the order of their first.
+
+    Args:
+        has_more: the queue was not read to its end.
+    """
+    counted = Counter(texts)
+    if has_more and len(counted) == 1:
+        (text,) = counted
+        return (f"{text} ({len(texts)} times, and more)",)
+    told = (text if n == 1 else f"{text} ({n} times)" for text, n in counted.items())
+    return (*told, "and more") if has_more else tuple(told)
+
+
+# SCPI-99 volume 2, 21.8.9: command errors that speak of the header, and the bare "command error"
+# and "syntax error" that some makers send instead. Not -114: it speaks of the suffix (a channel).
+UNDEFINED_CODES: Final = frozenset({-100, -102, -110, -111, -112, -113})
+ERROR_NUMBER: Final = re.compile(r"\s*\"?([+-]?\d{1,6})\b")
+# What ``profiles.instrument_errors`` makes of the bit for command errors in ``*ESR?``.
+ESR_COMMAND_ERROR: Final = re.compile(r"command error\b.*\(ESR \d+\)")
+
+
+def says_undefined(error: EdgedError | None) -> bool:
+    """True if the instrument itself said that it does not know the command."""
+    if error is None or error.code is not ErrorCode.INSTRUMENT_ERROR:
+        return False
+    return any(_is_undefined(str(text)) for text in error.data.get("errors", ()))
+
+
+def _is_undefined(text: str) -> bool:
+    if (found := ERROR_NUMBER.match(text)) is not None:
+        return int(found.group(1)) in UNDEFINED_CODES
+    return ESR_COMMAND_ERROR.search(text) is not None

@@ -1,0 +1,329 @@
+"""Whether two spellings are one SCPI word: long and short forms, numeric suffixes, optional nodes.
+
+Profiles write templates in either form, mostly all upper case (``VOLT``, ``VOLTAGE``), sometimes
+as manuals do (``VOLTage``). Only the latter tells which letters may go, so for the former every
+word that continues the other is taken for the same: this guards limits, and errs towards "it is
+that". A placeholder stands in a template's word as one private character (``FIRST_HOLE``).
+
+Words of SCPI that change what an instrument puts out. Pure; the one place that knows them.
+
+A heuristic over lines, for the people who write profiles and configurations. What counts as
+dangerous at run time is the profile's mark alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from edged.scpi.answer_text import read_number
+from edged.scpi.numbers import number_with_suffix
+
+__all__ = [
+    "FIRST_HOLE",
+    "Captures",
+    "is_on",
+    "is_recalling",
+    "match_argument",
+    "match_header",
+    "same_word",
+    "sets_level",
+    "switches_on",
+    "touches_output",
+    "why_not_on_connect",
+    "why_not_on_release",
+    "works_switch",
+]
+
+FIRST_HOLE: Final = 0xE000
+"""Placeholder n of a template is the character with this number plus n (private use area)."""
+
+_HOLE: Final = re.compile("[\ue000-\uf8ff]")
+_WORD: Final = re.compile("([A-Za-z_]+)([0-9]*|[\ue000-\uf8ff])")
+_RAW_WORD: Final = re.compile(r"([A-Za-z_]+)([0-9]*)")
+_SHORTEST: Final = 3
+"""Letters of the shortest mnemonic that has a longer form."""
+
+_TRUTHS: Final = {"ON": 1, "1": 1, "OFF": 0, "0": 0}
+
+_DROPPED_INSIDE: Final = ("LEV", "IMM", "AMPL", "DC", "NEXT")
+_DROPPED_LAST: Final = ("STAT",)
+_DROPPED_FIRST: Final = ("SOUR", "SENS")
+"""Nodes that manuals put into brackets: anywhere but first, only last, only first."""
+
+Captures = dict[int, str | None]
+"""Placeholder number → the text that stood there; ``None``: a numeric suffix that was left out."""
+
+
+def same_word(template: str, raw: str) -> bool:
+    """Whether a raw word is the template's, in its long or short form and any case."""
+    written = raw.upper()
+    if any(mark.islower() for mark in template) and template[:1].isupper():
+        short = re.match(r"[A-Z_*0-9]*", template)
+        least = len(short.group()) if short else 0
+        return len(written) >= least and template.upper().startswith(written)
+    known = template.upper()
+    if known == written:
+        return True
+    short_word, long_word = sorted((known, written), key=len)
+    return len(short_word) >= _SHORTEST and long_word.isalpha() and long_word.startswith(short_word)
+
+
+def match_header(template: Sequence[str], raw: Sequence[str]) -> tuple[Captures, int] | None:
+    """Whether a raw header is the template's.
+
+    Returns:
+        What stood at its placeholders, and 0 for the same nodes or 1 where optional nodes were
+        added or dropped; ``None`` when it is another header.
+    """
+    captures = _match_nodes(template, raw)
+    if captures is not None:
+        return captures, 0
+    lead, rest = _without_optional(template)
+    raw_lead, raw_rest = _without_optional(raw)
+    captures = _match_nodes(rest, raw_rest)
+    lead_captures = _match_lead(lead, raw_lead)
+    if captures is None or lead_captures is None:
+        return None
+    return {**lead_captures, **captures}, 1
+
+
+def match_argument(template: str, raw: str) -> Captures | None:
+    """Whether a raw argument is the template's, and what stood at its placeholders."""
+    if template[:1] in {'"', "'"} and template[-1:] == template[:1]:
+        template, raw = template[1:-1], _bare(raw)
+    if len(template) == 1 and _HOLE.match(template):
+        return {ord(template) - FIRST_HOLE: raw}
+    if not _HOLE.search(template):
+        return {} if _same_argument(template, _bare(raw)) else None
+    unit = re.fullmatch("([\ue000-\uf8ff])([A-Za-z]+)", template)
+    if unit is not None:  # "{voltage}V": with or without the unit, "{voltage}mV" only with it
+        value = re.sub(f"(?i){unit.group(2)}$", "", raw).strip() or raw
+        if value == raw and number_with_suffix(f"1{unit.group(2).upper()}") != 1:
+            return None
+        return {ord(unit.group(1)) - FIRST_HOLE: value}
+    numbered = _match_node(template, raw)
+    if numbered is not None and None not in numbered.values():
+        return numbered
+    return _match_pattern(template.replace(" ", ""), raw.replace(" ", ""))
+
+
+def _match_nodes(template: Sequence[str], raw: Sequence[str]) -> Captures | None:
+    if len(template) != len(raw):
+        return None
+    captures: Captures = {}
+    for known, written in zip(template, raw, strict=True):
+        found = _match_node(known, written)
+        if found is None:
+            return None
+        captures |= found
+    return captures
+
+
+def _match_node(template: str, raw: str) -> Captures | None:
+    """One mnemonic: letters, and a numeric suffix that is 1 when it is left out."""
+    known, written = _WORD.fullmatch(template), _RAW_WORD.fullmatch(raw)
+    if known is None or written is None:
+        if _HOLE.search(template):
+            return _match_pattern(template, raw)
+        return {} if template.upper() == raw.upper() else None
+    if not same_word(known.group(1), written.group(1)):
+        return None
+    suffix, raw_suffix = known.group(2), written.group(2)
+    if _HOLE.match(suffix):
+        return {ord(suffix) - FIRST_HOLE: raw_suffix or None}
+    return {} if int(suffix or "1") == int(raw_suffix[:9] or "1") else None
+
+
+def _match_pattern(template: str, raw: str) -> Captures | None:
+    """Placeholders between literal text, as a regular expression of short stretches."""
+    pattern, numbers = "", []
+    for piece in re.split("([\ue000-\uf8ff])", template):
+        if _HOLE.fullmatch(piece):
+            numbers.append(ord(piece) - FIRST_HOLE)
+            pattern += "(.{1,256}?)"
+        else:
+            pattern += re.escape(piece)
+    match = re.fullmatch(pattern, raw, re.IGNORECASE)
+    if match is None:
+        return None
+    return dict(zip(numbers, match.groups(), strict=True))
+
+
+def _without_optional(nodes: Sequence[str]) -> tuple[str, list[str]]:
+    """The leading SOURce or SENSe (or nothing), and the rest without optional nodes."""
+    lead = ""
+    rest = list(nodes)
+    if len(rest) > 1 and _is_one_of(rest[0], _DROPPED_FIRST):
+        lead = rest.pop(0)
+    kept = rest[:1] + [node for node in rest[1:] if not _is_one_of(node, _DROPPED_INSIDE)]
+    if len(kept) > 1 and _is_one_of(kept[-1], _DROPPED_LAST):
+        kept.pop()
+    return lead, kept
+
+
+def _is_one_of(node: str, shorts: Sequence[str]) -> bool:
+    word = _WORD.fullmatch(node)
+    if word is None:
+        return False
+    letters = word.group(1).upper()
+    return any(
+        letters == short or (len(short) >= _SHORTEST and letters.startswith(short))
+        for short in shorts
+    )
+
+
+def _match_lead(template: str, raw: str) -> Captures | None:
+    """SOURce is not SENSe; either may be left out, its number then is assumed."""
+    if template and raw:
+        return _match_node(template, raw)
+    if raw:
+        word = _RAW_WORD.fullmatch(raw)
+        return {} if word is not None and int(word.group(2)[:9] or "1") == 1 else None
+    return {ord(mark) - FIRST_HOLE: None for mark in _HOLE.findall(template)}
+
+
+def _same_argument(template: str, raw: str) -> bool:
+    known, written = template.replace(" ", "").upper(), raw.replace(" ", "").upper()
+    if known == written:
+        return True
+    if known in _TRUTHS and written in _TRUTHS:
+        return _TRUTHS[known] == _TRUTHS[written]
+    number, raw_number = read_number(known), read_number(written)
+    if number is not None and raw_number is not None:
+        return number == raw_number
+    numbered = _match_node(template.replace(" ", ""), written)
+    return numbered is not None
+
+
+def _bare(raw: str) -> str:
+    return raw[1:-1] if len(raw) > 1 and raw[0] in "\"'" and raw[-1] == raw[0] else raw
+
+
+_SWITCH: Final = re.compile(
+    r"(?:^|[;:\s}])(?:OUTP(?:UT)?|INP(?:UT)?|BIAS|SOUR(?:CE)?\d?:STAT(?:E)?|OUT(?=[01{ ]))"
+    r"[^\s?;]*(?P<rest>[^;?]*)",
+    re.IGNORECASE,
+)
+"""A header that works an output, an input of a load, or a bias; and what it is told."""
+_OUTPUT_DETAIL: Final = re.compile(
+    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE|VOLT|CURR)\w*",
+    re.IGNORECASE,
+)
+"""Sub-trees of OUTPut that set something about it and do not switch it."""
+_TOLD_DETAIL: Final = re.compile(r"\s*(?:LOAD|PLRT),", re.IGNORECASE)
+"""What Siglent tells the same header where it sets something and does not switch."""
+_CLEAR_SWITCHES_ON: Final = re.compile(r"VOLT\w*:PROT\w*:CLE", re.IGNORECASE)
+"""On the DP800 this clear switches the output back on (facts, entry 2)."""
+_ON: Final = re.compile(r"(?<![\w.])(?:ON|1)(?![\w.])", re.IGNORECASE)
+_VALUE: Final = re.compile(r"\{([a-z][a-z0-9_]*)(?::[^}]*)?\}")
+_RECALL: Final = re.compile(r"(?:^|[;:\s])(?:\*RCL|RCL\d?|MEM\w*:REC\w*|SYST\w*:REC\w*)", re.I)
+_ANY_OUTPUT: Final = re.compile(
+    r"(?:^|[;:\s\d])(?:OUTP|OUT\d|INP\w*:STAT|SOUR|VOLT|CURR|APPL|BIAS|LEV|BSWV|"
+    r"\*RST|\*RCL|SYST\w*:PRES|VSET|ISET)",
+    re.IGNORECASE,
+)
+_LEVEL: Final = re.compile(
+    r":?(?:SOUR(?:CE)?\d*:|CH\d:|C\d:|BIAS:|\{[a-z0-9_]+\}:)*"
+    r"(?:VOLT(?:AGE)?|CURR(?:ENT)?|POW(?:ER)?|LEV(?:EL)?|SLVL|AUXV|AOUT|DAC\w*|MOUT|ANALOG|RELAY|"
+    r"SETP|[VI]SET\d?|ROUT\w*:(?:CLOS\w*|OPEN\w*)|DIG\w*:(?:LINE\d*:STAT\w*|OUTP\w*|DATA))"
+    r"(?::LEV(?:EL)?|:IMM(?:EDIATE)?|:AMPL(?:ITUDE)?|:AUTO)*(?=[ {]|$)",
+    re.IGNORECASE,
+)
+"""A header that sets how much is put out, auxiliary outputs and relays among them."""
+
+
+def why_not_on_connect(line: str) -> str:
+    """Why a line may not be sent whenever a connection is made; empty when it may."""
+    if touches_output(line):
+        return "touches an output"
+    if is_recalling(line):
+        return "recalls a state, in which an output may be on"
+    return "asks a question, whose answer nobody reads" if "?" in line else ""
+
+
+def why_not_on_release(line: str) -> str:
+    """Why a line may not be the last word on a line; empty when it may.
+
+    An output may be switched off by it. A set-point may not: that would be a step of any size.
+    """
+    if switches_on(line, _none_can_be_on):
+        return "switches on"
+    if is_recalling(line):
+        return "recalls a state, in which an output may be on"
+    parts = [part for part in line.split(";") if touches_output(part) and not works_switch(part)]
+    if parts:
+        return "changes what an output gives"
+    return "asks a question, whose answer nobody reads" if "?" in line else ""
+
+
+def switches_on(template: str, can_be_on: Callable[[str], bool]) -> bool:
+    """Whether a line may switch something on.
+
+    Args:
+        can_be_on: whether the placeholder of this name may stand for "on".
+    """
+    if _CLEAR_SWITCHES_ON.search(template):
+        return True
+    for found in _SWITCH.finditer(template):
+        header = _header(found)
+        if _OUTPUT_DETAIL.search(header) or "?" in template[found.end() : found.end() + 1]:
+            continue
+        told = found.group("rest") or header
+        if _TOLD_DETAIL.match(told):
+            continue
+        if _ON.search(_without_channels(told)) or re.search(r"OUT1$", header, re.IGNORECASE):
+            return True
+        if any(map(can_be_on, _switching_names(told))):
+            return True
+    return False
+
+
+def is_on(word: str) -> bool:
+    """Whether a word of the wire means "on"."""
+    return _ON.fullmatch(word) is not None
+
+
+def is_recalling(template: str) -> bool:
+    """Whether a line recalls a stored state."""
+    return _RECALL.search(template) is not None and "?" not in template
+
+
+def sets_level(template: str) -> bool:
+    """Whether a line sets how much an output gives, whatever switch stands before it."""
+    parts = template.split(";")
+    return any("?" not in part and _LEVEL.match(part.strip()) is not None for part in parts)
+
+
+def touches_output(line: str) -> bool:
+    """Whether a line would change what the instrument gives; a question in it hides nothing."""
+    return any("?" not in part and _ANY_OUTPUT.search(part) for part in line.split(";"))
+
+
+def works_switch(line: str) -> bool:
+    """Whether a line works an output switch, on or off."""
+    return any(
+        not _OUTPUT_DETAIL.search(_header(found)) and not _TOLD_DETAIL.match(found.group("rest"))
+        for found in _SWITCH.finditer(line)
+    )
+
+
+def _header(found: re.Match[str]) -> str:
+    return found.group()[: len(found.group()) - len(found.group("rest"))]
+
+
+def _without_channels(told: str) -> str:
+    """``CH1,OFF`` and ``OFF,(@1)`` hold a 1 that switches nothing."""
+    words = re.sub(r"\(@[^)]*\)|\bCH(?:AN)?\d", "", told, flags=re.IGNORECASE)
+    parts = [part.strip() for part in words.split(",")]
+    return parts[-1] or next((part for part in parts if part), "")
+
+
+def _switching_names(told: str) -> list[str]:
+    without = re.sub(r"\(@[^)]*\)|\bCH(?:AN)?\{[^}]*\}", "", told, flags=re.IGNORECASE)
+    return _VALUE.findall(without)
+
+
+def _none_can_be_on(_name: str) -> bool:
+    return False

@@ -1,0 +1,1 @@
+"""The transports of the simulated bench, from the instrument's side."""

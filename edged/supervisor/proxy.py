@@ -1,0 +1,342 @@
+"""The MCP port on the machine's other addresses, carried to the engine's loopback port.
+
+Two traps of sharing one port number (SPEC.md section 2): while the engine is down a connection to
+127.0.0.1 lands on our wildcard socket, so we connect only to an engine that is known to listen, and
+turn away what comes from a socket of our own; and addresses come and go, so the private ones are
+looked at every few seconds. Where a port cannot be shared, each address is bound by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from edged.clock import Clock
+from edged.config.keys import Exposure
+from edged.config.kinds import IpNetwork
+from edged.http.pulse import Pulse
+from edged.protocol.http_rules import Rejected, rejection
+from edged.supervisor.http_framing import Framer
+from edged.supervisor.peer_header import PEER_HEADER, peer_value
+from edged.supervisor.proxied import ClientSide
+
+__all__ = ["PortProxy", "ProxySettings", "is_private", "machine_addresses", "wanted_addresses"]
+
+LOOPBACK: Final = "127.0.0.1"
+WILDCARD: Final = "0.0.0.0"  # noqa: S104 - what EXPOSE: any means
+BACKLOG: Final = 1_024
+LOOK_AGAIN_S: Final = 3.0
+CONNECT_WITHIN_S: Final = 1.0
+MAX_CONNECTIONS: Final = 8_000
+SLOW_HEAD_S: Final = 30.0
+
+PRIVATE: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "fc00::/7",
+        "fe80::/10",
+    )
+)
+NOT_ALLOWED: Final = rejection(403, "Your network is not among ALLOWED_NETWORKS of this edge.")
+FULL: Final = rejection(503, "Too many connections are open; close some and try again.")
+OURSELVES: Final = rejection(503, "The engine is not running.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """What the owner configures.
+
+    Attributes:
+        is_port_shared: one socket may listen on all addresses beside the engine's own (Linux).
+    """
+
+    expose: tuple[Exposure, ...]
+    allowed_networks: tuple[IpNetwork, ...]
+    peer_secret: str
+    is_port_shared: bool = sys.platform == "linux"
+
+
+def is_private(address: str) -> bool:
+    """Whether an address belongs to a private network (RFC 1918, 6598, 3927, 4193)."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    return any(ip.version == network.version and ip in network for network in PRIVATE)
+
+
+def machine_addresses() -> tuple[str, ...]:
+    """The addresses that this machine has now; link-local ones of IPv6 with their zone."""
+    import psutil  # here, because `edged expose` and tests load this module without it
+
+    return tuple(
+        address.address
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family in {socket.AF_INET, socket.AF_INET6}
+    )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address never leaves this machine."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def wanted_addresses(
+    addresses: Iterable[str],
+    expose: tuple[Exposure, ...],
+    *,
+    is_port_shared: bool,
+    is_loopback: Callable[[str], bool] = is_loopback,
+) -> frozenset[str]:
+    """Where to listen on a machine with those addresses.
+
+    The wildcard stands for every IPv4 address where a port can be shared; elsewhere each is bound.
+    """
+    others = [address for address in addresses if not is_loopback(address)]
+    wanted = {address for address in others if is_private(address)}
+    if Exposure.PRIVATE not in expose:
+        wanted.clear()
+    if Exposure.ANY in expose:
+        wanted.update((WILDCARD,) if is_port_shared else (a for a in others if ":" not in a))
+    return frozenset(wanted)
+
+
+class PortProxy:
+    """Listens, and connects clients with the engine.
+
+    Args:
+        settings: see there.
+        engine_port: where the engine listens on loopback now; ``None`` while it does not.
+        pulse: when it was heard.
+        changed: is told the addresses that are bound, after each change.
+        clock: for limits.
+        addresses: lists this machine's addresses.
+        is_loopback: tells which of them are not to be bound.
+    """
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        *,
+        engine_port: Callable[[], int | None],
+        pulse: Pulse,
+        changed: Callable[[tuple[str, ...]], None],
+        clock: Clock,
+        addresses: Callable[[], Iterable[str]] = machine_addresses,
+        is_loopback: Callable[[str], bool] = is_loopback,
+    ) -> None:
+        self._settings = settings
+        self._engine_port = engine_port
+        self.pulse = pulse
+        pulse.join(self)
+        self._changed = changed
+        self._clock = clock
+        self._addresses = addresses
+        self._is_loopback = is_loopback
+        self._log = structlog.get_logger("edged.proxy")
+        self._servers: dict[str, asyncio.Server] = {}
+        self._clients: set[ClientSide] = set()
+        self._own_ports: set[int] = set()
+        self._connecting: set[asyncio.Task[bool]] = set()
+        self._complained: set[str] = set()
+        self._allowed: dict[str, bool] = {}
+        self.port = 0
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The addresses that are bound."""
+        return tuple(sorted(self._servers))
+
+    @property
+    def connection_count(self) -> int:
+        """Clients that are connected."""
+        return len(self._clients)
+
+    async def run(self, port: int) -> None:
+        """Listen on that port until cancelled, on the addresses as they come and go."""
+        self.port = port
+        while True:
+            await self.look()
+            self._cut_slow()
+            await self._clock.sleep(LOOK_AGAIN_S)
+
+    async def look(self) -> None:
+        """Listen where it is wanted now, and nowhere else."""
+        before = self.listening
+        wanted = wanted_addresses(
+            self._addresses(),
+            self._settings.expose,
+            is_port_shared=self._settings.is_port_shared,
+            is_loopback=self._is_loopback,
+        )
+        for address in self._servers.keys() - wanted:
+            self._servers.pop(address).close()
+            self._log.info("proxy_closed", address=address)
+        for address in sorted(wanted - self._servers.keys()):
+            await self._listen(address)
+        if self.listening != before:
+            self._changed(self.listening)
+
+    def close_door(self) -> None:
+        """Accept no more; open connections stay."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+
+    async def stop(self) -> None:
+        """Close every listener and connection."""
+        self.close_door()
+        for client in tuple(self._clients):
+            client.abort()
+        for task in tuple(self._connecting):
+            task.cancel()
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+        # Aborted transports close in the loop's next turn.
+        await self._clock.sleep(0)
+
+    # for the pulse: see ``pulse.Road``
+
+    def waits_since(self, heard_s: float) -> bool:
+        """See ``Road``."""
+        return any(True for _ in self._asked_since(heard_s))
+
+    def refuse_since(self, heard_s: float) -> None:
+        """See ``Road``."""
+        for client in tuple(self._asked_since(heard_s)):
+            client.refuse_unanswered()
+
+    def _asked_since(self, heard_s: float) -> Iterator[ClientSide]:
+        return (c for c in self._clients if c.asked_s is not None and c.asked_s > heard_s)
+
+    # for its connections: see ``proxied.Switchboard``
+
+    def opened(self, client: ClientSide, host: str, port: int) -> Rejected | None:
+        """See ``Switchboard``."""
+        self._clients.add(client)
+        if host == LOOPBACK and port in self._own_ports:
+            return OURSELVES
+        if len(self._clients) > MAX_CONNECTIONS:
+            return FULL
+        return None if self._is_allowed(host) else NOT_ALLOWED
+
+    def closed(self, client: ClientSide) -> None:
+        """See ``Switchboard``."""
+        self._clients.discard(client)
+
+    def framer(self, host: str) -> Framer:
+        """See ``Switchboard``."""
+        return Framer(PEER_HEADER, peer_value(self._settings.peer_secret, host))
+
+    def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Task[bool] | None:
+        """See ``Switchboard``."""
+        port = self._engine_port()
+        if port is None:
+            return None
+        task = asyncio.create_task(self._connect(made, port), name="proxy connect")
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+        return task
+
+    def now(self) -> float:
+        """See ``Switchboard``."""
+        return self._clock.monotonic()
+
+    async def _connect(self, made: Callable[[], asyncio.Protocol], port: int) -> bool:
+        loop = asyncio.get_running_loop()
+        line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        line.setblocking(False)
+        own_port = 0
+        try:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Bound first: our number must be known before a listener of ours could see it.
+            line.bind((LOOPBACK, 0))
+            own_port = line.getsockname()[1]
+            self._own_ports.add(own_port)
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                await loop.sock_connect(line, (LOOPBACK, port))
+            await loop.create_connection(made, sock=line)
+        except (OSError, TimeoutError):
+            line.close()
+            return False
+        except asyncio.CancelledError:
+            line.close()
+            raise
+        finally:
+            # A listener of ours has seen the connection by now, or never will.
+            loop.call_later(CONNECT_WITHIN_S, self._own_ports.discard, own_port)
+        return True
+
+    async def _listen(self, address: str) -> None:
+        try:
+            listening = self._bind(address)
+        except OSError as error:
+            if address not in self._complained:
+                self._complained.add(address)
+                reason = _why(error)
+                self._log.warning("proxy_not_listening", address=address, reason=reason)
+            return
+        self._complained.discard(address)
+        self._servers[address] = await asyncio.get_running_loop().create_server(
+            lambda: ClientSide(self), sock=listening, backlog=BACKLOG
+        )
+        self._log.info("proxy_listening", address=address, port=self.port)
+
+    def _bind(self, address: str) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if sys.platform == "win32":
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+            else:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if self._settings.is_port_shared:
+                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.setblocking(False)
+            target = socket.getaddrinfo(
+                address, self.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )[0][4]
+            listening.bind(target)
+        except OSError:
+            listening.close()
+            raise
+        return listening
+
+    def _is_allowed(self, host: str) -> bool:
+        known = self._allowed.get(host)
+        if known is None:
+            try:
+                ip = ipaddress.ip_address(host)
+            except ValueError:
+                return False
+            networks = self._settings.allowed_networks
+            known = any(ip.version == network.version and ip in network for network in networks)
+            if len(self._allowed) >= MAX_CONNECTIONS:
+                self._allowed.clear()
+            self._allowed[host] = known
+        return known
+
+    def _cut_slow(self) -> None:
+        """Break off requests whose head never ends, and connections that never made one."""
+        before_s = self._clock.monotonic() - SLOW_HEAD_S
+        for client in tuple(self._clients):
+            if client.head_since_s is not None and client.head_since_s <= before_s:
+                client.cut_slow()
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "another program listens there"
+    return str(error.strerror or error)

@@ -1,0 +1,306 @@
+"""The listening socket and its accept loop: binds, counts connections, moves them out of the way.
+
+Accepts by itself instead of leaving it to asyncio, because accepted sockets must get high
+descriptors (``descriptors``) and because who comes over the cap must hear why it is turned away.
+
+Descriptor numbers: clients get high ones, so that the low ones stay free for instruments.
+
+pyvisa-py waits with ``select()``, which cannot take a descriptor of 1,024 or above: with a thousand
+streams open, no instrument could be opened any more (measured). Removable once pyvisa-py polls.
+On Windows descriptors are handles, and there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from edged.clock import Clock
+from edged.errors import ErrorCode, Failed
+from edged.protocol.http_rules import FULL_HEADER, rejection
+from edged.surfaces.mcp.connection import Connection, ConnectionServer, Front
+
+__all__ = ["Listener", "connection_limit", "move_high", "raise_limit"]
+
+if sys.platform != "win32":
+    import fcntl
+    import resource
+
+
+SELECT_LIMIT: Final = 1_024
+ENOUGH_DESCRIPTORS: Final = 65_536
+"""A hard limit can be a billion, and some libraries close every number up to the soft one."""
+KEPT_FOR_OTHERS: Final = 256
+"""Above 1,024: listening sockets, the store, recorded data, pipes of workers."""
+FEWEST_CONNECTIONS: Final = 64
+
+
+def raise_limit() -> None:
+    """Raise the soft limit of open files towards the hard one; a refusal leaves it as it is."""
+    if sys.platform != "win32":
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard == resource.RLIM_INFINITY:
+            wanted = ENOUGH_DESCRIPTORS
+        else:
+            wanted = min(hard, ENOUGH_DESCRIPTORS)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            except (OSError, ValueError):
+                return
+
+
+def connection_limit(wanted: int) -> int:
+    """How many client connections the open-file limit leaves room for, at most ``wanted``."""
+    if sys.platform != "win32":
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY:
+            room = soft - SELECT_LIMIT - KEPT_FOR_OTHERS
+            return min(wanted, max(room, FEWEST_CONNECTIONS))
+    return wanted
+
+
+def move_high(accepted: socket.socket) -> socket.socket:
+    """The same connection under a descriptor of 1,024 or above, where the platform has such.
+
+    The given socket is closed if it was moved. Where the limit leaves no high number, it stays.
+    """
+    moved = accepted
+    if sys.platform != "win32" and accepted.fileno() < SELECT_LIMIT:
+        try:
+            high = fcntl.fcntl(accepted.fileno(), fcntl.F_DUPFD_CLOEXEC, SELECT_LIMIT)
+        except OSError:
+            return accepted
+        moved = socket.socket(accepted.family, accepted.type, accepted.proto, fileno=high)
+        moved.setblocking(False)
+        accepted.close()
+    return moved
+
+
+BACKLOG: Final = 1_024
+ACCEPT_AGAIN_S: Final = 0.2
+"""After the system was out of descriptors or memory; connections wait in the backlog meanwhile."""
+MAX_TURNED_AWAY: Final = 64
+"""Connections that are being told 503 at one time; beyond that they are closed without a word."""
+TURNED_AWAY_S: Final = 1.0
+CLOSE_WITHIN_S: Final = 0.5
+LOOK_EVERY_S: Final = 1.0
+"""How much later than its bound a slow sender may be cut."""
+
+
+class Listener:
+    """One listening address.
+
+    Args:
+        front: serves each request.
+        host, port: where to listen; port 0 takes any free one.
+        is_port_shared: another process of the same user listens on the same port on other
+            addresses (SO_REUSEPORT); SPEC.md section 2.
+        max_connections: beyond it, 503.
+        slow_sender_s: how long the head of a request may take.
+        idle_s: how long a connection may be without a request.
+        clock: for that.
+
+    Attributes:
+        port: the bound port; 0 before.
+    """
+
+    def __init__(
+        self,
+        *,
+        front: Front,
+        host: str,
+        port: int,
+        is_port_shared: bool,
+        max_connections: int,
+        slow_sender_s: float,
+        idle_s: float,
+        clock: Clock,
+    ) -> None:
+        self._front = front
+        self._host = host
+        self._wanted_port = port
+        self._is_port_shared = is_port_shared
+        self._max_connections = max_connections
+        self._slow_sender_s = slow_sender_s
+        self._idle_s = idle_s
+        self._clock = clock
+        self._log = structlog.get_logger("edged.mcp")
+        self._socket: socket.socket | None = None
+        self._server: web.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connections: set[Connection] = set()
+        self._turned_away: set[_TurnedAway] = set()
+        self.port = 0
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now."""
+        return len(self._connections)
+
+    async def start(self) -> None:
+        """Bind and accept.
+
+        Raises:
+            Failed: BIND_FAILED, with the reason.
+        """
+        raise_limit()
+        self._max_connections = connection_limit(self._max_connections)
+        self._socket = self._bind()
+        self.port = self._socket.getsockname()[1]
+        self._server = ConnectionServer(self._front, book=self, clock=self._clock)
+        self._tasks = [
+            asyncio.create_task(self._accept(self._socket, self._server), name="mcp accept"),
+            asyncio.create_task(self._look_after(), name="mcp connections"),
+        ]
+
+    def close_door(self) -> None:
+        """Accept no more; open connections stay."""
+        for task in self._tasks:
+            task.cancel()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    async def stop(self) -> None:
+        """Close the door and every connection."""
+        self.close_door()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        for turned_away in tuple(self._turned_away):
+            turned_away.abort()
+        for connection in tuple(self._connections):
+            connection.close()
+        if self._server is not None:
+            await self._server.shutdown(CLOSE_WITHIN_S)
+            self._server = None
+
+    def opened(self, connection: Connection) -> None:
+        """See ``connection.ConnectionBook``."""
+        self._connections.add(connection)
+
+    def closed(self, connection: Connection) -> None:
+        """See ``connection.ConnectionBook``."""
+        self._connections.discard(connection)
+
+    def _bind(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if sys.platform == "win32":
+                # There SO_REUSEADDR lets two programs listen on one port.
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+            else:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if self._is_port_shared:
+                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listening.setblocking(False)
+            listening.bind((self._host, self._wanted_port))
+            listening.listen(BACKLOG)
+        except OSError as unbound:
+            listening.close()
+            raise self._bind_failure(unbound) from unbound
+        return listening
+
+    def _bind_failure(self, unbound: OSError) -> Failed:
+        is_taken = unbound.errno in {errno.EADDRINUSE, errno.EACCES} and self._wanted_port >= 1024
+        why = "another program holds it" if is_taken else str(unbound.strerror or unbound)
+        return Failed(
+            f"The MCP port {self._wanted_port} on {self._host} cannot be bound: {why}.",
+            code=ErrorCode.BIND_FAILED,
+            data={"host": self._host, "port": self._wanted_port},
+            remedy="Stop the program that holds it, or set MCP_PORT to another port.",
+        )
+
+    async def _accept(self, listening: socket.socket, server: web.Server) -> None:
+        loop = asyncio.get_running_loop()
+        is_failing = False
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as failed:
+                if failed.errno not in SHORTAGES:
+                    continue
+                if not is_failing:
+                    self._log.warning("mcp_accept_failed", reason=str(failed.strerror))
+                is_failing = True
+                await self._clock.sleep(ACCEPT_AGAIN_S)
+                continue
+            is_failing = False
+            await self._welcome(move_high(accepted), server)
+
+    async def _welcome(self, accepted: socket.socket, server: web.Server) -> None:
+        factory: Callable[[], asyncio.Protocol] = server
+        if len(self._connections) >= self._max_connections:
+            if len(self._turned_away) >= MAX_TURNED_AWAY:
+                accepted.close()
+                return
+            factory = self._turn_away
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(factory, accepted)
+        except OSError:
+            accepted.close()
+
+    def _turn_away(self) -> _TurnedAway:
+        turned_away = _TurnedAway(self._turned_away)
+        self._turned_away.add(turned_away)
+        return turned_away
+
+    async def _look_after(self) -> None:
+        """Break connections off whose request never ends, and close those that nobody uses."""
+        while True:
+            await self._clock.sleep(min(self._slow_sender_s / 4, LOOK_EVERY_S))
+            now_s = self._clock.monotonic()
+            begun_before_s = now_s - self._slow_sender_s
+            for connection in tuple(self._connections):
+                since_s = connection.head_since_s
+                if since_s is not None and since_s <= begun_before_s:
+                    connection.cut_slow()
+                else:
+                    connection.close_if_idle(now_s - self._idle_s)
+
+
+class _TurnedAway(asyncio.Protocol):
+    """A connection over the cap: is told so, and closed."""
+
+    def __init__(self, book: set[_TurnedAway]) -> None:
+        self._book = book
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
+        self._transport = transport
+        transport.write(TURNED_AWAY)
+        transport.write_eof()
+        # Closing at once with its request unread would reset the answer away.
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(TURNED_AWAY_S, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Called by the loop."""
+        self._book.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def abort(self) -> None:
+        """Close now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_FULL: Final = rejection(503, "Too many connections are open; close some and try again.")
+TURNED_AWAY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+    b"Retry-After: 1\r\n%b: yes\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+    % (FULL_HEADER.encode("ascii"), len(_FULL.body), _FULL.body)
+)

@@ -1,0 +1,200 @@
+"""The RPC interface's own methods for the record, lockouts and lines.
+
+Their parameters have been checked against ``reference.METHOD_TABLE`` when they are called.
+
+The RPC interface's own methods for recordings, running streams and pictures; they only tell.
+
+The RPC interface's own method for what discovery has met; it only tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.actions.outcome import Picture
+from edged.commands.lockout import LockoutDesk
+from edged.discovery.loop import Discovery
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.instruments.pool import InstrumentPool
+from edged.plot.artist import Artist
+from edged.runs.recordings.book import RunBook
+from edged.runs.recordings.figures import run_figure
+from edged.runs.recordings.reader import MAX_ROWS, export_run, list_runs, show_run
+from edged.runs.run_head import RunKind
+from edged.runs.streams.book import StreamBook
+from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.units import unit_of_instrument
+from edged.store.audit.book import Audit
+from edged.store.audit.queries import AuditFilter, ExportForm, export_rows
+from edged.store.told_on import ToldOn
+from edged.surfaces.rpc.methods import OwnMethod, picture_told
+
+__all__ = ["daemon_methods", "discovery_methods", "run_methods"]
+
+Params = Mapping[str, Any]
+LISTED_UNLESS_ASKED: Final = 100
+EXPORT_ROWS: Final = 2_000
+"""Rows in one answer of audit.export: some megabytes at most."""
+
+
+def daemon_methods(
+    *, audit: Audit, lockout: LockoutDesk, pool: InstrumentPool, told_on: ToldOn
+) -> dict[str, OwnMethod]:
+    """``audit.*``, ``lockout.*``, ``stop.seen_off`` and ``trace``."""
+
+    async def audit_list(params: Params) -> Any:
+        rows = await audit.list(_filter(params), limit=params.get("limit", LISTED_UNLESS_ASKED))
+        return {"rows": [row.to_json() for row in rows]}
+
+    async def audit_verify(_params: Params) -> Any:
+        return (await audit.verify()).to_json()
+
+    async def audit_export(params: Params) -> Any:
+        form = ExportForm(params.get("format", ExportForm.JSONL))
+        wanted = _filter({"after": 0, **params})
+        rows = await audit.list(wanted, limit=EXPORT_ROWS)
+        is_first = not wanted.after
+        return {
+            "text": export_rows(form, rows, with_header=is_first),
+            "next_after": rows[-1].seq if len(rows) == EXPORT_ROWS else None,
+        }
+
+    async def lockout_set(params: Params) -> Any:
+        return await lockout.set(params["instrument_id"], reason=params["reason"], by=params["by"])
+
+    async def lockout_clear(params: Params) -> Any:
+        return await lockout.clear(params["instrument_id"])
+
+    async def lockout_list(_params: Params) -> Any:
+        return {"lockouts": lockout.list()}
+
+    async def seen_off(params: Params) -> Any:
+        name, by = params["instrument_id"], params["by"]
+        names = {name}
+        with contextlib.suppress(NotFound):
+            instrument = pool.get(name)
+            names |= {instrument.id, unit_of_instrument(instrument).key}
+        outputs = told_on.forget(names)
+        if not outputs:
+            raise NotFound(
+                f"Nothing of {name} is waiting to be seen off.",
+                code=ErrorCode.UNKNOWN_INSTRUMENT,
+                data={"instrument_id": name, "told_on": told_on.told()},
+                remedy="get_status lists what is, under told_on.",
+            )
+        audit.event("stop.seen_off", f"{by} has seen off: {', '.join(outputs)}", instrument=name)
+        return {"instrument_id": name, "outputs": outputs}
+
+    async def trace(params: Params) -> Any:
+        name = params["instrument_id"]
+        return {"instrument_id": name, "exchanges": pool.trace(name)}
+
+    return {
+        "audit.list": audit_list,
+        "audit.verify": audit_verify,
+        "audit.export": audit_export,
+        "stop.seen_off": seen_off,
+        "lockout.set": lockout_set,
+        "lockout.clear": lockout_clear,
+        "lockout.list": lockout_list,
+        "trace": trace,
+    }
+
+
+def _filter(params: Params) -> AuditFilter:
+    return AuditFilter(
+        instrument=params.get("instrument", ""),
+        since_ms=params.get("since_ms"),
+        until_ms=params.get("until_ms"),
+        caller=params.get("caller", ""),
+        tool=params.get("tool", ""),
+        outcome=params.get("outcome", ""),
+        after=params.get("after"),
+    )
+
+
+MAX_LISTED = 10_000
+
+
+def run_methods(
+    runs: RunBook, streams: StreamBook, waveforms: WaveformBook, artist: Artist
+) -> dict[str, OwnMethod]:
+    """``runs.…``, ``streams.show`` and ``pictures.show``."""
+
+    async def list_(params: Params) -> Any:
+        kind = _text(params, "kind", "")
+        if kind and kind not in list(RunKind):
+            raise Invalid(
+                f"kind is one of {', '.join(RunKind)}.", data={"parameter": "kind", "value": kind}
+            )
+        limit = _integer(params, "limit", 100, 1, MAX_LISTED)
+        found = await runs.read(list_runs, limit, kind, _text(params, "instrument", ""))
+        return {"runs": found}
+
+    async def show(params: Params) -> Any:
+        rows = _integer(params, "rows", 10, 0, MAX_ROWS)
+        return await runs.read(show_run, _text(params, "run_id"), rows)
+
+    async def export(params: Params) -> Any:
+        offset = _integer(params, "offset", 0, 0, 1 << 62)
+        form = _text(params, "format", "csv")
+        return await runs.read(export_run, _text(params, "run_id"), form, offset)
+
+    async def draw(params: Params) -> Any:
+        run_id = _text(params, "run_id")
+        data = await artist.draw(await runs.read(run_figure, run_id))
+        return {"run_id": run_id, **picture_told(Picture(mime="image/png", data=data))}
+
+    async def status(_params: Params) -> Any:
+        return runs.status()
+
+    async def stream(params: Params) -> Any:
+        after = _integer(params, "after", 0, 0, 1 << 62)
+        return streams.show(_text(params, "stream_id"), after)
+
+    async def picture(params: Params) -> Any:
+        picture_id = _text(params, "picture_id")
+        told = await waveforms.read_picture(waveforms.picture(picture_id))
+        return {
+            "picture_id": picture_id,
+            "mime": told["mime"],
+            "encoding": told["encoding"],
+            "content": told["image"],
+        }
+
+    return {
+        "runs.list": list_,
+        "runs.show": show,
+        "runs.export": export,
+        "runs.draw": draw,
+        "runs.status": status,
+        "streams.show": stream,
+        "pictures.show": picture,
+    }
+
+
+def _text(params: Params, name: str, default: str | None = None) -> str:
+    value = params.get(name, default)
+    if not isinstance(value, str):
+        raise Invalid(f"{name} must be a string.", data={"parameter": name})
+    return value
+
+
+def _integer(params: Params, name: str, default: int, lowest: int, highest: int) -> int:
+    value = params.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise Invalid(
+            f"{name} must be an integer from {lowest} to {highest}.", data={"parameter": name}
+        )
+    return value
+
+
+def discovery_methods(discovery: Discovery) -> dict[str, OwnMethod]:
+    """``discovery``: the buses, the hot-plug monitor, what was set aside and why, ties."""
+
+    async def report(_params: Mapping[str, Any]) -> Any:
+        return discovery.report()
+
+    return {"discovery": report}

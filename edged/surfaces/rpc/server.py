@@ -1,0 +1,521 @@
+"""The RPC port: ``POST /rpc`` for the CLI and scripts, and what stands beside it.
+
+Who may come in at the RPC port: one door for ``/rpc``, ``/events``, ``/healthz``, ``/metrics``.
+
+Whoever has INBOUND_AUTH_TOKEN, when there is one; else loopback peers that name a loopback Host (a
+page in a browser that was rebound to 127.0.0.1 names another). A browser tells the Origin of a page
+that opens a WebSocket, which no CORS stops: only pages of loopback may. ``/alive`` stands before
+the door: whoever can connect knows as much as it tells.
+
+One client connection of the RPC port, and what aiohttp leaves to its user about it.
+
+The body of a POST to the RPC port, read within its bounds; what goes wrong is an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hmac
+import ipaddress
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import structlog
+from aiohttp import ClientError, HttpVersion11, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from edged.actions.caller import Caller, Route
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
+from edged.host import port_holder
+from edged.http.connection import GO_ON, HttpConnection
+from edged.protocol import jsonrpc
+from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
+from edged.surfaces.rpc.event_socket import EventSockets
+from edged.surfaces.rpc.events import EventHub
+from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, dispatch, told
+from edged.tools.desk import ToolDesk
+
+__all__ = [
+    "Door",
+    "RpcConnection",
+    "RpcListener",
+    "RpcRecord",
+    "Sights",
+    "UnusableBodyError",
+    "is_loopback",
+    "meet_expectation",
+    "read_body",
+    "unwatch",
+    "watch",
+]
+
+LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
+
+
+class Door:
+    """The door.
+
+    Args:
+        token: INBOUND_AUTH_TOKEN, or none.
+    """
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token.encode() if token is not None else None
+
+    def admit(self, request: web.Request) -> None:
+        """Let pass, or not.
+
+        Raises:
+            Refused: NOT_AUTHENTICATED without the token; NOT_ALLOWED for a foreign page.
+        """
+        if not self._is_authentic(request):
+            raise Refused(
+                "The RPC interface wants its bearer token."
+                if self._token is not None
+                else "The RPC interface serves loopback only, under a loopback Host.",
+                code=ErrorCode.NOT_AUTHENTICATED,
+            )
+        origin = request.headers.get("Origin")
+        if origin is not None and not _is_loopback_origin(origin):
+            raise Refused(
+                "Pages from elsewhere may not use the RPC interface.", code=ErrorCode.NOT_ALLOWED
+            )
+
+    def _is_authentic(self, request: web.Request) -> bool:
+        if self._token is None:
+            return is_loopback(request.remote or "") and is_loopback(_host_of(request))
+        kind, _, given = request.headers.get("Authorization", "").partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode("utf-8", "surrogateescape"), self._token
+        )
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name or address means this machine."""
+    if name.lower().rstrip(".") in LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_of(request: web.Request) -> str:
+    """The Host header's name or address, without its port."""
+    host = request.headers.get("Host", "")
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_loopback_origin(origin: str) -> bool:
+    try:
+        return is_loopback(urlsplit(origin).hostname or "")
+    except ValueError:
+        return False
+
+
+LINGER_S: Final = 1.0
+"""How long the rest of a refused body is read; aiohttp 3.8 goes on so when its client has gone."""
+
+
+class RpcConnection(HttpConnection):
+    """One client connection."""
+
+    log_name = "edged.rpc"
+
+    def __init__(self, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            lingering_time=LINGER_S,
+            # A Content-Encoding is refused; decoding it first would let it fail in the reader.
+            auto_decompress=False,
+        )
+
+
+async def meet_expectation(request: web.Request) -> None:
+    """Called by aiohttp where a request has ``Expect``; its own words are plain text."""
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        words = "Only 100-continue can be expected here."
+        refused = web.HTTPExpectationFailed()
+        refused.body = jsonrpc.error_bytes(None, RpcCode.INVALID_REQUEST, words)
+        refused.headers["Content-Type"] = "application/json"
+        raise refused
+    if request.version >= HttpVersion11 and request.transport is not None:
+        request.transport.write(GO_ON)
+
+
+def watch(http: web.Request) -> None:
+    """Notice soon where a client that has closed its sending side is gone altogether."""
+    connection, transport = http.protocol, http.transport
+
+    def probe() -> bool:
+        if http.version < HttpVersion11 or transport is None:
+            return False
+        transport.write(GO_ON)
+        return True
+
+    if isinstance(connection, HttpConnection):
+        connection.probe_by(probe)
+
+
+def unwatch(http: web.Request) -> None:
+    """It does not matter any more."""
+    if isinstance(http.protocol, HttpConnection):
+        http.protocol.end_probing()
+
+
+WITHIN_S: Final = 30.0
+"""A slower sender is cut."""
+TOO_LARGE: Final = "The body is over 4 MiB."
+
+
+class UnusableBodyError(Exception):
+    """The body cannot be had; ``status`` and ``args`` say how that is answered."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def read_body(request: web.Request, *, within_s: float = WITHIN_S) -> bytes:
+    """The whole body.
+
+    Raises:
+        UnusableBodyError: too large, too slow, encoded, or not framed as HTTP wants it.
+    """
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnusableBodyError(415, "A Content-Encoding is not served; send the body as it is.")
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        raise UnusableBodyError(413, TOO_LARGE)
+    try:
+        async with asyncio.timeout(within_s):
+            return await request.read()
+    except TimeoutError:
+        raise UnusableBodyError(408, f"The body did not arrive within {within_s:g} s.") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise UnusableBodyError(413, TOO_LARGE) from None
+    except (
+        web.RequestPayloadError,
+        HttpProcessingError,
+        ClientError,
+        ConnectionError,
+        RuntimeError,
+    ):
+        raise UnusableBodyError(400, "The body is not framed as HTTP wants it.") from None
+
+
+PATH: Final = "/rpc"
+ALIVE_PATH: Final = "/alive"
+"""Where the supervisor looks each second: behind no door, tells nothing, leaves no row."""
+JSON_TYPE: Final = "application/json"
+LOOK_AT_CLIENT_S: Final = 0.1
+STOP_WITHIN_S: Final = 60.0
+"""How long requests under way may still take; whoever stops the engine is not as patient."""
+REFUSALS: Final = {
+    400: "GET /events opens a WebSocket (version 13), and this request does not ask for one.",
+    404: f"Nothing is here: POST {PATH}, or GET /events, /healthz or /metrics.",
+    405: "This path is read with GET.",
+}
+HTTP_STATUS: Final = {ErrorCode.NOT_AUTHENTICATED: 401, ErrorCode.NOT_ALLOWED: 403}
+
+
+class RpcRecord(Protocol):
+    """The part of the record that the RPC port writes itself."""
+
+    @property
+    def method(self) -> MethodRecord:
+        """Writes down a call of the daemon's own methods."""
+        ...
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        """Write down an attempt that ended at the door."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sights:
+    """What can be seen at the RPC port besides its methods.
+
+    Attributes:
+        hub: the events of ``/events``.
+        health: the body of ``/healthz``.
+        metrics: the body of ``/metrics`` and its content type.
+    """
+
+    hub: EventHub
+    health: Callable[[], Mapping[str, Any]]
+    metrics: Callable[[], Awaitable[tuple[bytes, str]]]
+
+
+class RpcListener:
+    """The RPC interface's listener.
+
+    Args:
+        desk: takes calls by tool name.
+        port: RPC_PORT; 0 takes any free one.
+        token: INBOUND_AUTH_TOKEN, or none.
+        new_action_id: makes the id under which a call is recorded.
+        record: where the daemon's own methods leave their rows.
+        sights: what stands beside ``/rpc``.
+        clock: for durations.
+        own: further methods of the daemon's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        desk: ToolDesk,
+        port: int,
+        token: str | None,
+        new_action_id: Callable[[], str],
+        record: RpcRecord,
+        sights: Sights,
+        clock: Clock,
+        own: Mapping[str, OwnMethod] | None = None,
+    ) -> None:
+        self._desk = desk
+        self._wanted_port = port
+        self._door = Door(token)
+        self._new_action_id = new_action_id
+        self._record = record
+        self._sights = sights
+        self._clock = clock
+        self._own = own if own is not None else {}
+        self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
+        self._readers = EventSockets(sights.hub)
+        self._log = structlog.get_logger("edged.rpc")
+        self.port = 0
+
+    async def start(self) -> None:
+        """Bind and serve.
+
+        Raises:
+            Failed: BIND_FAILED, with the port in ``data``.
+        """
+        app = web.Application(
+            client_max_size=jsonrpc.MAX_BODY_BYTES, middlewares=[_worded_for_programs]
+        )
+        router, meet = app.router, meet_expectation
+        router.add_route("*", PATH, self._admitted(self._rpc), expect_handler=meet)
+        router.add_get("/events", self._admitted(self._events), expect_handler=meet)
+        router.add_get("/healthz", self._admitted(self._healthz), expect_handler=meet)
+        router.add_get("/metrics", self._admitted(self._metrics), expect_handler=meet)
+        router.add_get(ALIVE_PATH, _alive, expect_handler=meet)
+        runner = web.AppRunner(app, handle_signals=False)
+        await runner.setup()
+        server = runner.server
+        assert server is not None  # noqa: S101 - it is there after setup()
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                lambda: RpcConnection(server), "127.0.0.1", self._wanted_port, reuse_address=True
+            )
+        except OSError as taken:
+            await runner.cleanup()
+            raise await self._unbound(taken) from taken
+        self._runner = runner
+        self.port = self._listening.sockets[0].getsockname()[1]
+
+    def close_door(self) -> None:
+        """Accept no more; open connections stay."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    async def stop(self) -> None:
+        """Stop accepting, end what is open."""
+        self.close_door()
+        await self._readers.stop()
+        if self._runner is not None:
+            server = self._runner.server
+            if server is not None:
+                for connection in tuple(server.connections):
+                    # Idle ones end at once, which shutdown() alone would wait for.
+                    connection.close()
+                await server.shutdown(STOP_WITHIN_S)
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _unbound(self, taken: OSError) -> Failed:
+        why = str(taken.strerror)
+        if taken.errno == errno.EADDRINUSE:
+            holder = await asyncio.to_thread(port_holder, self._wanted_port)
+            why = f"it is held by {holder or 'another program'}"
+        return Failed(
+            f"The RPC port {self._wanted_port} on 127.0.0.1 cannot be bound: {why}.",
+            code=ErrorCode.BIND_FAILED,
+            data={"port": self._wanted_port},
+            remedy="Stop the program that holds it, or set RPC_PORT to another port.",
+        )
+
+    def _admitted(
+        self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """The handler behind the door."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                self._door.admit(request)
+            except Refused as refused:
+                self._record.refuse(_caller(request), request.path[:128], refused)
+                return _turned_away(refused)
+            return await handler(request)
+
+        return handle
+
+    async def _rpc(self, request: web.Request) -> web.Response:
+        refusal = _unusable(request)
+        if refusal is not None:
+            return refusal
+        try:
+            message = jsonrpc.parse(await read_body(request))
+        except BadMessage as bad:
+            return _reply(bad.http_status, bad.reply().encode())
+        except UnusableBodyError as unusable:
+            return _closing(_error(unusable.status, None, RpcCode.INVALID_REQUEST, str(unusable)))
+        if not isinstance(message, Request):
+            return _error(
+                400, None, RpcCode.INVALID_REQUEST, "POST /rpc takes one JSON-RPC request."
+            )
+        return await self._answer(request, message)
+
+    async def _answer(self, http: web.Request, request: Request) -> web.Response:
+        context = RpcContext(
+            desk=self._desk,
+            caller=_caller(http),
+            new_action_id=self._new_action_id,
+            record=self._record.method,
+            clock=self._clock,
+            own=self._own,
+        )
+        try:
+            result = await self._result(http, request, context)
+            return _reply(200, jsonrpc.result_bytes(request.id, result))
+        except EdgedError as error:
+            is_method = error.code in (ErrorCode.UNKNOWN_METHOD, ErrorCode.RENAMED_TOOL)
+            code = RpcCode.METHOD_NOT_FOUND if is_method else RpcCode.INVALID_PARAMS
+            return _error(200, request.id, code, error.message, error)
+        except Exception as bug:  # noqa: BLE001 - the top of every call: a caller gets a reply
+            fault_id = self._new_action_id()
+            self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
+            fault = Fault("edged made a mistake.", data={"fault_id": fault_id})
+            return _error(200, request.id, RpcCode.INTERNAL_ERROR, fault.message, fault)
+
+    async def _result(self, http: web.Request, request: Request, context: RpcContext) -> Any:
+        """What the method gives; its client's going ends what is only worth it for a listener."""
+        work = dispatch(context, request.method, request.params)
+        if not self._is_for_a_listener(request):
+            return await work
+        task = asyncio.ensure_future(work)
+        watch(http)
+        try:
+            while not (await asyncio.wait([task], timeout=LOOK_AT_CLIENT_S))[0]:
+                if http.transport is None or http.transport.is_closing():
+                    break
+        finally:
+            # Once: a second time would tear the steps that make an instrument safe.
+            task.cancel()
+            unwatch(http)
+        return await task
+
+    def _is_for_a_listener(self, request: Request) -> bool:
+        called = request.params.get("name") if request.method == "tools/call" else request.method
+        try:
+            tool = self._desk.registry.find(called if isinstance(called, str) else "")
+        except NotFound:
+            return False
+        return tool.cancels_on_disconnect
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        try:
+            self._note_reader(request, None)
+            return await self._readers.serve(request)
+        except EdgedError as error:
+            self._note_reader(request, error)
+            return _error(400, None, RpcCode.INVALID_REQUEST, error.message, error)
+
+    def _note_reader(self, request: web.Request, error: EdgedError | None) -> None:
+        self._record.method(
+            _caller(request),
+            "/events",
+            {"topics": request.query.get("topics", "")},
+            action_id=self._new_action_id(),
+            error=error,
+            duration_ms=0.0,
+        )
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.json_response(dict(self._sights.health()))
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        body, content_type = await self._sights.metrics()
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+async def _alive(_request: web.Request) -> web.Response:
+    return web.Response(status=204)
+
+
+@web.middleware
+async def _worded_for_programs(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """What aiohttp itself refuses (another path, no WebSocket) gets an error body as all else."""
+    try:
+        return await handler(request)
+    except web.HTTPException as refused:
+        words = REFUSALS.get(refused.status, f"{refused.reason}.")
+        response = _error(refused.status, None, RpcCode.INVALID_REQUEST, words)
+        if "Allow" in refused.headers:
+            response.headers["Allow"] = refused.headers["Allow"]
+        return response
+
+
+def _closing(response: web.Response) -> web.Response:
+    """Its connection cannot go on: what is left of the request was not read."""
+    response.force_close()
+    return response
+
+
+def _caller(request: web.Request) -> Caller:
+    return Caller(route=Route.RPC, remote=request.remote or "")
+
+
+def _unusable(request: web.Request) -> web.Response | None:
+    if request.method != "POST":
+        response = _error(405, None, RpcCode.INVALID_REQUEST, "Use POST.")
+        response.headers["Allow"] = "POST"
+        return response
+    if request.headers.get("Content-Type", "").split(";")[0].strip().lower() != JSON_TYPE:
+        return _error(415, None, RpcCode.INVALID_REQUEST, "Send Content-Type application/json.")
+    return None
+
+
+def _turned_away(refused: Refused) -> web.Response:
+    status = HTTP_STATUS.get(refused.code, 403)
+    code = RpcCode.NOT_AUTHENTICATED if status == 401 else RpcCode.INVALID_REQUEST
+    response = _error(status, None, code, refused.message)
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _reply(status: int, body: bytes) -> web.Response:
+    return web.Response(status=status, body=body, content_type=JSON_TYPE)
+
+
+def _error(
+    status: int,
+    request_id: jsonrpc.RequestId | None,
+    code: int,
+    message: str,
+    error: EdgedError | None = None,
+) -> web.Response:
+    data = told(error) if error else None
+    return _reply(status, jsonrpc.error_bytes(request_id, code, message, data))

@@ -1,0 +1,101 @@
+"""From a tool's name to the outcome of what it means: the one door for every surface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from edged.actions.action import Action
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.auth.permissions import Permissions
+from edged.commands.path import CommandPath
+from edged.commands.pending import Underway
+from edged.errors import EdgedError, NotFound
+from edged.tools.registry import ToolRegistry
+from edged.tools.tool import Tool, ToolCall
+
+__all__ = ["ToolDesk"]
+
+
+class ToolDesk:
+    """Takes calls by tool name.
+
+    Args:
+        registry: the present set of tools.
+        path: the command path.
+        permissions: judges names that lead to no tool, so that a caller who may not use a name
+            does not learn whether it exists.
+        on_first_call: told once, when the first call of all has been taken.
+
+    Attributes:
+        in_flight: calls that are being performed.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: ToolRegistry,
+        path: CommandPath,
+        permissions: Permissions,
+        on_first_call: Callable[[], None] | None = None,
+    ) -> None:
+        self.registry = registry
+        self.in_flight = 0
+        self._path = path
+        self._permissions = permissions
+        self._on_first_call = on_first_call
+
+    async def call(self, call: ToolCall) -> Outcome:
+        """Perform one call. Never raises an ``EdgedError``: what went wrong is in the outcome."""
+        if self._on_first_call is not None:
+            self._tell_first()
+        try:
+            tool = self.registry.find(call.name)
+        except NotFound as unknown:
+            return self._refuse(call, unknown)
+        self.in_flight += 1
+        try:
+            return await self._path.perform(_action(tool, call))
+        finally:
+            self.in_flight -= 1
+
+    def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
+        """Perform one call of a tool that ``answers_at_once``; the same in every other respect."""
+        if self._on_first_call is not None:
+            self._tell_first()
+        return self._path.perform_at_once(_action(tool, call))
+
+    def begin(
+        self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
+    ) -> Underway | Outcome | None:
+        """Perform one call without a task, where that can be done: see ``CommandPath.begin``."""
+        if self._on_first_call is not None:
+            self._tell_first()
+
+        def over(outcome: Outcome | None) -> None:
+            self.in_flight -= 1
+            tell(outcome)
+
+        begun = self._path.begin(_action(tool, call), over)
+        if isinstance(begun, Underway):
+            self.in_flight += 1
+        return begun
+
+    def _tell_first(self) -> None:
+        told, self._on_first_call = self._on_first_call, None
+        if told is not None:
+            told()
+
+    def _refuse(self, call: ToolCall, unknown: EdgedError) -> Outcome:
+        error = unknown
+        try:
+            self._permissions.authorize_tool(call.caller, call.name, None)
+        except EdgedError as refused:
+            error = refused
+        self._path.record.refuse(call.caller, call.name[:128], error)
+        return Outcome(status=OutcomeStatus.REFUSED, error=error)
+
+
+def _action(tool: Tool, call: ToolCall) -> Action:
+    """By its present name, so that a token's entry counts in whichever spelling it is called."""
+    return tool.action(call if call.name == tool.name else replace(call, name=tool.name))

@@ -1,0 +1,296 @@
+"""The seam to a wire: what an actor needs of a connection, whatever carries it.
+
+A ``Link`` moves bytes for one line. It is used by one thread, the actor's, but for ``preempt``,
+which any thread may call. ``visa_link.py`` has the real ones; ``tests/bench`` has one that plays a
+script. Every failure is one of the errors below: whatever pyvisa, pyserial, pyusb or a socket
+raised has been translated by the link, because each of them raises differently.
+
+How a wait on sockets is ended from another thread.
+
+A link that can wait on a descriptor waits on ``Wake`` beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import select
+import selectors
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from edged.clock import Clock
+from edged.profiles.model import Connection
+
+__all__ = [
+    "Link",
+    "LinkError",
+    "LinkGarbled",
+    "LinkLost",
+    "LinkPreempted",
+    "LinkTimeout",
+    "OpenResource",
+    "SocketWatch",
+    "Wake",
+    "translated",
+    "wait_readable",
+]
+
+OpenResource = Callable[[str, float], Any]
+"""Gives a PyVISA resource for an address within seconds, or raises a ``LinkError``."""
+
+
+class LinkError(Exception):
+    """The wire did something else than asked; the line is dirty until it was made clean."""
+
+
+class LinkTimeout(LinkError):
+    """Nothing (or not enough) came before the deadline; a late answer may still come."""
+
+
+class LinkLost(LinkError):
+    """The connection is gone: refused, reset, closed by the peer, unplugged."""
+
+
+class LinkGarbled(LinkError):
+    """More came than any answer can be, or not in the form that was asked for."""
+
+
+class LinkPreempted(LinkError):
+    """``preempt`` was called for the work in hand; what was asked for may still come."""
+
+
+@contextlib.contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn whatever PyVISA, a backend or a socket raises into a ``LinkError``.
+
+    PyVISA's own errors are told by their VISA code; backends also raise bare ``Exception``,
+    ``ValueError`` (descriptors, USB) and ``OSError``.
+    """
+    try:
+        yield
+    except LinkError:
+        raise
+    except TimeoutError as error:
+        raise LinkTimeout(f"{doing} took too long") from error
+    except Exception as error:
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        if "VI_ERROR_TMO" in text:
+            raise LinkTimeout(f"{doing} took too long") from error
+        raise LinkLost(f"{doing} failed: {text}") from error
+
+
+class Link(Protocol):
+    """One connection to one line.
+
+    All times are seconds from the moment of the call. After any ``LinkError`` only ``close``,
+    ``clear``, ``open`` and ``begin`` may be called; the actor decides which by ``recovery.py``.
+
+    Pre-emption goes by ticket, so that one which arrives late cannot hit the next piece of work:
+    the actor numbers its work upwards, ``begin`` names the one in hand, and ``preempt`` counts
+    only for that one and those before it.
+    """
+
+    def open(self, timeout_s: float) -> None:
+        """Connect; returns connected or raises. On a raw socket success proves nothing yet."""
+        ...
+
+    def tune(self, connection: Connection) -> None:
+        """How the wire is to be from here on (baud rate, parity); an open one is changed at once.
+
+        Called before each piece of work; cheap when nothing is new.
+        """
+        ...
+
+    def begin(self, ticket: int) -> None:
+        """From here on the link works for ``ticket``; tickets only grow. Keeps nothing waiting."""
+        ...
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """Send all of ``data`` as one message (terminator included by the caller)."""
+        ...
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """The next whole message without its terminator; on message-based lines up to END."""
+        ...
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """Exactly ``count`` bytes, whatever they are (blocks); no terminator is looked for."""
+        ...
+
+    def pending(self) -> bytes:
+        """Bytes that had come unasked and are now thrown away; never waits.
+
+        Raises:
+            LinkLost: the peer has closed or reset the connection, seen without a byte being sent.
+        """
+        ...
+
+    def is_quiet(self) -> bool:
+        """Whether it is open and nothing at all has come; any thread, and never waits.
+
+        False where that cannot be told: then ``pending`` has to look.
+        """
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass on the actor's thread; ``preempt`` ends it like any other wait."""
+        ...
+
+    def clear(self, timeout_s: float) -> bool:
+        """Device clear, where the protocol has one that works; False where it has not."""
+        ...
+
+    def marks_answers(self) -> bool:
+        """Whether each answer bears the mark of its question: then a late one is no other's.
+
+        The link drops what bears another mark; nothing that is left over can shift such a line.
+        """
+        ...
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """The IEEE 488.2 status byte, read beside the messages (by no ``*STB?``).
+
+        None where this wire has no way to ask, or the peer does not know it. MAV (0x10) in it says
+        that an answer waits to be read.
+        """
+        ...
+
+    def preempt(self, ticket: int) -> None:
+        """Make waits for ``ticket`` end with ``LinkPreempted``, now or when begun. Any thread."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection; never raises, never waits long; may be called twice."""
+        ...
+
+    def release(self) -> None:
+        """Let go of everything for good; ``preempt`` is without effect from here on."""
+        ...
+
+
+if sys.platform == "win32":
+    SELECTOR_CLASS: type[selectors.BaseSelector] = selectors.SelectSelector
+else:
+    # poll() has no limit on descriptors and costs no descriptor of its own.
+    SELECTOR_CLASS: type[selectors.BaseSelector] = selectors.PollSelector
+
+
+class Wake:
+    """Ends a wait on sockets from another thread, for the piece of work that is meant and no other.
+
+    ``preempt`` may come from any thread; everything else belongs to the line's own.
+    """
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+        # The work in hand, and the latest that was to be pre-empted; plain ints, so that assigning
+        # one is atomic.
+        self._ticket = 0
+        self._preempted = 0
+        self._is_released = False
+
+    def fileno(self) -> int:
+        """What to wait for beside one's own socket."""
+        return self._ours.fileno()
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link.begin``."""
+        self._ticket = ticket
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link.preempt``."""
+        if self._is_released:
+            return
+        self._preempted = max(self._preempted, ticket)
+        with contextlib.suppress(OSError):
+            self._theirs.send(b"!")
+
+    def stir(self) -> None:
+        """Make the wait look up without pre-empting anything; any thread."""
+        with contextlib.suppress(OSError):
+            self._theirs.send(b".")
+
+    def pause(self, seconds: float, clock: Clock) -> None:
+        """Let time pass, unless the work in hand is pre-empted."""
+        deadline = clock.monotonic() + seconds
+        self.check()
+        while (left_s := deadline - clock.monotonic()) > 0:
+            self.listen(left_s)
+
+    def listen(self, seconds: float) -> None:
+        """Wait at most so long for a call; raises ``LinkPreempted`` when it was for this work."""
+        if wait_readable(self.fileno(), seconds):
+            self.heard()
+
+    def check(self) -> None:
+        """Raise ``LinkPreempted`` if the work in hand has been pre-empted."""
+        if self._preempted >= self._ticket > 0:
+            raise LinkPreempted("pre-empted")
+
+    def heard(self) -> None:
+        """Swallow what made the wait end, then ``check``."""
+        with contextlib.suppress(BlockingIOError):
+            while self._ours.recv(4096):
+                pass
+        self.check()
+
+    def release(self) -> None:
+        """Close for good."""
+        self._is_released = True
+        self._ours.close()
+        self._theirs.close()
+
+
+def wait_readable(descriptor: int, seconds: float) -> bool:
+    """True once ``descriptor`` can be read; False when ``seconds`` have passed first."""
+    with SELECTOR_CLASS() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
+
+
+class SocketWatch:
+    """Waits for one socket and the calls of a ``Wake`` at once; used by the line's own thread.
+
+    Asks ``poll`` itself where there is one: ``selectors`` costs three times that, for each answer.
+    """
+
+    def __init__(self, wake: Wake, connection: socket.socket) -> None:
+        self._wake_fd = wake.fileno()
+        self._fd = connection.fileno()
+        self._events = selectors.EVENT_READ
+        if sys.platform == "win32":
+            self._selector = SELECTOR_CLASS()
+            self._selector.register(self._wake_fd, selectors.EVENT_READ)
+            self._selector.register(self._fd, selectors.EVENT_READ)
+        else:
+            self._poll = select.poll()
+            self._poll.register(self._wake_fd, select.POLLIN)
+            self._poll.register(self._fd, select.POLLIN)
+
+    def wait(self, events: int, seconds: float) -> tuple[bool, bool]:
+        """Wait at most so long for ``selectors.EVENT_READ`` or ``EVENT_WRITE``.
+
+        Returns:
+            Whether the socket is ready (or broken), and whether there was a call.
+        """
+        is_new, self._events = events != self._events, events
+        if sys.platform == "win32":
+            if is_new:
+                self._selector.modify(self._fd, events)
+            found = [key.fd for key, _ in self._selector.select(seconds)]
+        else:
+            if is_new:
+                wanted = select.POLLIN if events == selectors.EVENT_READ else select.POLLOUT
+                self._poll.modify(self._fd, wanted)
+            found = [descriptor for descriptor, _ in self._poll.poll(math.ceil(seconds * 1000))]
+        return self._fd in found, self._wake_fd in found
+
+    def close(self) -> None:
+        """Stop watching; where there is ``poll``, there is nothing to close."""
+        if sys.platform == "win32":
+            self._selector.close()

@@ -1,0 +1,106 @@
+"""``TCPIP::host::port::SOCKET``: a plain stream of bytes over TCP.
+
+PyVISA opens and closes the session; the bytes are moved here, over that session's socket.
+pyvisa-py's own read and write of a raw socket lose the bytes read so far at a timeout, wait out the
+whole timeout after the peer has closed, cannot be woken, wait without bound when the peer does not
+take what is written, and fail with descriptors over 1,023 (``select``). This becomes needless when
+pyvisa-py's SOCKET session can be woken and keeps its bytes.
+"""
+
+from __future__ import annotations
+
+from edged.clock import Clock
+from edged.profiles.model import Connection
+from edged.transports.link import LinkLost, OpenResource, Wake
+from edged.transports.tcp import SocketStream, TcpChannel
+
+__all__ = ["RawSocketLink"]
+
+
+class RawSocketLink:
+    """See ``Link``; messages are split here, by the terminator that the reader names."""
+
+    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        self._address = address
+        self._open_resource = open_resource
+        self._clock = clock
+        self._wake = Wake()
+        # None while closed.
+        self._channel: TcpChannel | None = None
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``: nothing of a socket can be tuned."""
+
+    def open(self, timeout_s: float) -> None:
+        """See ``Link``."""
+        self.close()
+        self._channel = TcpChannel(
+            self._address,
+            self._open_resource,
+            wake=self._wake,
+            clock=self._clock,
+            timeout_s=timeout_s,
+        )
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See ``Link``."""
+        self._connected().send(data, self._clock.monotonic() + timeout_s)
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        return self._connected().take_until(terminator, self._clock.monotonic() + timeout_s)
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        return self._connected().take(count, self._clock.monotonic() + timeout_s)
+
+    def pending(self) -> bytes:
+        """See ``Link``."""
+        return self._connected().drain()
+
+    def is_quiet(self) -> bool:
+        """See ``Link``."""
+        channel = self._channel
+        return channel is not None and channel.stream.is_quiet()
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, timeout_s: float) -> bool:
+        """See ``Link``: raw sockets have none (pyvisa-py's spins for ever after a FIN)."""
+        del timeout_s
+        return False
+
+    def marks_answers(self) -> bool:
+        """See ``Link``: a stream of bytes has no marks."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: a raw socket has no way to ask."""
+        del timeout_s
+        return None
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    def close(self) -> None:
+        """See ``Link``."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()
+
+    def _connected(self) -> SocketStream:
+        if self._channel is None:
+            raise LinkLost("not connected")
+        return self._channel.stream

@@ -1,0 +1,147 @@
+"""Links over VISA: the only module that imports pyvisa.
+
+``VisaLibrary`` owns the one ResourceManager of the process (closing one closes all, pyvisa issue
+742) and makes a link for an address; each kind of transport has its own link class in
+``LINK_CLASSES``, because each fails and is woken in its own way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from edged.clock import Clock
+from edged.errors import ErrorCode, Invalid
+from edged.lean_imports import without
+from edged.transports.address import Transport, parse_address
+from edged.transports.hislip import HislipLink
+from edged.transports.link import Link, LinkError, OpenResource, translated
+from edged.transports.message import MessageLink
+from edged.transports.prologix import PrologixAdapter, PrologixLink, adapter_place
+from edged.transports.raw_socket import RawSocketLink
+from edged.transports.serial import SerialLink
+from edged.transports.usbtmc import UsbtmcLink
+from edged.transports.vxi11 import Vxi11Link
+
+__all__ = ["VisaLibrary"]
+
+
+class VisaLibrary:
+    """The one VISA of this process.
+
+    Args:
+        library: what PyVISA calls it: ``@py``, ``@ivi``, or the path of a vendor's library.
+    """
+
+    def __init__(self, *, library: str = "@py", clock: Clock) -> None:
+        self._library = library
+        self._clock = clock
+        # Made by whichever line opens first; guarded, because two would be one and its ghost.
+        self._manager: Any = None
+        self._making = threading.Lock()
+        # By the address of their socket; made and kept on the loop.
+        self._adapters: dict[str, PrologixAdapter] = {}
+
+    def open_link(self, address: str) -> Link:
+        """A link for this address, not yet opened; called on the loop, touches nothing.
+
+        Raises:
+            Invalid: BAD_CONFIG, for what is no address or a transport without a link.
+        """
+        transport = parse_address(address).transport
+        if transport is Transport.PROLOGIX:
+            return self._behind_adapter(address)
+        if transport is Transport.OTHER:
+            raise Invalid(
+                f"{address} is of a kind that edged cannot open.",
+                code=ErrorCode.BAD_CONFIG,
+                data={"address": address, "transport": transport.value},
+                remedy="docs/instruments.md lists the kinds of addresses.",
+            )
+        link_class = LINK_CLASSES.get(transport, MessageLink)
+        if self._library != PURE_PYTHON:
+            # Its sessions are a vendor's: there is no socket in them to be read by ourselves.
+            link_class = MessageLink
+        return link_class(address, self.open_resource, self._clock)
+
+    def open_resource(self, address: str, timeout_s: float) -> Any:
+        """A PyVISA resource; called on a line's own thread.
+
+        Raises:
+            LinkError: whatever went wrong, translated.
+        """
+        with translated(f"opening {address}"):
+            manager = self._resource_manager()
+            if self._library == PURE_PYTHON:
+                _load_late(parse_address(address).transport)
+            return manager.open_resource(address, open_timeout=max(1, math.ceil(timeout_s * 1000)))
+
+    def load(self) -> None:
+        """Load VISA now. What fails fails again, and is told, when a line is opened."""
+        with contextlib.suppress(LinkError), translated("loading VISA"):
+            self._resource_manager()
+
+    def close(self) -> None:
+        """Close everything that is still open; at exit only."""
+        with self._making:
+            manager, self._manager = self._manager, None
+        for adapter in self._adapters.values():
+            adapter.drop()
+            adapter.deaf.release()
+        if manager is not None:
+            with contextlib.suppress(LinkError), translated("closing VISA"):
+                manager.close()
+
+    def _behind_adapter(self, address: str) -> Link:
+        place = adapter_place(address)
+        adapter = self._adapters.get(place.adapter)
+        if adapter is None:
+            adapter = PrologixAdapter(place.adapter, self.open_resource, self._clock)
+            self._adapters[place.adapter] = adapter
+        return PrologixLink(adapter, place.gpib, self._clock)
+
+    def _resource_manager(self) -> Any:
+        with self._making:
+            if self._manager is None:
+                # Imported late: it takes a quarter of a second, and the first answer to a client
+                # need not wait for it.
+                with without(*UNWANTED, *LATE_MODULES.values()):
+                    import pyvisa
+
+                    self._manager = pyvisa.ResourceManager(self._library)
+            return self._manager
+
+
+def _load_late(transport: Transport) -> None:
+    """Import what this transport needs; why it cannot be had is told when a resource is opened."""
+    module = LATE_MODULES.get(transport)
+    if module is not None:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+
+
+LinkClass = Callable[[str, OpenResource, Clock], Link]
+
+PURE_PYTHON: Final = "@py"
+UNWANTED: Final = ("numpy", "psutil", "zeroconf")
+"""What PyVISA would like for its lists of resources and for arrays: half of the time that loading
+takes, and 25 MB. edged finds instruments by itself."""
+LATE_MODULES: Final[Mapping[Transport, str]] = MappingProxyType({Transport.USBTMC: "pyvisa_py.usb"})
+"""What only these transports need: pyvisa-py registers a kind of session when its module is
+imported. This one starts libusb with a thread of its own."""
+
+LINK_CLASSES: Final[Mapping[Transport, LinkClass]] = MappingProxyType(
+    {
+        Transport.SOCKET: RawSocketLink,
+        Transport.VXI11: Vxi11Link,
+        Transport.HISLIP: HislipLink,
+        Transport.USBTMC: UsbtmcLink,
+        Transport.SERIAL: SerialLink,
+        Transport.GPIB: MessageLink,
+    }
+)

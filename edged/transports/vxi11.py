@@ -1,0 +1,330 @@
+"""``TCPIP::host[,port]::inst0::INSTR``: VXI-11 over ONC RPC.
+
+PyVISA opens and closes the connection, a socket session; the calls are made here. pyvisa-py's own
+cannot be woken, wait a second longer than the time limit, at 100 % of a core once the peer has
+closed, and leave the socket of a failed handshake open. A read that is pre-empted leaves its call
+open: it is ended over the abort channel, its connection is closed and a new link is created.
+Otherwise ``device_clear`` makes the line clean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from typing import Final
+
+from edged.clock import Clock
+from edged.profiles.model import Connection
+from edged.transports.link import (
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkTimeout,
+    OpenResource,
+    Wake,
+)
+from edged.transports.message import MessageAnswer, StatusQuery
+from edged.transports.tcp import SocketStream, TcpChannel, rpc_refusal, vxi11_error
+
+__all__ = ["Vxi11Link"]
+
+CORE_PROGRAM: Final = 0x0607AF
+ASYNC_PROGRAM: Final = 0x0607B0
+DEVICE_ABORT: Final = 1
+PORT_MAPPER: Final = 100_000
+PORT_MAPPER_PORT: Final = 111
+GET_PORT: Final = 3
+TCP: Final = 6
+CREATE_LINK: Final = 10
+DEVICE_WRITE: Final = 11
+DEVICE_READ: Final = 12
+DEVICE_READSTB: Final = 13
+DEVICE_CLEAR: Final = 15
+DESTROY_LINK: Final = 23
+
+FLAG_END: Final = 8
+REASON_END: Final = 4
+IO_TIMEOUT: Final = 15
+LINK_LOST: Final = frozenset({3, 4, 6, 11})
+"""Device not accessible, invalid link identifier, channel not established, locked by another."""
+LAST_FRAGMENT: Final = 0x8000_0000
+READ_BYTES: Final = 1024 * 1024
+MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
+MARGIN_S: Final = 0.1
+"""So much before our own limit the device is asked to give up, and says so in step."""
+CLEAR_WITHIN_S: Final = 0.3
+FAREWELL_S: Final = 0.1
+CLIENT_ID: Final = 0x6564
+
+
+class Vxi11Denied(LinkGarbled):
+    """The whole reply is that this procedure is not done; the connection is in step."""
+
+
+class Vxi11Link:
+    """See ``Link``."""
+
+    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        self._clock = clock
+        self._open_resource = open_resource
+        self._wake = Wake()
+        self._host, self._port, self._device = _taken_apart(address)
+        # None while closed.
+        self._channel: TcpChannel | None = None
+        self._link_id = 0
+        # Where a call in progress can be ended; 0 while nothing is known of it.
+        self._abort_port = 0
+        self._takes_bytes = 1024
+        self._call_id = 0
+        # A call has been sent whose reply has not come: this connection can only be closed.
+        self._is_waiting = False
+        self._answer = MessageAnswer(self._more, clock)
+        self._status = StatusQuery()
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``: nothing of it can be tuned."""
+
+    def open(self, timeout_s: float) -> None:
+        """See ``Link``."""
+        self.close()
+        deadline = self._clock.monotonic() + timeout_s
+        try:
+            self._channel = self._connect(self._port or self._mapped_port(deadline), deadline)
+            name = self._device
+            head = struct.pack(">iIII", CLIENT_ID, 0, 0, len(name))
+            reply = self._call(CREATE_LINK, head + name + bytes(-len(name) % 4), deadline)
+            if _integer(reply, 0):
+                raise LinkLost(f"no link was created: {vxi11_error(_integer(reply, 0))}")
+            self._link_id = _integer(reply, 4)
+            self._abort_port = _integer(reply, 8)
+            self._takes_bytes = max(64, min(_integer(reply, 12), READ_BYTES))
+            self._status.opened()
+        except LinkError:
+            self._hang_up()
+            raise
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        self._answer.forget()
+        for start in range(0, len(data), self._takes_bytes):
+            piece = data[start : start + self._takes_bytes]
+            is_last = start + self._takes_bytes >= len(data)
+            head = struct.pack(
+                ">iIIii",
+                self._link_id,
+                self._patience_ms(deadline),
+                0,
+                FLAG_END * is_last,
+                len(piece),
+            )
+            reply = self._call(DEVICE_WRITE, head + piece + bytes(-len(piece) % 4), deadline)
+            _judge(_integer(reply, 0), "writing")
+            if _integer(reply, 4) < len(piece):
+                raise LinkGarbled("the instrument took a part of what was written")
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        return self._answer.take_message(terminator, timeout_s)
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        return self._answer.take_exactly(count, timeout_s)
+
+    def pending(self) -> bytes:
+        """See ``Link``. A reply to no call means that the connection is out of step."""
+        if self._connected().drain():
+            raise LinkLost("the instrument is out of step")
+        return self._answer.take_rest()
+
+    def is_quiet(self) -> bool:
+        """See ``Link``: only the line's own thread can tell."""
+        return False
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, timeout_s: float) -> bool:
+        """See ``Link``: ``device_clear``, unless a call is still open on this connection."""
+        if self._is_waiting or self._channel is None:
+            return False
+        deadline = self._clock.monotonic() + min(timeout_s, CLEAR_WITHIN_S)
+        try:
+            reply = self._call(DEVICE_CLEAR, self._generic(deadline), deadline)
+            _judge(_integer(reply, 0), "clearing")
+        except (LinkTimeout, LinkLost, LinkGarbled):
+            return False
+        self._answer.forget()
+        return True
+
+    def marks_answers(self) -> bool:
+        """See ``Link``: a transaction marks a read, and not what is read."""
+        return False
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``: ``device_readstb``."""
+        deadline = self._clock.monotonic() + timeout_s
+        return self._status.ask(lambda: self._read_status(deadline))
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    def close(self) -> None:
+        """See ``Link``. Says farewell where nobody has to be waited for."""
+        if self._channel is not None:
+            deadline = self._clock.monotonic() + FAREWELL_S
+            arguments = struct.pack(">i", self._link_id)
+            with contextlib.suppress(LinkError):
+                if not self._is_waiting:
+                    self._call(DESTROY_LINK, arguments, deadline)
+                elif 0 < self._abort_port < 65_536:
+                    self._abort(arguments, deadline)
+        self._hang_up()
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()
+
+    def _connect(self, port: int, deadline: float) -> TcpChannel:
+        return TcpChannel(
+            f"TCPIP::{self._host}::{port}::SOCKET",
+            self._open_resource,
+            wake=self._wake,
+            clock=self._clock,
+            timeout_s=deadline - self._clock.monotonic(),
+        )
+
+    def _mapped_port(self, deadline: float) -> int:
+        """Where the instrument's port mapper says that it listens."""
+        self._channel = self._connect(PORT_MAPPER_PORT, deadline)
+        arguments = struct.pack(">IIII", CORE_PROGRAM, 1, TCP, 0)
+        reply = self._call(GET_PORT, arguments, deadline, program=PORT_MAPPER, version=2)
+        self._hang_up()
+        port = _integer(reply, 0)
+        if not 0 < port < 65_536:
+            raise LinkLost("the instrument offers no VXI-11")
+        return port
+
+    def _abort(self, arguments: bytes, deadline: float) -> None:
+        """End the call in progress: some instruments take no new link before it has ended."""
+        abandoned, self._channel = self._channel, None
+        try:
+            self._channel = self._connect(self._abort_port, deadline)
+            self._call(DEVICE_ABORT, arguments, deadline, program=ASYNC_PROGRAM)
+        finally:
+            if abandoned is not None:
+                abandoned.close()
+
+    def _hang_up(self) -> None:
+        channel, self._channel = self._channel, None
+        self._is_waiting = False
+        self._answer.forget()
+        if channel is not None:
+            channel.close()
+
+    def _more(self, deadline: float) -> None:
+        """Add what the device has of its answer to it."""
+        arguments = struct.pack(
+            ">iIIIii", self._link_id, READ_BYTES, self._patience_ms(deadline), 0, 0, 0
+        )
+        reply = self._call(DEVICE_READ, arguments, deadline)
+        _judge(_integer(reply, 0), "reading")
+        length = _integer(reply, 8)
+        has_end = bool(_integer(reply, 4) & REASON_END)
+        self._answer.add(reply[12 : 12 + length], has_end=has_end)
+
+    def _read_status(self, deadline: float) -> int | None:
+        try:
+            reply = self._call(DEVICE_READSTB, self._generic(deadline), deadline)
+        except Vxi11Denied:
+            return None
+        if _integer(reply, 0):
+            # Whatever it has against telling its status, its answers may be well.
+            return None
+        return _integer(reply, 4) & 0xFF
+
+    def _generic(self, deadline: float) -> bytes:
+        """The arguments of a call that has none of its own."""
+        return struct.pack(">iiII", self._link_id, 0, 0, self._patience_ms(deadline))
+
+    def _call(
+        self,
+        procedure: int,
+        arguments: bytes,
+        deadline: float,
+        *,
+        program: int = CORE_PROGRAM,
+        version: int = 1,
+    ) -> bytes:
+        """One remote procedure; gives what follows the head of its reply."""
+        stream = self._connected()
+        self._call_id = (self._call_id + 1) & 0xFFFF_FFFF
+        head = struct.pack(">IIIIII", self._call_id, 0, 2, program, version, procedure)
+        record = head + bytes(16) + arguments
+        self._is_waiting = True
+        stream.send(struct.pack(">I", LAST_FRAGMENT | len(record)) + record, deadline)
+        while True:
+            reply = self._record(stream, deadline)
+            if _integer(reply, 0) == self._call_id:
+                break
+        self._is_waiting = False
+        if _integer(reply, 4) != 1 or _integer(reply, 8) != 0:
+            raise Vxi11Denied("the instrument denied the call")
+        after_verifier = 20 + (_integer(reply, 16) + 3 & ~3)
+        accepted = _integer(reply, after_verifier)
+        if accepted:
+            raise Vxi11Denied(f"the call was not taken: {rpc_refusal(accepted)}")
+        return reply[after_verifier + 4 :]
+
+    @staticmethod
+    def _record(stream: SocketStream, deadline: float) -> bytes:
+        """One reply, put together from its fragments."""
+        record = b""
+        while True:
+            mark = _integer(stream.take(4, deadline), 0)
+            length = mark & ~LAST_FRAGMENT
+            if len(record) + length > MAX_RECORD_BYTES:
+                raise LinkLost("what came is no VXI-11")
+            record += stream.take(length, deadline)
+            if mark & LAST_FRAGMENT:
+                return record
+
+    def _patience_ms(self, deadline: float) -> int:
+        left_s = max(0.0, deadline - self._clock.monotonic())
+        return max(1, int(1000 * (left_s - min(MARGIN_S, left_s / 4))))
+
+    def _connected(self) -> SocketStream:
+        if self._channel is None:
+            raise LinkLost("not connected")
+        return self._channel.stream
+
+
+def _taken_apart(address: str) -> tuple[str, int, bytes]:
+    """Host, port (0: ask the port mapper) and device name (``inst0``)."""
+    _, place, *rest = address.split("::")
+    host, _, port = place.partition(",")
+    device = rest[0] if rest and rest[0].upper() != "INSTR" else "inst0"
+    return host, int(port) if port.isdigit() else 0, device.encode("ascii", "replace")
+
+
+def _integer(data: bytes, place: int) -> int:
+    if len(data) < place + 4:
+        raise LinkGarbled("a reply is too short")
+    return int.from_bytes(data[place : place + 4], "big")
+
+
+def _judge(error: int, doing: str) -> None:
+    """Raise what a device error number means."""
+    if error == IO_TIMEOUT:
+        raise LinkTimeout(f"{doing} took too long")
+    if error in LINK_LOST:
+        raise LinkLost(f"{doing} failed: {vxi11_error(error)}")
+    if error:
+        raise LinkGarbled(f"{doing} failed: {vxi11_error(error)}")

@@ -1,1 +1,0 @@
-"""Long work that lives in the daemon."""
