@@ -39,7 +39,7 @@ from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart, Work
-from edged.engine.life import end_at_last
+from edged.engine.last_resort import end_at_last
 from edged.engine.long_work import LongWork
 from edged.engine.parts import SdkParts, Stores, make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from edged.engine.life import end_at_last
+from edged.engine.last_resort import end_at_last
 
 
 async def test_a_process_that_was_asked_and_is_still_there_is_ended_with_its_status() -> None:
