@@ -28,7 +28,7 @@ SHUFFLED := -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
 .PHONY: help run test coverage conformance faults bench check lint format types smoke clients docs deb \
-	deb-test lock clean
+	deb-test lock shape soak clean
 
 help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,12 +75,21 @@ format: $(VENV)/.ok ## ruff's fixes and format
 smoke: ## curl against a running engine: initialize, tools/list, one call
 	@MCP_URL=$(MCP_URL) bash tests/smoke.sh
 
+soak: $(VENV)/.ok $(WARMED) clients ## the flow tests fifty times (hours); what fails once is a bug
+	@failed=0; for turn in $$(seq $(or $(TURNS),50)); do \
+		$(PY) -m pytest -q $(SHUFFLED) tests/flows tests/wire $(ARGS) > soak.log 2>&1 \
+			&& echo "$$turn: passed" || { failed=$$((failed + 1)); echo "$$turn: FAILED"; \
+			grep -E '^(FAILED|ERROR)' soak.log; }; \
+	done; echo "$$failed turns failed"; [ "$$failed" = 0 ]
+
+shape: $(VENV)/.ok ## measure the house: modules, folders, chains, names; ARGS="--commit REF" beside another
+	@$(PY) docs/shape.py $(ARGS)
+
 docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a site in site/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
 	$(PY) -m edged.surfaces.rpc.reference > docs/rpc.md
 	$(PY) -m edged.runs.states > docs/states.md
 	$(PY) -m edged.profiles.format.schema > docs/profile.schema.json
-	$(PY) docs/generate.py
 	$(PY) docs/reference.py
 	@# Not --quiet: that keeps it from counting the warnings which end it.
 	$(PY) -m mkdocs build 2>&1 | sed '/^INFO/d'
@@ -99,7 +108,7 @@ deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (r
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) .venv-clients $(WARMED) build dist site *.egg-info var .coverage* .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-clients $(WARMED) build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \
 		.pytest_cache .hypothesis .import_linter_cache
 	find edged tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -19,7 +19,7 @@ class Route(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a verified token says; SPEC.md section 9 has the rule for each field.
+    """What a verified token says; docs/promises.md section 9 has the rule for each field.
 
     ``exp`` and ``iat`` are Unix epoch seconds; ``tools_allow`` entries are ``<tool>`` or
     ``<tool>:<scope>``.

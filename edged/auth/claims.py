@@ -1,8 +1,9 @@
 """What a token must look like and say, judged without keys, sockets or a clock of its own.
 
 Two pure steps: ``read_token`` takes the text of a token apart, ``check_claims`` holds what it says
-to the table of SPEC.md section 9. Both are stricter than any JWT library: what they have not been
-told to accept they refuse. A reason is for the audit alone; whoever sent the token never sees it.
+to the table of docs/promises.md section 9. Both are stricter than any JWT library: what they have
+not been told to accept they refuse. A reason is for the audit alone; whoever sent the token never
+sees it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ all who wait share one request. What is cached serves until its 24 hours are ove
 issuer answers meanwhile; it is kept on disk, so that a restart needs no issuer either. Lives on the
 event loop.
 
-Source: SPEC.md section 9, as amended in SPEC-2.md; RFC 7517.
+Source: docs/promises.md section 9; RFC 7517.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Pure. The command path asks twice: tool and scope before anything is looked up (so that a refusal
 says nothing about what exists), danger as soon as the command behind the name is known.
 
-Source: SPEC.md section 9.
+Source: docs/promises.md section 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A raw line is taken apart and each part is looked up in the profile (``profiles.raw``), so that
 whatever the owner limited is limited on this road too, however it is spelled.
 
-Source: PROFILE-FORMAT.md, "The owner's bench file"; SPEC.md sections 4 and 5.
+Source: docs/bench-file.md; docs/promises.md sections 4 and 5.
 
 The owner's word about one command, held for every command of the profile that sends the same.
 
@@ -12,7 +12,7 @@ limited, denied or marked under one name must not be reached under another, so t
 command that writes are looked up like raw SCPI. Costs a fraction of a millisecond, and only on a
 unit about which the bench file says something.
 
-Source: SPEC.md section 5, "on every road"; PROFILE-FORMAT.md, "The owner's bench file".
+Source: docs/promises.md section 5; docs/bench-file.md.
 
 The owner's word as it is now, for a write that was judged by what it was before.
 

@@ -1,9 +1,9 @@
 """The one command path: authorize, resolve, hold, validate, record, run, record.
 
-Every surface, every sequence step, every sweep step and stream point comes through ``perform``.
-The order is ARCHITECTURE.md's: tool and scope are judged before anything is looked up, so that a
-refusal tells nothing; danger as soon as the command is known; arguments last, because their schema
-belongs to the command.
+Every surface, every sequence step, every sweep step and stream point comes through ``perform``. The
+order is that of docs/architecture.md: tool and scope are judged before anything is looked up, so
+that a refusal tells nothing; danger as soon as the command is known; arguments last, because their
+schema belongs to the command.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Target:
         lines: the SCPI that will be sent, where it is known beforehand.
         spec: one tool of an SDK wrapper, where that is what was called.
         inner: what else it will run, chosen by the caller: a sweep's measures.
-        may_go: asked again before each line of a write goes out; see ``recall.py``.
+        may_go: asked again before each line of a write goes out; see ``holds.py``.
     """
 
     instrument: Instrument | None = None

@@ -4,7 +4,7 @@ Parsing, ``edged config``, the documentation page and the tests are made from ``
 field in ``Config`` is its name in lower case. Defaults that depend on the machine are functions of
 its ``Places``; what stands in the documentation for them is ``default_text``.
 
-Source: SPEC.md section 2.
+Source: docs/promises.md section 2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each ``Kind`` holds one sort of value: how it is called in the documentation, and the function that
 turns a ``Value`` into the configured thing or says in a sentence why it cannot. Nothing here knows
-which keys there are; ``config_keys.py`` does.
+which keys there are; ``keys.py`` does.
 
 The configuration's YAML, as values that know their lines.
 

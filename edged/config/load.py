@@ -3,7 +3,7 @@
 ``load_config`` gathers what was set where, lets each key's own kind judge it, and answers with a
 frozen ``Config`` plus the origin of each value; or raises one ``Invalid`` that lists everything
 that is wrong, each with file, line, key and the nearest key there is. The keys themselves are in
-``config_keys.py``. Read once, at the start.
+``keys.py``. Read once, at the start.
 """
 
 from __future__ import annotations

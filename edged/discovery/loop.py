@@ -8,7 +8,7 @@ have been silent for too long. What a bus that tells departures no longer lists 
 
 Addresses that discovery knows of: who told of each, and what came of asking it.
 
-Only the bookkeeping: who is asked when, ``discovery.py`` decides.
+Only the bookkeeping: who is asked when, ``loop.py`` decides.
 
 Every unit judged anew, because profiles or the owner's bench file were changed.
 

@@ -1,6 +1,6 @@
 """When which bus is looked at: by the interval, after something was plugged in, or when asked.
 
-What a look brought is handed to ``discovery.py``; nothing here knows of instruments.
+What a look brought is handed to ``loop.py``; nothing here knows of instruments.
 """
 
 from __future__ import annotations

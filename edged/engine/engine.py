@@ -75,7 +75,7 @@ FIRST_LOOK_S: Final = 1.0
 async def main(
     config: Config, sim: SimChild | None, *, is_supervised: bool, visited: Mapping[str, Left]
 ) -> int:
-    """Run the engine until it is asked to stop; ``engine_life.py`` has what is around it.
+    """Run the engine until it is asked to stop; ``life.py`` has what is around it.
 
     Raises:
         EdgedError: it cannot start.

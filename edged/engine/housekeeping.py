@@ -32,7 +32,7 @@ __all__ = ["LateImports", "LoopWatch", "give_back", "keep_no_media_types", "shar
 
 EVERY_S: Final = 0.5
 LATE_S: Final = 0.05
-"""Half of what a stop may take on an idle instrument (SPEC.md section 13)."""
+"""Half of what a stop may take on an idle instrument (docs/promises.md section 13)."""
 
 
 class LoopWatch:

@@ -5,11 +5,11 @@ which takes a small machine seconds.
 
 First aid after a crash: the lines that make the bench safe, before the daemon is loaded.
 
-Of the three seconds between a killed engine and its aborts (SPEC.md section 13) loading everything
-would take most on a small or busy machine. So the journal is read as a plain file, and where a row
-says how to speak to the instrument it is visited at once, with no more loaded than that takes.
-Nothing is written: the store, when it has opened, finds the same rows, and ``after_crash.py`` takes
-it from there.
+Of the three seconds between a killed engine and its aborts (docs/promises.md section 13) loading
+everything would take most on a small or busy machine. So the journal is read as a plain file, and
+where a row says how to speak to the instrument it is visited at once, with no more loaded than that
+takes. Nothing is written: the store, when it has opened, finds the same rows, and
+``runs/crash_recovery.py`` takes it from there.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False
     Args:
         config: the whole configuration.
         sim: the simulated bench to work, launched already; it is ended here.
-        supervised: the supervisor listens on the same port (SPEC.md section 2).
+        supervised: the supervisor listens on the same port (docs/promises.md section 2).
 
     Returns:
         The exit status.

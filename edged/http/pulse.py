@@ -5,7 +5,7 @@ it was last heard is in doubt when it stays unanswered, and a look of the watchd
 once; what was passed on before may take as long as it takes, because the engine has lived since.
 Costs a request two looks at the clock. Lives on the event loop.
 
-Source: SPEC.md section 9, "clients get 503 with an error body within a second".
+Source: docs/promises.md section 9.
 """
 
 from __future__ import annotations

@@ -382,7 +382,7 @@ class Actor:
 
 
 HEDGE_S: Final = 0.25
-"""A stop has 0.5 s (SPEC.md, section 13); opening the other line and *IDN? take some of it."""
+"""A stop has 0.5 s (docs/promises.md section 13): opening the other line and *IDN? take of it."""
 UNTAKEN: Final = frozenset({ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED, ErrorCode.PREEMPTED})
 """What another line may mend. An instrument's own complaint has come from the instrument."""
 

@@ -57,7 +57,7 @@ __all__ = [
 ENTRY: Final = re.compile(r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]""")
 """``<number>,"<text>"``; what acknowledges a write may be a number alone."""
 MAX_QUEUED_ERRORS: Final = 20
-"""A queue longer than this is not read to its end (PROFILE-FORMAT.md, ``errors``)."""
+"""A queue longer than this is not read to its end (docs/profiles.md, ``errors``)."""
 QUERY_ERRORS: Final = range(-499, -399)
 """SCPI-99 21.8.11: a question was cut off. A job that asks nothing did not cause that."""
 ESR_OTHER_ERRORS: Final = 0x38
@@ -237,7 +237,7 @@ def capture_conversation(
     """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
 
     Errors are asked for after the set-up too: where a line of it was refused, some scopes never
-    answer the data query (Tektronix: facts, entry 10).
+    answer the data query (Tektronix).
 
     Args:
         preamble: the questions; their answers are joined by ``separator``.

@@ -13,7 +13,7 @@ Entries of INSTRUMENTS that are not joined by name, and two hosts, are never one
 network that comes back at another host is a new one: nobody can tell whether it has moved or is
 its twin, and its names must not come to drive the other.
 
-Source: SPEC-2.md section 14, "Two units are two".
+Source: docs/promises.md section 14.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Lives on the event loop. It hears from its actors what becomes of their lines, keeps the
 registration states by the table in ``registration.py``, and publishes Arrived, Left and Changed to
-whoever has subscribed. Who is asked when is ``discovery.py``'s business.
+whoever has subscribed. Who is asked when is ``discovery/loop.py``'s business.
 
 A unit keeps its id for the life of the daemon, whatever address it answers at; another unit at a
 used address gets another id. So an id, or a tool made from it, never comes to mean another unit.

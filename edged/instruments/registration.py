@@ -1,8 +1,8 @@
 """How an instrument comes to be known and to be gone: the registration states, pure.
 
-The table is ARCHITECTURE.md's; ``pool.py`` and ``discovery.py`` keep it, nothing else decides a
-registration's next state. "Plugged" are buses that tell of a departure (USB, serial); everything
-else is "placed": it has an address that goes on existing without it.
+The table is printed in docs/states.md; ``pool.py`` and ``discovery/loop.py`` keep it, nothing else
+decides a registration's next state. "Plugged" are buses that tell of a departure (USB, serial);
+everything else is "placed": it has an address that goes on existing without it.
 """
 
 from __future__ import annotations

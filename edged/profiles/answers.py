@@ -1,8 +1,8 @@
 """The text of an answer → the value that a caller gets, as the command's ``returns`` says.
 
 Scalars, fields of a list, bits of a status word. A sentinel (9.9E37 and its kin) is ``None`` with a
-flag, never a number. Blocks are in ``blocks.py`` and ``samples.py``, errors of the instrument in
-``instrument_errors.py``; this module hands their entrances on.
+flag, never a number. Blocks are in ``blocks.py`` and ``answers.py``, errors of the instrument in
+``scpi/errors.py``; this module hands their entrances on.
 
 Which piece of an answer a field is: by index, by key, or by pattern.
 

@@ -1,6 +1,6 @@
 """The owner's bench file: what may be done with one unit, by serial number or alias.
 
-A key fits as ``unit_keys.py`` says.
+A key fits as ``bench_file.py`` says.
 It can only tighten what the unit's profile allows. The file is keyed by unit and a unit's profile
 is known only once it answered, so ``load_bench`` checks each entry against the profiles there are
 (one of them must fit it), and ``tighten`` again against the one that the unit has.

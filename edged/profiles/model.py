@@ -1,8 +1,8 @@
 """What a profile says, as frozen values; nothing here reads files or talks to anything.
 
-``PROFILE-FORMAT.md`` (shared) is the grammar; ``loader.py`` makes these from YAML and has checked
+docs/profiles.md is the grammar; ``loading.py`` makes these from YAML and has checked
 every rule of the grammar by the time one exists, so that the rest of the house trusts them.
-Times are milliseconds as in the files. Templates stay text here; ``render.py`` fills them.
+Times are milliseconds as in the files. Templates stay text here; ``template.py`` fills them.
 
 What is known of every profile: enough to find the one that fits, and to list them.
 

@@ -12,7 +12,8 @@ carries out the effects in order::
     for call in exchange.calls: …                # serve each, then:
     for effect in exchange.answer(call.slot, result): …
 
-Source: SPEC.md section 3; MCP 2025-03-26 ``basic/transports``, "Sending Messages to the Server".
+Source: docs/promises.md section 3; MCP 2025-03-26 ``basic/transports``, "Sending Messages to the
+Server".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Not here: which revision the request speaks (``recognition``), which needs the body; the token of
 the relay route, which needs keys. Every refusal is a ready answer with a JSON-RPC error body.
 
-Source: SPEC.md section 3; MCP-REVISIONS.md section 5.
+Source: docs/promises.md section 3; docs/mcp-rules.md section 5.
 
 ``Content-Type`` and ``Accept``: what a body is, and what an answer may be.
 
@@ -18,7 +18,7 @@ address, or a name nobody else can own, is proof enough. An Origin must be that 
 itself (its scheme, its Host and port), or of a program on loopback that is no browser: a browser
 tells by Sec-Fetch-Site whose page it was, and pages of another port are another's.
 
-Source: SPEC.md section 3, "DNS rebinding", as amended in SPEC-2.md.
+Source: docs/promises.md section 3.
 """
 
 from __future__ import annotations

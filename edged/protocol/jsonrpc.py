@@ -13,7 +13,7 @@ UTF-8, a byte order mark, NaN, numbers without a float, nesting that would exhau
 members of one name (two readers of the same bytes could believe different ones), half of a
 surrogate pair (text that no database and no log can write). Every check is linear in the bytes.
 
-Source: RFC 8259, RFC 7493 (I-JSON); SPEC.md section 3 has the limits.
+Source: RFC 8259, RFC 7493 (I-JSON); docs/promises.md section 3 has the limits.
 """
 
 from __future__ import annotations

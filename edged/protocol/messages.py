@@ -3,7 +3,7 @@
 Reading is strict where a wrong shape would be guessed at, and every complaint is a ``BadMessage``
 with -32602 and the request's id. Results are in ``results``.
 
-Source: MCP ``schema/<version>/schema.ts``; MCP-REVISIONS.md sections 2 to 4.
+Source: MCP ``schema/<version>/schema.ts``; docs/mcp-rules.md.
 
 Resources and completion on the wire: what clients ask, and entries and contents told.
 

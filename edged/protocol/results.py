@@ -3,7 +3,7 @@
 A result is encoded once and spliced into as many answers as ask for it
 (``jsonrpc.result_bytes_from``), so a cached tool list costs its bytes and nothing else.
 
-Source: MCP ``schema/<version>/schema.ts``; MCP-REVISIONS.md sections 3 and 4; SPEC.md section 3.
+Source: MCP ``schema/<version>/schema.ts``; docs/mcp-rules.md; docs/promises.md section 3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A session is opened by ``initialize``. Requests without one are served too: as o
 their revision has no sessions. Who holds which session, and for how long, is not here
 (``surfaces/mcp/sessions.py``).
 
-Source: SPEC.md section 3, "Sessions"; MCP 2025-11-25 ``basic/lifecycle`` and ``basic/transports``.
+Source: docs/promises.md section 3; MCP 2025-11-25 ``basic/lifecycle`` and ``basic/transports``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is done, before any scan, about work that a former life of the daemon left under way.
 
-Most of it has been done by then: ``processes/first_aid.py`` visits what the journal tells how to
+Most of it has been done by then: ``engine/life.py`` visits what the journal tells how to
 speak to before the daemon is loaded. What is left for here is what that could not visit, the
 journal's rows, and telling the audit.
 """

@@ -1,7 +1,7 @@
 """The seam to the journal, and what every kind of long work writes there alike.
 
 A row says which unit it was, where it answered, and the lines that make it safe; what finds it
-after a crash is ``after_crash.py``.
+after a crash is ``crash_recovery.py``.
 """
 
 from __future__ import annotations

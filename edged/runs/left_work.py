@@ -5,9 +5,9 @@ journal is young enough or the set-point still is the last journalled step; else
 have taken over, nothing is sent, and a person has to look.
 
 The instruments are visited directly and not on the command path: nothing is registered yet, and the
-lines were judged when the work began. Who visits, and when, is said in ``after_crash.py``.
+lines were judged when the work began. Who visits, and when, is said in ``crash_recovery.py``.
 
-Source: SPEC.md section 7, "daemon died".
+Source: docs/promises.md section 7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The states of long work, as data; nothing else decides a next state.
 
-An event that a row lacks raises and changes nothing. The tables are those of ARCHITECTURE.md.
+An event that a row lacks raises and changes nothing. docs/states.md prints the tables.
 
 The state tables of long work as a page for people: docs/states.md is made from it.
 """

@@ -48,7 +48,7 @@ class AnswerType(enum.StrEnum):
 
 
 MAX_LABEL: Final = 200
-"""Characters of instrument text in messages and labels (SPEC section 5)."""
+"""Characters of instrument text in messages and labels (docs/promises.md section 5)."""
 
 MAX_ANSWER: Final = 1_000_000
 """Characters of an answer that is data: a full reading buffer as text, and no more."""

@@ -1,7 +1,7 @@
 """What an instrument says about its own errors: an entry of a queue, ``*ESR?``'s bits, a code.
 
 Of a queue's entry only the leading signed integer is trusted: "no error" is spelled
-``+0,"No error"``, ``0,"No error"``, ``0  No Error`` and more (facts, section 0).
+``+0,"No error"``, ``0,"No error"``, ``0  No Error`` and more.
 
 Whether an instrument itself said that it does not know a command. Pure.
 """

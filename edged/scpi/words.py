@@ -215,7 +215,7 @@ _OUTPUT_DETAIL: Final = re.compile(
 _TOLD_DETAIL: Final = re.compile(r"\s*(?:LOAD|PLRT),", re.IGNORECASE)
 """What Siglent tells the same header where it sets something and does not switch."""
 _CLEAR_SWITCHES_ON: Final = re.compile(r"VOLT\w*:PROT\w*:CLE", re.IGNORECASE)
-"""On the DP800 this clear switches the output back on (facts, entry 2)."""
+"""On the DP800 this clear switches the output back on (its manual does not say so)."""
 _ON: Final = re.compile(r"(?<![\w.])(?:ON|1)(?![\w.])", re.IGNORECASE)
 _VALUE: Final = re.compile(r"\{([a-z][a-z0-9_]*)(?::[^}]*)?\}")
 _RECALL: Final = re.compile(r"(?:^|[;:\s])(?:\*RCL|RCL\d?|MEM\w*:REC\w*|SYST\w*:REC\w*)", re.I)

@@ -3,7 +3,7 @@
 The one grammar of parameters is the profiles' (``grammar_parameters``), so that a wrapper's tool is
 validated like any command. Pure.
 
-Source: SPEC.md section 10; docs/sdk-wrappers.md has every key.
+Source: docs/promises.md section 10; docs/sdk-wrappers.md has every key.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ One row for each that is under way, changed in place as it goes, gone when it ha
 A row of the journal, and how rows are read where nothing else of the store is needed.
 
 After a crash the rows are wanted before the store has opened, migrated or mended its database: what
-they say is acted on at once (``processes/first_aid.py``), and the store finds them again later.
+they say is acted on at once (``engine/life.py``), and the store finds them again later.
 """
 
 from __future__ import annotations

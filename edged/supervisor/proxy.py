@@ -1,9 +1,10 @@
 """The MCP port on the machine's other addresses, carried to the engine's loopback port.
 
-Two traps of sharing one port number (SPEC.md section 2): while the engine is down a connection to
-127.0.0.1 lands on our wildcard socket, so we connect only to an engine that is known to listen, and
-turn away what comes from a socket of our own; and addresses come and go, so the private ones are
-looked at every few seconds. Where a port cannot be shared, each address is bound by itself.
+Two traps of sharing one port number (docs/promises.md section 2): while the engine is down a
+connection to 127.0.0.1 lands on our wildcard socket, so we connect only to an engine that is known
+to listen, and turn away what comes from a socket of our own; and addresses come and go, so the
+private ones are looked at every few seconds. Where a port cannot be shared, each address is bound
+by itself.
 """
 
 from __future__ import annotations

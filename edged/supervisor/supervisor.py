@@ -49,7 +49,7 @@ def backoff_s(failures: int, *, got_ready: bool = False) -> float:
     """How long to wait before the next start after so many ends in a row.
 
     An engine that got ready may have left a sweep whose abort the next one must send, within three
-    seconds of the end (SPEC.md section 13): it is not waited for longer than a second.
+    seconds of the end (docs/promises.md section 13): it is not waited for longer than a second.
     """
     if failures <= 1:
         return 0.0

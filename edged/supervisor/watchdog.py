@@ -4,7 +4,7 @@ An answer, whatever it says, shows that the engine's event loop turns; so it is 
 missed answer means little (a machine that is busy, a breakpoint); several in a row mean a hang. But
 long before that an engine that does not answer counts as silent, so that nobody waits for it
 (``http/pulse.py``). No look leaves a row in the record, which grows by what people and agents do,
-not by time (SPEC-2.md section 14).
+not by time (docs/promises.md section 14).
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 Tools are made once an instrument and naming, and kept until either changes: with hundreds of
 instruments the list is put together from parts instead of being made anew.
 
-Source: SPEC.md section 5 (names, annotations, descriptions).
+Source: docs/promises.md section 5 (names, annotations, descriptions).
 
 One tool for every specification of every SDK wrapper that could be loaded.
 
-Source: SPEC.md sections 5 and 10.
+Source: docs/promises.md sections 5 and 10.
 
 What the tools that have one device do one thing say of themselves, whatever carries it out.
 """

@@ -1,7 +1,7 @@
 """The seam to a wire: what an actor needs of a connection, whatever carries it.
 
 A ``Link`` moves bytes for one line. It is used by one thread, the actor's, but for ``preempt``,
-which any thread may call. ``visa_link.py`` has the real ones; ``tests/bench`` has one that plays a
+which any thread may call. ``visa.py`` has the real ones; ``tests/bench`` has one that plays a
 script. Every failure is one of the errors below: whatever pyvisa, pyserial, pyusb or a socket
 raised has been translated by the link, because each of them raises differently.
 
@@ -86,7 +86,8 @@ class Link(Protocol):
     """One connection to one line.
 
     All times are seconds from the moment of the call. After any ``LinkError`` only ``close``,
-    ``clear``, ``open`` and ``begin`` may be called; the actor decides which by ``recovery.py``.
+    ``clear``, ``open`` and ``begin`` may be called; the actor decides which by
+    ``instruments/line_state.py``.
 
     Pre-emption goes by ticket, so that one which arrives late cannot hit the next piece of work:
     the actor numbers its work upwards, ``begin`` names the one in hand, and ``preempt`` counts

@@ -3,7 +3,7 @@
 A reopened serial port is no new connection: what the instrument still had to say comes after it.
 Lines are therefore taken for answers only after the unit has said who it is (``line.py`` skips what
 is not that). Waits go in slices short enough for a stop, on Windows as on Linux. A byte with a
-parity or framing error is no part of an answer, where the kernel tells of it (``serial_marks.py``).
+parity or framing error is no part of an answer, where the kernel tells of it (``serial.py``).
 
 Bytes that came spoiled over a serial line: how the kernel marks them, and how they are told.
 

@@ -14,7 +14,7 @@ from tests.bench.wired import NETWORK, Lines, wired
 from tests.promises import promise
 
 BOUND_S = 0.5
-"""SPEC section 13; on a shared machine a single try may take longer, the median may not."""
+"""docs/promises.md section 13; on a shared machine one try may take longer, the median may not."""
 WORST_S = 2.5
 TRIES = 9
 

@@ -30,7 +30,7 @@ from tests.bench.loopback_instrument import IDN, LoopbackInstrument
 from tests.promises import promise
 
 SAFE_BOUND_S = 0.5 * 10
-"""SPEC section 13's bound, times ten, as the suite holds all such figures."""
+"""docs/promises.md section 13's bound, times ten, as the suite holds all such figures."""
 
 
 def ask(question: str, timeout_s: float | None = None) -> Callable[[], Conversation[str]]:

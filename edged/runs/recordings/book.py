@@ -6,7 +6,7 @@ refused and the measurement goes on without: a recording that is refused says wh
 One that has ended while the disk refuses keeps its place in line until its rows and its last
 meta.json are on the disk, or says for good what was lost.
 
-Source: SPEC.md section 7.
+Source: docs/promises.md section 7.
 
 One recording under way: takes rows and samples, and holds them until they are on the disk.
 """

@@ -5,7 +5,7 @@ The values that a sequence run computes with: parameters, saved answers, loop va
 Pure. A value that is not known yet (it will come from an answer) is ``UNKNOWN`` during the check
 before the first step; whatever depends on it raises ``NotKnownYet`` and is checked when it runs.
 
-Source: PROFILE-FORMAT.md, "Sequence steps".
+Source: docs/profiles.md, "Sequence steps".
 
 What a sequence leaves in the journal: the lines of its ``finally`` steps, rendered beforehand.
 

@@ -7,7 +7,7 @@ the recording and into a short ring, and are gone. The states are ``states.STREA
 An instrument's error or loss ends a stream as failed, with what was measured; being overtaken by
 what makes the bench safe, or finding the line's mailbox full, only costs the grid point.
 
-Source: SPEC.md section 7.
+Source: docs/promises.md section 7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 When there is no room the oldest goes, of whichever stream, and a later fetch of it says so.
 Decoding and encoding run on a thread of their own.
 
-Source: SPEC.md section 7.
+Source: docs/promises.md section 7.
 """
 
 from __future__ import annotations

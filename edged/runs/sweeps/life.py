@@ -8,7 +8,8 @@ The beginning of a sweep: from what was asked to a sweep that may take its first
 What a sweep leaves in the journal, so that a daemon that finds it can clean up.
 
 One row a sweep: durable before the first step, changed in place as it goes, gone when it has ended
-and owes no abort. The rule of what is done with a row that is found is ``after_crash.py``'s.
+and owes no abort. The rule of what is done with a row that is found is
+``runs/crash_recovery.py``'s.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Pure; times come in as arguments. The one rule that all here serves: a step is n
 than rate times interval from what the instrument last accepted, and two writes are never closer
 in time than their distance divided by the rate. A stall makes a ramp late and never makes it jump.
 
-Source: SPEC.md section 7.
+Source: docs/promises.md section 7.
 
 What a sweep's command can be told: its grid over a range, and where the instrument stands.
 

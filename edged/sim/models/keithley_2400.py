@@ -4,7 +4,8 @@ Quirks kept: ``:MEAS?`` switches the output on by itself; ``:READ?`` with the ou
 +802 and no answer; compliance is set under SENSe (``:SENS:CURR:PROT``); elements come in their own
 order (VOLT, CURR, RES, TIME, STAT) whatever the order asked for; what is not measured is the
 programmed value or 9.91E37; bit 3 of STAT is compliance; arm count times trigger count is at most
-2500. Source: instrument facts, entry 5.
+2500. Source: the manuals that
+profiles/keithley_2400.yaml names.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Quirks kept: ``*LANG?`` names the dialect; compliance is a limit of the source (ILIM, VLIM) and not
 a protection of the measurement; functions are quoted; a reading is asked of a buffer with the
 elements that are wanted; a reading with the output off is 9.9E37; beyond 21 V at most 105 mA, and
-beyond 105 mA at most 21 V; another source function switches the output off. Source: instrument
-facts, entry 4.
+beyond 105 mA at most 21 V; another source function switches the output off. Source: the manuals
+that profiles/keithley_2450.yaml names.
 """
 
 from __future__ import annotations

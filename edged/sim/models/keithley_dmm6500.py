@@ -3,7 +3,8 @@
 Quirks kept: a header that the function does not have (NPLC of AC, of capacitance) is never answered
 and leaves -113; functions are quoted; ``*LANG?`` names the dialect; the terminals are a switch on
 the front that can only be read, and 10 A exists on the rear ones alone; the largest NPLC goes by
-the line frequency (12 at 50 Hz). Source: instrument facts, entry 7.
+the line frequency (12 at 50 Hz). Source: the manuals that
+profiles/keithley_dmm6500.yaml names.
 """
 
 from __future__ import annotations

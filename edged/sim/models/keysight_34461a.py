@@ -3,7 +3,8 @@
 Quirks kept: a reading takes NPLC power line cycles, twice that with autozero (NPLC 100: 4 s); AC
 functions have no NPLC (-113); values between steps are taken up to the next step; booleans answer 1
 and 0; no error is ``+0,"No error"``; an overload is 9.9E37; READ? with a bus trigger is a deadlock.
-Ohms of a load that carries a voltage are an overload too. Source: instrument facts, entry 6.
+Ohms of a load that carries a voltage are an overload too. Source: the manuals that
+profiles/keysight_34461a.yaml names.
 """
 
 from __future__ import annotations

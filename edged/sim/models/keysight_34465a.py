@@ -1,7 +1,7 @@
 """Keysight 34465A: the 34461A's bigger sister, with one integration time more.
 
-Without the digitizing option it has 0.06 power line cycles besides those of the 34461A. Source:
-instrument facts, entry 6.
+Without the digitizing option it has 0.06 power line cycles besides those of the 34461A. Source: the
+manuals that profiles/keysight_34465a.yaml names.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Quirks kept: the channel is the last argument, ``(@1)``, and a question about ``(@1:3)`` has one
 answer for each channel, separated by commas; without a list the selected channel is meant; outputs
-answer 1 or 0; channel 1 is the low-voltage one; no error is ``+0,"No error"``. Source: instrument
-facts, entry 1.
+answer 1 or 0; channel 1 is the low-voltage one; no error is ``+0,"No error"``. Source: the manuals
+that profiles/keysight_e36312a.yaml names.
 """
 
 from __future__ import annotations

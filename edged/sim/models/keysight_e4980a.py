@@ -3,7 +3,8 @@
 The capacitor has 100 nF with 10 megohm across it and half an ohm before it. Quirks kept: an answer
 is two numbers and a status; a correction takes its time, which only the operation register tells;
 nothing is answered to ``:FETC?`` before a measurement was triggered; a bias is one of three values
-where its option is missing. Source: instrument facts, entry 14.
+where its option is missing. Source: the manuals that
+profiles/keysight_e4980a.yaml names.
 """
 
 from __future__ import annotations

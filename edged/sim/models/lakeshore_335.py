@@ -3,7 +3,8 @@
 Quirks kept: lines end in CR LF; what comes within 30 ms of a command is lost; with its ramp
 on, the instrument moves its set-point by itself and ``SETP?`` tells where it is by now; a heater
 whose output is not in a closed loop stays cold; there is no error queue, only ``*ESR?``; names come
-padded. Source: instrument facts, entry 17.
+padded. Source: the manuals that
+profiles/lakeshore_335.yaml names.
 """
 
 from __future__ import annotations

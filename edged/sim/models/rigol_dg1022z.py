@@ -3,7 +3,8 @@
 Quirks kept: the maker's name is in mixed case; ``:OUTP?`` answers ON and OFF in words; an open
 output has the load 9.9E37; ``:APPL?`` is one quoted list; in DC mode ``VOLT:OFFS?`` reads 0 and
 ``APPL?`` alone knows the level; trigger sources echo their short words; a changed load changes
-what is shown. Source: instrument facts, entry 11.
+what is shown. Source: the manuals that
+profiles/rigol_dg1022z.yaml names.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@ r"""Rigol DL3021: an electronic load beside the resistor of the main node.
 
 Quirks kept: the mode is set as CURR, VOLT, RES or POW and answered as CC, CV, CR or CP; while the
 input is off, a measurement's answer has a second line, ``0.000067\n0``; the current range bounds
-the current level; below VON the load takes nothing. Source: instrument facts, entry 13.
+the current level; below VON the load takes nothing. Source: the manuals that
+profiles/rigol_dl3021.yaml names.
 """
 
 from __future__ import annotations

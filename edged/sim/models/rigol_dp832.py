@@ -3,7 +3,8 @@
 Quirks kept: outputs answer ON or OFF and not 1 or 0; an out-of-range value is ignored and only the
 error queue tells; ``:SOUR:VOLT:PROT:CLE`` clears a trip *and switches the output on again*, while
 ``:OUTP:OVP:CLEAR`` leaves it off; ``:APPL?`` names the range before the values; sense exists on no
-channel of this model. Source: instrument facts, entry 2.
+channel of this model. Source: the manuals that
+profiles/rigol_dp832.yaml names.
 """
 
 from __future__ import annotations

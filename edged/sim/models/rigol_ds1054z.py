@@ -3,7 +3,8 @@
 Quirks kept: waveform and picture come as blocks with nine digits and a line end behind them; the
 origin of the volt scale is in codes and moves with the channel's offset; RAW reads need a stopped
 scope and give at most 250,000 points at once (more: an empty block and an error); codes 0 and 255
-are clipped; 9.9E37 is "no measurement"; booleans answer 1 and 0. Source: instrument facts, entry 8.
+are clipped; 9.9E37 is "no measurement"; booleans answer 1 and 0. Source: the manuals that
+profiles/rigol_ds1054z.yaml names.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Quirks kept: whatever is set, asked or measured concerns the selected channel, and the selection is
 the instrument's and not the connection's, so that another client changes it; a channel gives
 something only while it is activated (``OUTP:SEL``) and the master switch (``OUTP:GEN``) is on; a
-blown electronic fuse deactivates its channel. Source: instrument facts, entry 15.
+blown electronic fuse deactivates its channel. Source: the manuals that
+profiles/rs_hmp4040.yaml names.
 """
 
 from __future__ import annotations

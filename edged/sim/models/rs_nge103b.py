@@ -2,7 +2,8 @@
 
 Quirks kept: as with the HMP the channel is a state of the instrument; here ``OUTP`` is the switch
 of the selected channel and ``OUTP:GEN`` the master above all; the identity is in mixed case and its
-serial number holds a slash. Source: instrument facts, entry 15.
+serial number holds a slash. Source: the manuals that
+profiles/rs_nge103b.yaml names.
 """
 
 from __future__ import annotations

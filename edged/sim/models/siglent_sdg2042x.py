@@ -3,7 +3,8 @@
 Quirks kept: one header with names and values for everything (``C1:BSWV FRQ,1000,AMP,2``); a query
 gives the whole list with units behind the numbers and the header before it; there is no query for a
 single field; what does not fit is ignored without a word, and there is no error queue; the load is
-HZ or a number. Source: instrument facts, entry 12.
+HZ or a number. Source: the manuals that
+profiles/siglent_sdg2042x.yaml names.
 """
 
 from __future__ import annotations

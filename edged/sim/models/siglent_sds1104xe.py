@@ -3,7 +3,8 @@
 Quirks kept: answers carry header and unit until ``CHDR OFF``; there is no ``SYST:ERR?``, only
 ``CMR?`` and ``EXR?``; the sample rate answers with an SI suffix; a waveform is a block of signed
 bytes with an empty line behind it, which must be drained; the picture is a bare BMP without a block
-header. Source: instrument facts, entry 9.
+header. Source: the manuals that
+profiles/siglent_sds1104xe.yaml names.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Quirks kept: the identity has five fields; what arrives right after a write is lost (so is the
 question of a compound habit); there is no ``OUTP?``, only a status word in hexadecimal; the third
 channel can be switched and nothing else, its voltage is chosen at the front panel; in series and
-parallel the second channel follows the first; ``0  No Error`` has no comma. Source: instrument
-facts, entry 3.
+parallel the second channel follows the first; ``0  No Error`` has no comma. Source: the manuals
+that profiles/siglent_spd3303x.yaml names.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Quirks kept: answers go only to the interface that ``OUTX`` chose (here 1, GPIB)
 silence; there is no ``SYST:ERR?``, only ``*ESR?``, ``ERRS?`` and ``LIAS?``, which are cleared by
 reading; sensitivities, time constants and slopes are numbers of a list; the sine output cannot be
 switched off; the automatic functions run on and bit 1 of ``*STB?`` tells their end; what is shown
-follows the input as slowly as the time constant says. Source: instrument facts, entry 16.
+follows the input as slowly as the time constant says. Source: the manuals that
+profiles/srs_sr830.yaml names.
 """
 
 from __future__ import annotations

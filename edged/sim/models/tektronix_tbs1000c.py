@@ -3,7 +3,8 @@
 Quirks kept: answers carry their header until ``HEADer OFF``; there is no ``SYST:ERR?``, the wording
 of an error waits in ``ALLEv?`` until ``*ESR?`` was read; while an error waits, ``CURVe?`` is never
 answered; codes are big-endian and signed, their offset in codes and their zero in volts; 9.91E37 is
-"no measurement"; the name ends in a semicolon. Source: instrument facts, entry 10.
+"no measurement"; the name ends in a semicolon. Source: the manuals that
+profiles/tektronix_tbs1000c.yaml names.
 """
 
 from __future__ import annotations

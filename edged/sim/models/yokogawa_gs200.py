@@ -3,7 +3,8 @@
 Quirks kept: it calls itself GS210; the function changes only with the output off; a level goes to
 1.2 times the range; a level that is set while a program is edited is a step of the program and
 leaves the output alone; a program moves on a 10 Hz clock; the monitor measures nothing on the
-ranges below 1 V, with itself off or with the output off. Source: instrument facts, entry 18.
+ranges below 1 V, with itself off or with the output off. Source: the manuals that
+profiles/yokogawa_gs200.yaml names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A row of the audit as it is stored and read, and the hash over it. Pure.
 
 Stored texts hold no control characters but the line ends between SCPI lines, so fields joined by
-one (unit separator) cannot be confused. What becomes a row is an entry: ``audit_entry.py``.
+one (unit separator) cannot be confused. What becomes a row is an entry: ``row.py``.
 
 An entry of the audit: what is noted of an action, and the texts that are stored of it. Pure.
 

@@ -3,7 +3,7 @@
 From there is no way back to the direct route, whatever is wrong with the token. Its sender learns
 only that it was not accepted, or cannot be judged now; why stands in the audit.
 
-Source: SPEC.md section 9.
+Source: docs/promises.md section 9.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The one place where errors are translated for MCP. A model sees results and can 
 often never sees protocol errors. So what it can do something about is a result, and what its client
 has to deal with is an error.
 
-Source: SPEC.md section 12; MCP-REVISIONS.md sections 3 and 4.
+Source: docs/promises.md section 12; docs/mcp-rules.md.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Listener:
         front: serves each request.
         host, port: where to listen; port 0 takes any free one.
         is_port_shared: another process of the same user listens on the same port on other
-            addresses (SO_REUSEPORT); SPEC.md section 2.
+            addresses (SO_REUSEPORT); docs/promises.md section 2.
         max_connections: beyond it, 503.
         slow_sender_s: how long the head of a request may take.
         idle_s: how long a connection may be without a request.

@@ -104,7 +104,7 @@ def test_a_suffix_never_reads_as_the_word_for_sequences() -> None:
 
 
 def by_the_rule(ids: list[str]) -> dict[str, str] | None:
-    """SPEC section 5, word for word; ``None`` where it does not say what to do."""
+    """docs/promises.md section 5, word for word; ``None`` where it does not say what to do."""
     stripped = {id_: re.sub(r"[^A-Za-z0-9_.\-]", "", id_) for id_ in ids}
     for length in range(8, 200):
         found = {id_: text[-length:] for id_, text in stripped.items()}

@@ -1,6 +1,6 @@
 """Which revision a request speaks, and every rule of transport that decides before dispatch.
 
-Each row of the tables is one MUST (or one rule of ours) of MCP-REVISIONS.md sections 1 to 3 and 6.
+Each row of the tables is one MUST (or one rule of ours) of docs/mcp-rules.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every tool, however a token names it, with and without danger: SPEC.md section 9, walked."""
+"""Every tool, however a token names it, with and without danger (docs/promises.md section 9)."""
 
 from __future__ import annotations
 

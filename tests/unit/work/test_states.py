@@ -60,7 +60,7 @@ def test_a_running_stream_can_take_every_event() -> None:
     assert set(STREAM[StreamState.RUNNING]) == set(StreamEvent)
 
 
-# What SPEC section 7 and ARCHITECTURE say, once more, so that a slip in the table shows.
+# What docs/states.md says, once more, so that a slip in the table shows.
 SWEEP_CELLS = {
     "running": "completed holding stopped failed stopped failed",
     "holding": "- holding stopped failed stopped failed",
