@@ -28,7 +28,7 @@ from edged.instruments.failures import another_unit
 from edged.instruments.identify import has_name_form, identify
 from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, Line, LineReport, Tenant
-from edged.instruments.line_state import LineState, cleaning_for
+from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import Exchange, Trace
 from edged.profiles.model import Connection
@@ -96,7 +96,7 @@ class Actor:
             link=link,
             clock=clock,
             trace=self._trace,
-            cleaning=cleaning_for(address.transport),
+            cleaning=address.transport.cleaning,
             keeps_old_answers=address.transport.keeps_old_answers,
             has_messages=address.transport.has_messages,
             is_same_unit=is_same_unit,

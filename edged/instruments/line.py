@@ -33,7 +33,6 @@ from edged.instruments.identify import (
 )
 from edged.instruments.in_step import Habits, Owed
 from edged.instruments.line_state import (
-    Cleaning,
     LineEvent,
     LineState,
     next_line_state,
@@ -44,6 +43,7 @@ from edged.instruments.speech import Known, Speech
 from edged.instruments.trace import Trace
 from edged.profiles.format.patterns import found_in
 from edged.profiles.model import Connection
+from edged.transports.address import Cleaning
 from edged.transports.link import (
     Link,
     LinkError,

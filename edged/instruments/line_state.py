@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Final
 
 from edged.errors import ErrorCode, Fault
-from edged.transports.address import Transport
 
-__all__ = ["Cleaning", "LineEvent", "LineState", "cleaning_for", "next_line_state", "retry_delay_s"]
+__all__ = ["LineEvent", "LineState", "next_line_state", "retry_delay_s"]
 
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 5.0
@@ -46,13 +45,6 @@ class LineEvent(enum.StrEnum):
     STOP = "stop"
 
 
-class Cleaning(enum.Enum):
-    """How a dirty line is made clean."""
-
-    REOPEN = "reopen"
-    CLEAR_OR_REOPEN = "clear_or_reopen"
-
-
 def next_line_state(state: LineState, event: LineEvent) -> LineState:
     """Where ``event`` takes a line.
 
@@ -67,28 +59,10 @@ def next_line_state(state: LineState, event: LineEvent) -> LineState:
     return following
 
 
-def cleaning_for(transport: Transport) -> Cleaning:
-    """The way that works on this transport; reopening is the one that works on all."""
-    return CLEANINGS.get(transport, Cleaning.REOPEN)
-
-
 def retry_delay_s(failures: int) -> float:
     """Seconds to wait after that many (≥ 1) failed attempts in a row."""
     return min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(failures - 1, 16))
 
-
-CLEANINGS: Final[Mapping[Transport, Cleaning]] = MappingProxyType(
-    {
-        # pyvisa-py's clear() of a socket spins for ever once the peer has closed.
-        Transport.SOCKET: Cleaning.REOPEN,
-        Transport.VXI11: Cleaning.CLEAR_OR_REOPEN,
-        Transport.HISLIP: Cleaning.CLEAR_OR_REOPEN,
-        Transport.USBTMC: Cleaning.CLEAR_OR_REOPEN,
-        Transport.GPIB: Cleaning.CLEAR_OR_REOPEN,
-        # The bus's own clear; a new connection to the adapter would clear no instrument.
-        Transport.PROLOGIX: Cleaning.CLEAR_OR_REOPEN,
-    }
-)
 
 _ANY_TIME: Final = {LineEvent.LOST: LineState.LOST, LineEvent.STOP: LineState.CLOSED}
 

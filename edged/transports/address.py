@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from edged.errors import ErrorCode, Invalid
 
-__all__ = ["Address", "Transport", "parse_address"]
+__all__ = ["TRANSPORTS", "Address", "Cleaning", "Transport", "TransportRow", "parse_address"]
 
 _INTERFACE: Final = re.compile(r"(TCPIP|USB|ASRL|GPIB|PRLGX-TCPIP|PRLGX-ASRL|VICP)(.*)", re.I)
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f]")
@@ -34,28 +36,95 @@ class Transport(enum.StrEnum):
 
     @property
     def is_plugged(self) -> bool:
-        """True where the bus itself tells that a device has left (USB, serial)."""
-        return self in {Transport.USBTMC, Transport.SERIAL}
+        """See ``TransportRow``, as of the others."""
+        return TRANSPORTS[self].is_plugged
+
+    @property
+    def is_cable(self) -> bool:
+        """See ``TransportRow``."""
+        return TRANSPORTS[self].is_cable
 
     @property
     def has_messages(self) -> bool:
-        """True where the wire marks where an answer ends."""
-        return self not in {Transport.SOCKET, Transport.SERIAL}
+        """See ``TransportRow``."""
+        return TRANSPORTS[self].has_messages
 
     @property
     def keeps_old_answers(self) -> bool:
-        """True where an answer that was not read outlives the connection.
+        """See ``TransportRow``."""
+        return TRANSPORTS[self].keeps_old_answers
 
-        It waits in the instrument's own output, or is on its way down a serial line.
-        """
-        return self in {
-            Transport.USBTMC,
-            Transport.SERIAL,
-            Transport.GPIB,
-            Transport.PROLOGIX,
-            # A gateway makes a new link, and the instrument behind it keeps its output.
-            Transport.VXI11,
-        }
+    @property
+    def cleaning(self) -> Cleaning:
+        """See ``TransportRow``."""
+        return TRANSPORTS[self].cleaning
+
+
+class Cleaning(enum.Enum):
+    """How a dirty line is made clean; reopening works on every transport."""
+
+    REOPEN = "reopen"
+    CLEAR_OR_REOPEN = "clear_or_reopen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportRow:
+    """All that is to be known of one transport besides its module.
+
+    Attributes:
+        link: ``module:class`` in this folder, loaded when the first such line is opened; empty
+            where there is none, or where an adapter makes it.
+        cleaning: how a line is made clean.
+        is_plugged: the bus itself tells that a device has left.
+        is_cable: what goes out arrives at once, so that a slow confirmation is the instrument's.
+        has_messages: the wire marks where an answer ends.
+        keeps_old_answers: one that was not read outlives the connection, in the instrument's own
+            output or on its way down the line.
+        needs: a module of pyvisa-py that registers its sessions when it is imported.
+    """
+
+    link: str = ""
+    cleaning: Cleaning = Cleaning.CLEAR_OR_REOPEN
+    is_plugged: bool = False
+    is_cable: bool = False
+    has_messages: bool = True
+    keeps_old_answers: bool = False
+    needs: str = ""
+
+
+TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
+    {
+        # pyvisa-py's clear() of a socket spins for ever once the peer has closed.
+        Transport.SOCKET: TransportRow(
+            link="raw_socket:RawSocketLink", cleaning=Cleaning.REOPEN, has_messages=False
+        ),
+        # A gateway makes a new link, and the instrument behind it keeps its output.
+        Transport.VXI11: TransportRow(link="vxi11:Vxi11Link", keeps_old_answers=True),
+        Transport.HISLIP: TransportRow(link="hislip:HislipLink"),
+        # Registering its sessions starts libusb with a thread of its own.
+        Transport.USBTMC: TransportRow(
+            link="usbtmc:UsbtmcLink",
+            is_plugged=True,
+            is_cable=True,
+            keeps_old_answers=True,
+            needs="pyvisa_py.usb",
+        ),
+        Transport.SERIAL: TransportRow(
+            link="serial:SerialLink",
+            cleaning=Cleaning.REOPEN,
+            is_plugged=True,
+            is_cable=True,
+            has_messages=False,
+            keeps_old_answers=True,
+        ),
+        Transport.GPIB: TransportRow(
+            link="message:MessageLink", is_cable=True, keeps_old_answers=True
+        ),
+        # The bus's own clear; a new connection to the adapter would clear no instrument.
+        Transport.PROLOGIX: TransportRow(keeps_old_answers=True),
+        Transport.OTHER: TransportRow(cleaning=Cleaning.REOPEN),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

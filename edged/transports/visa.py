@@ -2,7 +2,7 @@
 
 ``VisaLibrary`` owns the one ResourceManager of the process (closing one closes all, pyvisa issue
 742) and makes a link for an address; each kind of transport has its own link class in
-``LINK_CLASSES``, because each fails and is woken in its own way.
+``TRANSPORTS``, because each fails and is woken in its own way.
 """
 
 from __future__ import annotations
@@ -11,22 +11,16 @@ import contextlib
 import importlib
 import math
 import threading
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.lean_imports import without
-from edged.transports.address import Transport, parse_address
-from edged.transports.hislip import HislipLink
+from edged.transports.address import TRANSPORTS, Transport, parse_address
 from edged.transports.link import Link, LinkError, OpenResource, translated
 from edged.transports.message import MessageLink
 from edged.transports.prologix import PrologixAdapter, PrologixLink, adapter_place
-from edged.transports.raw_socket import RawSocketLink
-from edged.transports.serial import SerialLink
-from edged.transports.usbtmc import UsbtmcLink
-from edged.transports.vxi11 import Vxi11Link
 
 __all__ = ["VisaLibrary"]
 
@@ -63,10 +57,9 @@ class VisaLibrary:
                 data={"address": address, "transport": transport.value},
                 remedy="docs/instruments.md lists the kinds of addresses.",
             )
-        link_class = LINK_CLASSES.get(transport, MessageLink)
-        if self._library != PURE_PYTHON:
-            # Its sessions are a vendor's: there is no socket in them to be read by ourselves.
-            link_class = MessageLink
+        # Of a vendor's library the sessions are its own: there is no socket in them to be read.
+        is_ours = self._library == PURE_PYTHON
+        link_class = _link_class(transport) if is_ours else MessageLink
         return link_class(address, self.open_resource, self._clock)
 
     def open_resource(self, address: str, timeout_s: float) -> Any:
@@ -110,17 +103,23 @@ class VisaLibrary:
             if self._manager is None:
                 # Imported late: it takes a quarter of a second, and the first answer to a client
                 # need not wait for it.
-                with without(*UNWANTED, *LATE_MODULES.values()):
+                with without(*UNWANTED, *LATE_MODULES):
                     import pyvisa
 
                     self._manager = pyvisa.ResourceManager(self._library)
             return self._manager
 
 
+def _link_class(transport: Transport) -> LinkClass:
+    module, _, name = TRANSPORTS[transport].link.partition(":")
+    found: LinkClass = getattr(importlib.import_module(f"edged.transports.{module}"), name)
+    return found
+
+
 def _load_late(transport: Transport) -> None:
     """Import what this transport needs; why it cannot be had is told when a resource is opened."""
-    module = LATE_MODULES.get(transport)
-    if module is not None:
+    module = TRANSPORTS[transport].needs
+    if module:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
 
@@ -131,17 +130,4 @@ PURE_PYTHON: Final = "@py"
 UNWANTED: Final = ("numpy", "psutil", "zeroconf")
 """What PyVISA would like for its lists of resources and for arrays: half of the time that loading
 takes, and 25 MB. edged finds instruments by itself."""
-LATE_MODULES: Final[Mapping[Transport, str]] = MappingProxyType({Transport.USBTMC: "pyvisa_py.usb"})
-"""What only these transports need: pyvisa-py registers a kind of session when its module is
-imported. This one starts libusb with a thread of its own."""
-
-LINK_CLASSES: Final[Mapping[Transport, LinkClass]] = MappingProxyType(
-    {
-        Transport.SOCKET: RawSocketLink,
-        Transport.VXI11: Vxi11Link,
-        Transport.HISLIP: HislipLink,
-        Transport.USBTMC: UsbtmcLink,
-        Transport.SERIAL: SerialLink,
-        Transport.GPIB: MessageLink,
-    }
-)
+LATE_MODULES: Final = tuple(row.needs for row in TRANSPORTS.values() if row.needs)

@@ -36,7 +36,6 @@ from edged.runs.sweeps.ramp_plan import (
 )
 from edged.runs.sweeps.request import Measure, Reading
 from edged.runs.sweeps.sweep import Cell, Ending, Sweep
-from edged.transports.address import Transport
 
 __all__ = ["Ramp", "Steps", "ask_anew", "why_strayed"]
 
@@ -83,8 +82,6 @@ async def why_strayed(perform: Perform, action_id: str, sweep: Sweep) -> str:
     return ""
 
 
-CABLES: Final = frozenset({Transport.USBTMC, Transport.SERIAL, Transport.GPIB})
-"""What goes out on these arrives at once: a confirmation that is slow is so for the instrument."""
 NETWORK_USUAL_S: Final = 0.02
 """A network may hold back one write and not the next, so only so much is taken for the usual."""
 STALL_S: Final = 0.1
@@ -330,7 +327,7 @@ def _plan(sweep: Sweep) -> RampPlan:
 
 def _held_back_s(sweep: Sweep) -> float:
     """How much of a confirmation's usual time may not have been spent on the way there."""
-    is_on_a_cable = sweep.thing.instrument.transport in CABLES
+    is_on_a_cable = sweep.thing.instrument.transport.is_cable
     return math.inf if is_on_a_cable else NETWORK_USUAL_S
 
 

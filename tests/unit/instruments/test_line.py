@@ -19,12 +19,13 @@ from edged.instruments.conversation import (
     raw_conversation,
 )
 from edged.instruments.line import Line, LineDown, LineReport, LineUp, Tenant, UnitChanged
-from edged.instruments.line_state import Cleaning, LineState
+from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
 from edged.instruments.speech import Speech
 from edged.instruments.trace import Trace
 from edged.profiles.model import Connection, ErrorCheck
 from edged.scpi.errors import ErrorKind
+from edged.transports.address import Cleaning
 from edged.transports.link import Link, LinkGarbled, LinkLost
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.scripted_link import ScriptedLink

@@ -1,17 +1,17 @@
 import pytest
 
+from edged.clock import SystemClock
 from edged.errors import Fault
 from edged.instruments.line_state import (
     LONGEST_RETRY_S,
     TRANSITIONS,
-    Cleaning,
     LineEvent,
     LineState,
-    cleaning_for,
     next_line_state,
     retry_delay_s,
 )
-from edged.transports.address import Transport
+from edged.transports.address import TRANSPORTS, Cleaning, Transport
+from edged.transports.visa import VisaLibrary
 
 
 @pytest.mark.parametrize("state", LineState)
@@ -38,8 +38,26 @@ def test_a_spoiled_line_does_no_work_before_it_was_cleaned() -> None:
 
 
 def test_raw_sockets_are_never_cleared() -> None:
-    assert cleaning_for(Transport.SOCKET) is Cleaning.REOPEN
-    assert {cleaning_for(transport) for transport in Transport} == set(Cleaning)
+    assert Transport.SOCKET.cleaning is Cleaning.REOPEN
+    assert {transport.cleaning for transport in Transport} == set(Cleaning)
+
+
+def test_every_transport_has_one_row_and_every_row_a_link() -> None:
+    assert set(TRANSPORTS) == set(Transport)
+    library = VisaLibrary(clock=SystemClock())
+    addresses = {
+        "TCPIP::127.0.0.1::5025::SOCKET": "RawSocketLink",
+        "TCPIP::127.0.0.1::INSTR": "Vxi11Link",
+        "TCPIP::127.0.0.1::hislip0::INSTR": "HislipLink",
+        "USB0::0x1AB1::0x0E11::DP8A::INSTR": "UsbtmcLink",
+        "ASRL/dev/ttyUSB0::INSTR": "SerialLink",
+        "GPIB0::7::INSTR": "MessageLink",
+    }
+    for address, name in addresses.items():
+        link = library.open_link(address)
+        assert type(link).__name__ == name
+        link.release()
+    library.close()
 
 
 def test_waits_grow_and_are_bounded() -> None:
