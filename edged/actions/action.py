@@ -19,6 +19,7 @@ from edged.actions.caller import Caller
 __all__ = [
     "AT_ONCE",
     "Action",
+    "CachedState",
     "CallWrapper",
     "Check",
     "DrawSweep",
@@ -39,7 +40,6 @@ __all__ = [
     "SendScpi",
     "StartStream",
     "StartSweep",
-    "State",
     "StopAll",
     "StopStream",
     "StopSweep",
@@ -246,7 +246,7 @@ class Scan(_Asked):
     """Look at every bus and address now."""
 
 
-class State(enum.StrEnum):
+class CachedState(enum.StrEnum):
     """The cached things that can be read without touching hardware."""
 
     INSTRUMENTS = "instruments"
@@ -259,7 +259,7 @@ class State(enum.StrEnum):
 class ReadState(_Asked):
     """Read cached state."""
 
-    state: State
+    state: CachedState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from edged.errors import EdgedError
 
-__all__ = ["Link", "Outcome", "OutcomeStatus", "Picture"]
+__all__ = ["Outcome", "OutcomeStatus", "Picture", "ResourceLink"]
 
 
 class OutcomeStatus(enum.StrEnum):
@@ -28,7 +28,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class ResourceLink:
     """A resource that belongs to a result, to be read by its URI; ``size`` in bytes."""
 
     uri: str
@@ -60,5 +60,5 @@ class Outcome:
     written_at: float = 0.0
     error: EdgedError | None = None
     pictures: tuple[Picture, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[ResourceLink, ...] = ()
     is_tool_error: bool = False

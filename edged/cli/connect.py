@@ -22,7 +22,7 @@ from edged.host import ExitStatus, keep_edge_id
 from edged.service import read_supervisor_file
 from edged.supervisor.proxy import LOOPBACK, WILDCARD, is_private, machine_addresses
 
-__all__ = ["CLIENTS", "Target", "address_of", "run"]
+__all__ = ["CLIENTS", "ClientTarget", "address_of", "run"]
 
 TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
 CLOSED: Final = "Only programs of this machine reach it: no supervisor has opened the port."
@@ -30,7 +30,7 @@ ALONE: Final = "Only programs of this machine reach it: it has no address on a p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ClientTarget:
     """What a client is to be told.
 
     Attributes:
@@ -52,7 +52,7 @@ class Client:
         where: where to put it, a sentence.
     """
 
-    write: Callable[[Target], str]
+    write: Callable[[ClientTarget], str]
     where: str
 
 
@@ -98,7 +98,7 @@ def why_loopback(bound: Sequence[str]) -> str:
     return ALONE if bound else CLOSED
 
 
-def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target, str]:
+def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTarget, str]:
     port, path = loaded.config.mcp_port, loaded.config.mcp_path
     state_dir, remark = loaded.config.state_dir, ""
     try:
@@ -111,10 +111,10 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target, 
     if host == LOOPBACK and not remark:
         remark = why_loopback(bound)
     netloc = f"[{host}]" if ":" in host else host
-    return Target(name=options.name, url=f"http://{netloc}:{port}{path}"), remark
+    return ClientTarget(name=options.name, url=f"http://{netloc}:{port}{path}"), remark
 
 
-def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target, str]:
+def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTarget, str]:
     config = loaded.config
     if not config.relay_url:
         raise Invalid(
@@ -125,10 +125,10 @@ def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[Target,
     edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
     url = f"{config.relay_url.rstrip('/')}/mcp/{edge_id}"
     remark = f"Put a token into {TOKEN_VARIABLE}; it lives five minutes at most."
-    return Target(name=options.name, url=url, needs_token=True), remark
+    return ClientTarget(name=options.name, url=url, needs_token=True), remark
 
 
-def _claude(target: Target) -> str:
+def _claude(target: ClientTarget) -> str:
     words = ["claude", "mcp", "add", "--transport", "http", target.name, target.url]
     command = shlex.join(words)
     if target.needs_token:
@@ -136,7 +136,7 @@ def _claude(target: Target) -> str:
     return command
 
 
-def _mcp_servers(target: Target, variable: str, *, is_typed: bool) -> str:
+def _mcp_servers(target: ClientTarget, variable: str, *, is_typed: bool) -> str:
     entry: dict[str, Any] = {"type": "http"} if is_typed else {}
     entry["url"] = target.url
     if target.needs_token:
@@ -144,15 +144,15 @@ def _mcp_servers(target: Target, variable: str, *, is_typed: bool) -> str:
     return json.dumps({"mcpServers": {target.name: entry}}, indent=2)
 
 
-def _cursor(target: Target) -> str:
+def _cursor(target: ClientTarget) -> str:
     return _mcp_servers(target, f"${{env:{TOKEN_VARIABLE}}}", is_typed=False)
 
 
-def _json(target: Target) -> str:
+def _json(target: ClientTarget) -> str:
     return _mcp_servers(target, f"${{{TOKEN_VARIABLE}}}", is_typed=True)
 
 
-def _vscode(target: Target) -> str:
+def _vscode(target: ClientTarget) -> str:
     entry: dict[str, Any] = {"type": "http", "url": target.url}
     told: dict[str, Any] = {"servers": {target.name: entry}}
     if target.needs_token:

@@ -25,45 +25,57 @@ __all__ = ["VERBS", "main"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class CliVerb:
     """A verb: the module with its ``run(arguments) -> int``, and its line in the help."""
 
     module: str
     sentence: str
 
 
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     {
-        "engine": Verb("edged.cli.engine", "run the engine: instruments, MCP endpoint, RPC"),
-        "supervisor": Verb(
+        "engine": CliVerb("edged.cli.engine", "run the engine: instruments, MCP endpoint, RPC"),
+        "supervisor": CliVerb(
             "edged.cli.supervisor", "keep an engine running, and its port open to the network"
         ),
-        "restart": Verb("edged.cli.restart", "restart --when-idle: once nothing is under way"),
-        "expose": Verb("edged.cli.expose", "say who can reach this bench"),
-        "connect": Verb("edged.cli.connect", "print how an MCP client is configured to reach it"),
-        "relay": Verb("edged.cli.relay", "run a public front of the relay route"),
-        "dev-issuer": Verb("edged.cli.dev_issuer", "mint tokens while developing; never for real"),
-        "sim": Verb("edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND spoils it"),
-        "status": Verb("edged.cli.status", "say how the running engine is"),
-        "instruments": Verb("edged.cli.instruments", "list the instruments it knows"),
-        "scan": Verb("edged.cli.scan", "look at the buses now, and list what is new"),
-        "call": Verb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
-        "scpi": Verb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
-        "stream": Verb("edged.cli.stream", "measure on a grid: edged stream start | list | stop"),
-        "sweep": Verb("edged.cli.sweep", "ramp a set-point: edged sweep start | status | stop"),
-        "stop": Verb("edged.cli.stop", "make the whole bench safe, now"),
-        "runs": Verb("edged.cli.runs", "recorded data: edged runs list | show | export"),
-        "audit": Verb("edged.cli.audit", "the record: edged audit list | follow | verify | export"),
-        "lockout": Verb("edged.cli.lockout", "hands in the fixture: let nothing write to it"),
-        "trace": Verb("edged.cli.trace", "the last exchanges on an instrument's line"),
-        "profile": Verb(
+        "restart": CliVerb("edged.cli.restart", "restart --when-idle: once nothing is under way"),
+        "expose": CliVerb("edged.cli.expose", "say who can reach this bench"),
+        "connect": CliVerb(
+            "edged.cli.connect", "print how an MCP client is configured to reach it"
+        ),
+        "relay": CliVerb("edged.cli.relay", "run a public front of the relay route"),
+        "dev-issuer": CliVerb(
+            "edged.cli.dev_issuer", "mint tokens while developing; never for real"
+        ),
+        "sim": CliVerb(
+            "edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND spoils it"
+        ),
+        "status": CliVerb("edged.cli.status", "say how the running engine is"),
+        "instruments": CliVerb("edged.cli.instruments", "list the instruments it knows"),
+        "scan": CliVerb("edged.cli.scan", "look at the buses now, and list what is new"),
+        "call": CliVerb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
+        "scpi": CliVerb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
+        "stream": CliVerb(
+            "edged.cli.stream", "measure on a grid: edged stream start | list | stop"
+        ),
+        "sweep": CliVerb("edged.cli.sweep", "ramp a set-point: edged sweep start | status | stop"),
+        "stop": CliVerb("edged.cli.stop", "make the whole bench safe, now"),
+        "runs": CliVerb("edged.cli.runs", "recorded data: edged runs list | show | export"),
+        "audit": CliVerb(
+            "edged.cli.audit", "the record: edged audit list | follow | verify | export"
+        ),
+        "lockout": CliVerb("edged.cli.lockout", "hands in the fixture: let nothing write to it"),
+        "trace": CliVerb("edged.cli.trace", "the last exchanges on an instrument's line"),
+        "profile": CliVerb(
             "edged.cli.profile.main", "write instrument profiles: lint | new | test | docs | schema"
         ),
-        "bench": Verb("edged.cli.bench", "what the owner's bench file comes to: edged bench show"),
-        "doctor": Verb("edged.cli.doctor", "check everything, and say what to do"),
-        "config": Verb("edged.cli.config", "show the configuration in force and its origins"),
-        "completion": Verb("edged.cli.completion", "completion for bash and zsh"),
-        "version": Verb("edged.cli.version", "print the version"),
+        "bench": CliVerb(
+            "edged.cli.bench", "what the owner's bench file comes to: edged bench show"
+        ),
+        "doctor": CliVerb("edged.cli.doctor", "check everything, and say what to do"),
+        "config": CliVerb("edged.cli.config", "show the configuration in force and its origins"),
+        "completion": CliVerb("edged.cli.completion", "completion for bash and zsh"),
+        "version": CliVerb("edged.cli.version", "print the version"),
     }
 )
 

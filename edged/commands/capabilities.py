@@ -18,7 +18,7 @@ from edged.profiles.model import (
     Setting,
     WaveformAnswer,
 )
-from edged.store.experience import Knowledge
+from edged.store.experience import CommandKnowledge
 
 __all__ = ["capabilities_of"]
 
@@ -26,7 +26,7 @@ Entry = dict[str, Any]
 
 
 def capabilities_of(
-    instrument: Instrument, catalog: Catalog, experience: Mapping[str, Knowledge]
+    instrument: Instrument, catalog: Catalog, experience: Mapping[str, CommandKnowledge]
 ) -> Entry:
     """One instrument's entry: {instrument_id, instrument_class, profile_name, commands, …}.
 
@@ -80,7 +80,7 @@ def _command(checks: ProfileChecks, name: str) -> Entry:
     return entry
 
 
-def _experience(known: Knowledge | None) -> Entry:
+def _experience(known: CommandKnowledge | None) -> Entry:
     return {} if known is None else {"experience": known.to_json()}
 
 

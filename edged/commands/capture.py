@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
-from edged.actions.outcome import Link
+from edged.actions.outcome import ResourceLink
 from edged.commands.freshness import Acquisitions, notes_of
 from edged.commands.holds import recallable
 from edged.commands.run import GRACE_S, PRIORITY
@@ -79,7 +79,7 @@ class Captured:
 
     part: Mapping[str, Any]
     sent: tuple[str, ...]
-    links: tuple[Link, ...] = ()
+    links: tuple[ResourceLink, ...] = ()
 
 
 class Captures:
@@ -170,7 +170,7 @@ class Captures:
         return Captured(
             part={**part, "notes": [*part.get("notes", ()), note]},
             sent=capture.sent,
-            links=(Link(uri=uri, name=picture_id, mime=mime, size=len(data)),),
+            links=(ResourceLink(uri=uri, name=picture_id, mime=mime, size=len(data)),),
         )
 
     def _with_freshness(

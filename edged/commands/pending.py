@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from edged.actions.outcome import Link, Outcome, Picture
+from edged.actions.outcome import Outcome, Picture, ResourceLink
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.actor import Talk
@@ -28,7 +28,7 @@ class Done:
     scpi: tuple[str, ...] = ()
     written_at: float = 0.0
     pictures: tuple[Picture, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[ResourceLink, ...] = ()
 
 
 class Asking(Protocol):

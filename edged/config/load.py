@@ -37,16 +37,16 @@ from edged.yaml.tree import Mark, YamlProblem
 
 __all__ = [
     "Bus",
-    "Complaint",
     "Config",
+    "ConfigComplaint",
     "Exposure",
     "InstrumentEntry",
+    "KeySetting",
     "ListedTools",
     "LoadedConfig",
     "LogFormat",
     "LogLevel",
     "RawScpi",
-    "Setting",
     "ToolNames",
     "load_config",
     "this_machine",
@@ -125,7 +125,7 @@ class LoadedConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
+class ConfigComplaint:
     """One thing wrong: where (a file with its line, a variable, a flag), which key, and why."""
 
     where: str
@@ -137,7 +137,7 @@ class Complaint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class KeySetting:
     """A key that was set somewhere; ``where`` lacks the line, which is the value's."""
 
     key: str
@@ -189,7 +189,7 @@ def load_config(
         Invalid: BAD_CONFIG; ``data["complaints"]`` lists all that is wrong. A program ends with
             ``ExitStatus.CONFIG`` then.
     """
-    complaints: list[Complaint] = []
+    complaints: list[ConfigComplaint] = []
     config_file = places.config_file if file is None else file
     layers = [
         *_read_files(config_file, is_required=file is not None, complaints=complaints),
@@ -209,7 +209,7 @@ def load_config(
         except BadValue as error:
             message = f"{key.name} {error.reason}."
             complaints.append(
-                Complaint(where=setting.place(error.line), key=key.name, message=message)
+                ConfigComplaint(where=setting.place(error.line), key=key.name, message=message)
             )
         origins[key.name] = setting.place(setting.value.line)
     if origins["DATA_DIR"] == "default" and origins["STATE_DIR"] != "default":
@@ -222,11 +222,11 @@ def load_config(
 
 
 def _under_todays_names(
-    layers: Sequence[Setting], renamed: Mapping[str, str], complaints: list[Complaint]
-) -> tuple[list[Setting], tuple[str, ...]]:
+    layers: Sequence[KeySetting], renamed: Mapping[str, str], complaints: list[ConfigComplaint]
+) -> tuple[list[KeySetting], tuple[str, ...]]:
     """The settings with former names of keys replaced, and a warning for each."""
     in_files = {(setting.key, setting.where) for setting in layers if setting.has_lines}
-    settings: list[Setting] = []
+    settings: list[KeySetting] = []
     warnings: list[str] = []
     for setting in layers:
         today = renamed.get(setting.key)
@@ -238,14 +238,14 @@ def _under_todays_names(
         if (today, setting.where) in in_files:
             # Which of the two is meant cannot be known.
             message = f"{told}, which is set here, too; take {setting.key} out."
-            complaints.append(Complaint(where=place, key=setting.key, message=message))
+            complaints.append(ConfigComplaint(where=place, key=setting.key, message=message))
             continue
         warnings.append(f"{place}: {told}; the former name will not be understood for ever.")
         settings.append(dataclasses.replace(setting, key=today))
     return settings, tuple(warnings)
 
 
-def _take(key: Key, setting: Setting, places: Places, *, is_simulated: bool) -> Any:
+def _take(key: Key, setting: KeySetting, places: Places, *, is_simulated: bool) -> Any:
     if setting.value.data is None:
         # `KEY:` with nothing after it gives the key back to its default.
         return _default(key, places, is_simulated=is_simulated)
@@ -257,24 +257,24 @@ def _default(key: Key, places: Places, *, is_simulated: bool) -> Any:
 
 
 def _read_files(
-    config_file: Path, *, is_required: bool, complaints: list[Complaint]
-) -> Iterator[Setting]:
+    config_file: Path, *, is_required: bool, complaints: list[ConfigComplaint]
+) -> Iterator[KeySetting]:
     """Settings of the file, then of its drop-ins by name."""
     drop_in_dir = config_file.with_name(f"{config_file.name}.d")
     drop_ins = sorted(drop_in_dir.glob("*.yaml")) if drop_in_dir.is_dir() else []
     if len(drop_ins) > MAX_DROP_INS:
         message = f"There are more than {MAX_DROP_INS} drop-ins."
-        complaints.append(Complaint(where=str(drop_in_dir), key="", message=message))
+        complaints.append(ConfigComplaint(where=str(drop_in_dir), key="", message=message))
     is_wanted = is_required or config_file.exists()
     for path in ([config_file] if is_wanted else []) + drop_ins[:MAX_DROP_INS]:
         try:
             value = _read_mapping(path)
         except YamlProblem as problem:
             where = f"{path}:{problem.mark.line}"
-            complaints.append(Complaint(where=where, key="", message=_told(problem)))
+            complaints.append(ConfigComplaint(where=where, key="", message=_told(problem)))
             continue
         for key, entry in (value.data or {}).items():
-            yield Setting(
+            yield KeySetting(
                 key=key, value=entry, where=str(path), base=path.absolute().parent, has_lines=True
             )
 
@@ -291,7 +291,9 @@ def _told(problem: YamlProblem) -> str:
     return " ".join(filter(None, (problem.sentence, problem.remedy)))
 
 
-def _read_environment(environ: Mapping[str, str], complaints: list[Complaint]) -> Iterator[Setting]:
+def _read_environment(
+    environ: Mapping[str, str], complaints: list[ConfigComplaint]
+) -> Iterator[KeySetting]:
     for name in sorted(environ):
         if name.startswith(ENVIRONMENT_PREFIX):
             where = f"{name} in the environment"
@@ -300,46 +302,50 @@ def _read_environment(environ: Mapping[str, str], complaints: list[Complaint]) -
 
 
 def _read_flags(
-    flags: Sequence[tuple[str, str, str]], complaints: list[Complaint]
-) -> Iterator[Setting]:
+    flags: Sequence[tuple[str, str, str]], complaints: list[ConfigComplaint]
+) -> Iterator[KeySetting]:
     for key, text, flag in flags:
         yield from _read_text(key, text, flag, complaints)
 
 
-def _read_text(key: str, text: str, where: str, complaints: list[Complaint]) -> Iterator[Setting]:
+def _read_text(
+    key: str, text: str, where: str, complaints: list[ConfigComplaint]
+) -> Iterator[KeySetting]:
     """A value given in one line: a flow list, flow map or quoted string as YAML, else a scalar."""
     try:
         text = text.strip()
         value = parse_text(text) if text.startswith(FLOW_STARTS) else parse_scalar(text)
     except YamlProblem as problem:
-        complaints.append(Complaint(where=where, key=key, message=f"{key}: {_told(problem)}"))
+        complaints.append(ConfigComplaint(where=where, key=key, message=f"{key}: {_told(problem)}"))
         return
-    yield Setting(key=key, value=value, where=where, base=Path.cwd())
+    yield KeySetting(key=key, value=value, where=where, base=Path.cwd())
 
 
-def _unknown_key(setting: Setting) -> Complaint:
+def _unknown_key(setting: KeySetting) -> ConfigComplaint:
     near = difflib.get_close_matches(setting.key.upper(), KEYS, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else " docs/configuration.md lists all keys."
     name = "".join(character if character.isprintable() else "?" for character in setting.key)
-    return Complaint(
+    return ConfigComplaint(
         where=setting.place(setting.value.line),
         key=setting.key,
         message=f"{name[:100]} is no configuration key.{hint}",
     )
 
 
-def _contradictions(fields: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[Complaint]:
+def _contradictions(
+    fields: Mapping[str, Any], origins: Mapping[str, str]
+) -> Iterator[ConfigComplaint]:
     """What is wrong between keys, each of which is right by itself."""
     if fields["mcp_enabled"] and fields["mcp_port"] and fields["mcp_port"] == fields["rpc_port"]:
         set_one = "MCP_PORT" if origins["MCP_PORT"] != "default" else "RPC_PORT"
-        yield Complaint(
+        yield ConfigComplaint(
             where=origins[set_one],
             key=set_one,
             message=f"MCP_PORT and RPC_PORT are both {fields['mcp_port']}; they must differ.",
         )
 
 
-def _as_error(complaints: Sequence[Complaint]) -> Invalid:
+def _as_error(complaints: Sequence[ConfigComplaint]) -> Invalid:
     return Invalid(
         "\n".join(str(complaint) for complaint in complaints),
         code=ErrorCode.BAD_CONFIG,

@@ -1,8 +1,8 @@
 """The seam to a bus that can tell what is on it, and the thread in which it is asked.
 
-A ``Source`` lists; it decides nothing. Listing may block for seconds (libusb, multicast answers) or
-for ever (a driver that hangs), so each source is asked in a thread of its own, one look at a time,
-and is given up on after its limit: one bad bus stops neither the others nor the event loop.
+A ``BusSource`` lists; it decides nothing. Listing may block for seconds (libusb, multicast answers)
+or for ever (a driver that hangs), so each source is asked in a thread of its own, one look at a
+time, and is given up on after its limit: one bad bus stops neither the others nor the event loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import structlog
 
 from edged.config.instruments import InstrumentEntry
 
-__all__ = ["Bus", "Candidate", "Listing", "Source", "printable"]
+__all__ = ["BusScanner", "BusSource", "Candidate", "Listing", "printable"]
 
 MOST_CANDIDATES: Final = 512
 """Of one source; what is beyond is not asked, so that no bus makes edged grow without bound."""
@@ -59,7 +59,7 @@ class Listing:
     is_complete: bool = True
 
 
-class Source(Protocol):
+class BusSource(Protocol):
     """A bus, or something like one, that lists what is on it."""
 
     @property
@@ -87,10 +87,10 @@ class Source(Protocol):
         ...
 
 
-class Bus:
+class BusScanner:
     """A source with the thread that asks it; lives on the event loop."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: BusSource) -> None:
         self.source = source
         self.remark = "not looked at yet"
         self.found = 0
@@ -145,7 +145,7 @@ def printable(text: str) -> str:
     return _STRANGE.sub("", text)[:128]
 
 
-def _listed(source: Source) -> Listing:
+def _listed(source: BusSource) -> Listing:
     try:
         listing = source.list_now()
     except Exception as error:

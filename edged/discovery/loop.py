@@ -28,7 +28,7 @@ import structlog
 
 from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
-from edged.discovery.buses import Candidate, Listing, Source
+from edged.discovery.buses import BusSource, Candidate, Listing
 from edged.discovery.hotplug import Picked, start_monitor
 from edged.discovery.hotplug_windows import ListThings
 from edged.discovery.registering import Knowledge, examine, judge_again
@@ -47,11 +47,11 @@ from edged.profiles.model import Connection
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
-__all__ = ["Discovery", "PickMonitor", "Place", "SecondLook", "place_key"]
+__all__ = ["Discovery", "KnownAddress", "PickMonitor", "SecondLook", "place_key"]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Place:
+class KnownAddress:
     """One address, and what came of asking it.
 
     Attributes:
@@ -244,7 +244,7 @@ class Discovery:
         clock: Clock,
         rescan_interval_s: float,
         gone_after_s: float,
-        sources: Sequence[Source] = (),
+        sources: Sequence[BusSource] = (),
         pick_monitor: PickMonitor | None = None,
         look_up: LookUp = look_up,
     ) -> None:
@@ -266,7 +266,7 @@ class Discovery:
         self._pick_monitor = pick_monitor
         self._picked: Picked | None = None
         # By canonical address, in the order in which they became known.
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, KnownAddress] = {}
         self._second_look = SecondLook(pool, entry_of=self._entry_of)
         self._hosts = Hosts(look_up)
         self._looked_at = float("-inf")
@@ -301,7 +301,7 @@ class Discovery:
     def _add(self, entry: InstrumentEntry) -> None:
         key = place_key(entry.address)
         if key not in self._places:
-            self._places[key] = Place(entry=entry, is_configured=True, open_as=entry.address)
+            self._places[key] = KnownAddress(entry=entry, is_configured=True, open_as=entry.address)
             self._open(self._places[key])
 
     async def scan(self) -> list[Instrument]:
@@ -429,7 +429,7 @@ class Discovery:
 
     # Buses
 
-    def _take(self, source: Source, listing: Listing) -> None:
+    def _take(self, source: BusSource, listing: Listing) -> None:
         """What a bus lists now, against what it listed before."""
         seen = {place_key(c.entry.address): c for c in listing.candidates}
         if listing.is_complete:
@@ -444,10 +444,10 @@ class Discovery:
             if self._clock.monotonic() >= place.due_at and self._is_vacant(place, others):
                 self._ask_soon(place)
 
-    def _note(self, key: str, candidate: Candidate, source: Source) -> None:
+    def _note(self, key: str, candidate: Candidate, source: BusSource) -> None:
         place = self._places.get(key)
         if place is None:
-            place = self._places[key] = Place(entry=candidate.entry)
+            place = self._places[key] = KnownAddress(entry=candidate.entry)
         if source.name not in place.sources or candidate.plug != place.plug:
             place.forgive()
         place.sources.add(source.name)
@@ -458,7 +458,7 @@ class Discovery:
         elif place.actor is None:
             self._open(place)
 
-    def _drop(self, key: str, place: Place, source: Source) -> None:
+    def _drop(self, key: str, place: KnownAddress, source: BusSource) -> None:
         """A bus no longer lists this address."""
         place.sources.discard(source.name)
         if source.tells_departures:
@@ -472,7 +472,7 @@ class Discovery:
             self._end_line(place, "its address is not announced any more")
             del self._places[key]
 
-    def _end_line(self, place: Place, reason: str) -> None:
+    def _end_line(self, place: KnownAddress, reason: str) -> None:
         if place.asking is not None:
             place.asking.cancel()
         actor, place.actor = place.actor, None
@@ -480,7 +480,7 @@ class Discovery:
             self._pool.depart(actor, is_kept=place.is_configured)
             self._pool.close_line(actor, reason)
 
-    def _open(self, place: Place) -> None:
+    def _open(self, place: KnownAddress) -> None:
         try:
             link = self._open_link(place.open_as)
         except EdgedError as error:
@@ -493,16 +493,16 @@ class Discovery:
 
     # Addresses
 
-    def _is_vacant(self, place: Place, others: frozenset[str]) -> bool:
+    def _is_vacant(self, place: KnownAddress, others: frozenset[str]) -> bool:
         """Nobody is known here, and nobody known elsewhere lives here besides."""
         actor = place.actor
         return actor is not None and actor.tenant.number == 0 and actor.address.text not in others
 
-    def _ask_soon(self, place: Place) -> None:
+    def _ask_soon(self, place: KnownAddress) -> None:
         if place.asking is None and place.actor is not None:
             place.asking = asyncio.create_task(self._ask(place, place.actor), name="edged-ask")
 
-    async def _ask(self, place: Place, actor: Actor) -> None:
+    async def _ask(self, place: KnownAddress, actor: Actor) -> None:
         try:
             found, seat = await self._examined(place, actor)
             if place.actor is actor:
@@ -519,7 +519,7 @@ class Discovery:
         finally:
             place.asking = None
 
-    async def _examined(self, place: Place, actor: Actor) -> tuple[Found, Seat]:
+    async def _examined(self, place: KnownAddress, actor: Actor) -> tuple[Found, Seat]:
         """Who is there, by what is known when that is known, and where that is.
 
         What the owner writes meanwhile holds for every unit that is registered, and this one is
@@ -541,11 +541,11 @@ class Discovery:
         )
         return replace(found, is_plugged=self._is_plugged(place)), seat
 
-    def _is_plugged(self, place: Place) -> bool:
+    def _is_plugged(self, place: KnownAddress) -> bool:
         """Whether it is gone for good when its bus says so."""
         return not place.is_configured and self._looks.tells_departure(place.sources)
 
-    def _note_failure(self, place: Place, error: Failed) -> None:
+    def _note_failure(self, place: KnownAddress, error: Failed) -> None:
         if error.code is not ErrorCode.DISCONNECTED:
             is_odd = error.code is ErrorCode.BAD_ANSWER
             self._put_aside(place, str(error), error.remedy or (NAME_IT if is_odd else SWITCH_IT))
@@ -554,13 +554,13 @@ class Discovery:
         place.due_at = self._clock.monotonic() + retry_delay_s(place.refusals)
         self._explain(place, str(error), is_aside=False, remedy=error.remedy or SWITCH_IT)
 
-    def _put_aside(self, place: Place, reason: str, remedy: str) -> None:
+    def _put_aside(self, place: KnownAddress, reason: str, remedy: str) -> None:
         place.due_at = self._clock.monotonic() + SCANS_ASIDE * self._rescan_interval_s
         if place.actor is not None:
             place.actor.vacate()
         self._explain(place, reason, is_aside=True, remedy=remedy)
 
-    def _explain(self, place: Place, reason: str, *, is_aside: bool, remedy: str) -> None:
+    def _explain(self, place: KnownAddress, reason: str, *, is_aside: bool, remedy: str) -> None:
         if not place.reason or place.is_aside is not is_aside:
             place.since_ms = self._clock.wall_ms()
             log.warning("address_unknown", address=place.entry.address, reason=reason)
@@ -572,9 +572,9 @@ class Discovery:
             await asyncio.wait(tasks, timeout=left_s)
 
 
-def _asking(places: Iterable[Place]) -> list[asyncio.Task[None]]:
+def _asking(places: Iterable[KnownAddress]) -> list[asyncio.Task[None]]:
     return [place.asking for place in places if place.asking is not None]
 
 
-def _has_tenant(place: Place) -> bool:
+def _has_tenant(place: KnownAddress) -> bool:
     return place.actor is not None and place.actor.tenant.number != 0

@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from edged.clock import Clock
-from edged.discovery.buses import Bus, Listing, Source
+from edged.discovery.buses import BusScanner, BusSource, Listing
 from edged.discovery.hotplug import Settling
 
 __all__ = ["SCANS_ASIDE", "Looks"]
@@ -36,14 +36,14 @@ class Looks:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[BusSource],
         *,
         clock: Clock,
         rescan_interval_s: float,
-        take: Callable[[Source, Listing], None],
+        take: Callable[[BusSource, Listing], None],
         has_trouble: Callable[[], bool],
     ) -> None:
-        self._buses = tuple(Bus(source) for source in sources)
+        self._buses = tuple(BusScanner(source) for source in sources)
         self._clock = clock
         self._rescan_interval_s = rescan_interval_s
         self._take = take
@@ -108,7 +108,7 @@ class Looks:
             for bus in self._buses
         ]
 
-    def _pluggable(self) -> list[Bus]:
+    def _pluggable(self) -> list[BusScanner]:
         return [b for b in self._buses if b.source.tells_departures and not b.source.is_slow]
 
     def _is_due_after_plug(self, now: float) -> bool:
@@ -120,7 +120,7 @@ class Looks:
             return self._has_trouble()
         return False
 
-    def _look_at(self, bus: Bus) -> asyncio.Task[None]:
+    def _look_at(self, bus: BusScanner) -> asyncio.Task[None]:
         """One that begins from now on: one that runs may have begun before the change."""
         flying = self._flying[bus.source.name]
         if len(flying) < 2:
@@ -129,7 +129,7 @@ class Looks:
             task.add_done_callback(flying.remove)
         return flying[-1]
 
-    async def _look(self, bus: Bus) -> None:
+    async def _look(self, bus: BusScanner) -> None:
         listing = await bus.look()
         try:
             self._take(bus.source, listing)

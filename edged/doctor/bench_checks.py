@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from edged.clock import RELEASED_MS, SystemClock
 from edged.doctor.facts import Facts
-from edged.doctor.report import Line, fail, passed, skip, warn
+from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import Invalid
 from edged.profiles.bench_file import unseen_keys
 from edged.profiles.library import ProfileLibrary
@@ -39,7 +39,7 @@ SHOWN: Final = 3
 NEARLY_FULL: Final = 0.9
 
 
-def check_profiles(facts: Facts) -> Line:
+def check_profiles(facts: Facts) -> CheckLine:
     """Whether every profile could be loaded, and what lint has to say."""
     directories = facts.config.profile_dirs
     library = _library(facts)
@@ -82,7 +82,7 @@ def _remedy_for_broken(facts: Facts) -> str:
     return "Correct them: what they describe has no tools."
 
 
-def check_bench_file(facts: Facts) -> Line:
+def check_bench_file(facts: Facts) -> CheckLine:
     """What the owner wrote, and whether the engine goes by it."""
     path = facts.config.bench_file
     engines = facts.status.get("profiles", {})
@@ -132,7 +132,7 @@ def _since(since_ms: int | None) -> str:
     return f" since {moment.isoformat(sep=' ', timespec='seconds')}"
 
 
-def check_tool_list(facts: Facts) -> Line:
+def check_tool_list(facts: Facts) -> CheckLine:
     """Whether clients can take the list: its length, and the names."""
     if not facts.is_answering:
         return skip("No engine answers.")
@@ -157,7 +157,7 @@ def check_tool_list(facts: Facts) -> Line:
     return passed(told)
 
 
-def check_discovery(facts: Facts) -> Line:
+def check_discovery(facts: Facts) -> CheckLine:
     """How buses are looked at, and instruments that two profiles claim equally."""
     if not facts.is_answering:
         return skip("No engine answers.")
@@ -194,7 +194,7 @@ def check_discovery(facts: Facts) -> Line:
     return passed(f"Looked at: {buses or 'nothing but INSTRUMENTS'}; hot-plug monitor: {monitor}.")
 
 
-def check_lines(facts: Facts) -> Line:
+def check_lines(facts: Facts) -> CheckLine:
     """Where the lines to known instruments are, and which of them are in trouble."""
     if not facts.is_answering:
         return skip("No engine answers.")
@@ -213,7 +213,7 @@ def check_lines(facts: Facts) -> Line:
     )
 
 
-def check_set_aside(facts: Facts) -> Line:
+def check_set_aside(facts: Facts) -> CheckLine:
     """Addresses at which nobody answered."""
     if not facts.is_answering:
         return skip("No engine answers.")
@@ -227,7 +227,7 @@ def check_set_aside(facts: Facts) -> Line:
     )
 
 
-def check_attention(facts: Facts) -> Line:
+def check_attention(facts: Facts) -> CheckLine:
     """Sweeps whose abort was not confirmed."""
     if not facts.is_answering:
         return skip("No engine answers.")
@@ -247,7 +247,7 @@ def check_attention(facts: Facts) -> Line:
     )
 
 
-def check_lockouts(facts: Facts) -> Line:
+def check_lockouts(facts: Facts) -> CheckLine:
     """What is locked out."""
     if not facts.is_answering:
         return skip("No engine answers.")
@@ -260,7 +260,7 @@ def check_lockouts(facts: Facts) -> Line:
     return warn(f"Locked out: {told}.", "`edged lockout INSTRUMENT --clear` when hands are out.")
 
 
-def check_budget(facts: Facts) -> Line:
+def check_budget(facts: Facts) -> CheckLine:
     """Space for recordings."""
     if not facts.is_answering:
         return skip("No engine answers.")
@@ -278,7 +278,7 @@ def check_budget(facts: Facts) -> Line:
     return passed(found)
 
 
-def check_clock(_facts: Facts) -> Line:
+def check_clock(_facts: Facts) -> CheckLine:
     """Whether the times in records mean anything."""
     now_ms = SystemClock().wall_ms()
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -297,7 +297,7 @@ def check_clock(_facts: Facts) -> Line:
 DOCUMENTED: Final = "See docs/sdk-wrappers.md."
 
 
-def check_wrappers(facts: Facts) -> Line:
+def check_wrappers(facts: Facts) -> CheckLine:
     """What the engine tells of its wrappers; none of them is asked anything."""
     if not facts.is_answering:
         return skip("No engine answers.")

@@ -33,11 +33,11 @@ from edged.doctor.machine_checks import (
     check_visa,
 )
 from edged.doctor.port_checks import check_engine, check_mcp, check_reach, check_relay, check_rpc
-from edged.doctor.report import Line, fail
+from edged.doctor.report import CheckLine, fail
 
 __all__ = ["CHECKS", "run_checks"]
 
-CHECKS: Final[Mapping[str, Callable[[Facts], Line]]] = MappingProxyType(
+CHECKS: Final[Mapping[str, Callable[[Facts], CheckLine]]] = MappingProxyType(
     {
         "configuration": check_config,
         "state directory": check_state_dir,
@@ -64,12 +64,12 @@ CHECKS: Final[Mapping[str, Callable[[Facts], Line]]] = MappingProxyType(
 )
 
 
-def run_checks(facts: Facts) -> list[tuple[str, Line]]:
+def run_checks(facts: Facts) -> list[tuple[str, CheckLine]]:
     """Every check and its line."""
     return [(name, _run(name, check, facts)) for name, check in CHECKS.items()]
 
 
-def _run(name: str, check: Callable[[Facts], Line], facts: Facts) -> Line:
+def _run(name: str, check: Callable[[Facts], CheckLine], facts: Facts) -> CheckLine:
     try:
         return check(facts)
     except Exception as bug:  # noqa: BLE001 - one check that stumbles must not cost the others

@@ -16,7 +16,7 @@ import psutil
 
 from edged.clock import SystemClock
 from edged.doctor.facts import Facts
-from edged.doctor.report import Line, fail, passed, skip, warn
+from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.host import may_write
 from edged.store.file import MIGRATIONS, DatabaseFile, close
 from edged.store.health import is_locked
@@ -29,7 +29,7 @@ USBTMC: Final = ("fe", "03")
 SERIAL_NODES: Final = ("ttyUSB*", "ttyACM*")
 
 
-def check_usb(facts: Facts) -> Line:
+def check_usb(facts: Facts) -> CheckLine:
     """Whether plugged-in instruments may be opened by this user."""
     if os.name == "nt":
         return skip("Windows asks drivers, not permissions.")
@@ -76,7 +76,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def check_visa(facts: Facts) -> Line:
+def check_visa(facts: Facts) -> CheckLine:
     """Which VISA is used, and what it lacks."""
     library = facts.config.visa_library
     versions = {name: _version(name) for name in ("pyvisa", "pyvisa-py", "pyusb", "pyserial")}
@@ -112,7 +112,7 @@ FAIL_BELOW_MB: Final = 20
 WARN_BELOW_MB: Final = 500
 
 
-def check_config(facts: Facts) -> Line:
+def check_config(facts: Facts) -> CheckLine:
     """Whether the configuration can be used, and how much of it is set."""
     if facts.complaint is not None:
         return fail(facts.complaint.message, facts.complaint.remedy)
@@ -122,7 +122,7 @@ def check_config(facts: Facts) -> Line:
     return passed(told or "All keys have their defaults.")
 
 
-def check_state_dir(facts: Facts) -> Line:
+def check_state_dir(facts: Facts) -> CheckLine:
     """Whether it is there, may be written, and has space."""
     path = facts.config.state_dir
     if not path.is_dir():
@@ -142,7 +142,7 @@ def check_state_dir(facts: Facts) -> Line:
     return passed(f"{path}: may be written, {free_mb} MiB are free.")
 
 
-def check_database(facts: Facts) -> Line:
+def check_database(facts: Facts) -> CheckLine:
     """Whether it takes rows; by the engine's word, or by the file when none runs."""
     path = facts.config.state_dir / DATABASE_FILE
     if not facts.is_answering:
@@ -172,7 +172,7 @@ def check_database(facts: Facts) -> Line:
     return passed(f"{path} takes rows; {store.get('rows_waiting', 0)} wait.")
 
 
-def _closed_database(path: Path) -> Line:
+def _closed_database(path: Path) -> CheckLine:
     if not path.exists():
         return skip(f"{path} is not there yet.")
     file = DatabaseFile(path=path, clock=SystemClock(), migrations=MIGRATIONS)

@@ -15,7 +15,7 @@ import psutil
 
 from edged import __version__
 from edged.doctor.facts import Facts
-from edged.doctor.report import Line, fail, passed, skip, warn
+from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
 from edged.host import port_holder
 
@@ -38,7 +38,7 @@ START_IT: Final = "Start it: `edged engine`, or the service edged."
 LOOK: Final = "Look at its log."
 
 
-def check_engine(facts: Facts) -> Line:
+def check_engine(facts: Facts) -> CheckLine:
     """Whether one runs, and which."""
     if facts.engine is None and facts.unreachable is not None:
         return fail(facts.unreachable.message, facts.unreachable.remedy)
@@ -60,7 +60,7 @@ def check_engine(facts: Facts) -> Line:
     return passed(told)
 
 
-def check_mcp(facts: Facts) -> Line:
+def check_mcp(facts: Facts) -> CheckLine:
     """Whether the MCP endpoint answers a real initialize."""
     config = facts.config
     told = facts.status.get("mcp", {})
@@ -98,7 +98,7 @@ def _remedy(unreachable: EdgedError, *, otherwise: str) -> str:
     return unreachable.remedy if is_token else otherwise
 
 
-def _unbound(port: int, error: str, facts: Facts) -> Line:
+def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
     holder = port_holder(port) if port else ""
     is_ours = facts.engine is not None and f"PID {facts.engine.pid})" in holder
     again = f"the engine tries again every {facts.config.rescan_interval_sec} s"
@@ -155,7 +155,7 @@ def _message(body: bytes) -> Any:
     return json.loads(body)
 
 
-def check_rpc(facts: Facts) -> Line:
+def check_rpc(facts: Facts) -> CheckLine:
     """Whether the RPC port answers."""
     if facts.engine is None:
         port = facts.config.rpc_port
@@ -174,7 +174,7 @@ def check_rpc(facts: Facts) -> Line:
     return passed(f"{place} answers, {guard}.")
 
 
-def check_reach(facts: Facts) -> Line:
+def check_reach(facts: Facts) -> CheckLine:
     """From where the MCP port can be reached, by what really listens."""
     port = _mcp_port(facts) or facts.config.mcp_port
     try:
@@ -199,7 +199,7 @@ def check_reach(facts: Facts) -> Line:
     return passed(f"{told} `edged expose` says more.")
 
 
-def check_relay(facts: Facts) -> Line:
+def check_relay(facts: Facts) -> CheckLine:
     """The relay route, its connection, and its issuer's keys."""
     config = facts.config
     settings = {
@@ -218,7 +218,7 @@ def check_relay(facts: Facts) -> Line:
     return _of_keys(facts, told.get("jwks") or {}) or _of_link(facts, told)
 
 
-def _of_keys(facts: Facts, jwks: Mapping[str, Any]) -> Line | None:
+def _of_keys(facts: Facts, jwks: Mapping[str, Any]) -> CheckLine | None:
     """What is wrong with the issuer's keys, if anything is."""
     if not jwks.get("error"):
         return None
@@ -229,7 +229,7 @@ def _of_keys(facts: Facts, jwks: Mapping[str, Any]) -> Line | None:
     )
 
 
-def _of_link(facts: Facts, told: Mapping[str, Any]) -> Line:
+def _of_link(facts: Facts, told: Mapping[str, Any]) -> CheckLine:
     link: Mapping[str, Any] = told.get("link") or {}
     state, jwks = link.get("state", "off"), told.get("jwks") or {}
     since = f" since {_utc(link['since_ms'])}" if link.get("since_ms") else ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Line", "Verdict", "fail", "passed", "report", "skip", "warn"]
+__all__ = ["CheckLine", "Verdict", "fail", "passed", "report", "skip", "warn"]
 
 
 class Verdict(enum.StrEnum):
@@ -21,7 +21,7 @@ class Verdict(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckLine:
     """One line.
 
     Attributes:
@@ -34,27 +34,27 @@ class Line:
     remedy: str = ""
 
 
-def passed(found: str) -> Line:
+def passed(found: str) -> CheckLine:
     """All is well."""
-    return Line(Verdict.PASS, found)
+    return CheckLine(Verdict.PASS, found)
 
 
-def warn(found: str, remedy: str) -> Line:
+def warn(found: str, remedy: str) -> CheckLine:
     """It works, but."""
-    return Line(Verdict.WARN, found, remedy)
+    return CheckLine(Verdict.WARN, found, remedy)
 
 
-def fail(found: str, remedy: str) -> Line:
+def fail(found: str, remedy: str) -> CheckLine:
     """It does not work."""
-    return Line(Verdict.FAIL, found, remedy)
+    return CheckLine(Verdict.FAIL, found, remedy)
 
 
-def skip(found: str) -> Line:
+def skip(found: str) -> CheckLine:
     """Nothing to look at."""
-    return Line(Verdict.SKIP, found)
+    return CheckLine(Verdict.SKIP, found)
 
 
-def report(lines: Sequence[tuple[str, Line]]) -> dict[str, Any]:
+def report(lines: Sequence[tuple[str, CheckLine]]) -> dict[str, Any]:
     """{checks: [{check, verdict, found, remedy}], counts, is_ok}: JSON-ready."""
     counts = Counter(line.verdict.value for _, line in lines)
     return {

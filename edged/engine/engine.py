@@ -53,7 +53,7 @@ from edged.host import (
 )
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.verification import FOLDER
-from edged.runs.left_work import Left
+from edged.runs.left_work import LeftWork
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.server import RpcListener
@@ -67,13 +67,13 @@ __all__ = ["Engine", "main"]
 ENGINE_FILE: Final = "engine.json"
 PROFILE_CACHE: Final = "profiles.cache"
 REMOVE_WITHIN_S: Final = 1.0
-NOTHING_VISITED: Final[Mapping[str, Left]] = MappingProxyType({})
+NOTHING_VISITED: Final[Mapping[str, LeftWork]] = MappingProxyType({})
 FIRST_LOOK_S: Final = 1.0
 """How long a client's first tools/list waits for instruments that answer slowly."""
 
 
 async def main(
-    config: Config, sim: SimChild | None, *, is_supervised: bool, visited: Mapping[str, Left]
+    config: Config, sim: SimChild | None, *, is_supervised: bool, visited: Mapping[str, LeftWork]
 ) -> int:
     """Run the engine until it is asked to stop; ``life.py`` has what is around it.
 
@@ -114,7 +114,7 @@ class Engine:
         *,
         sim: SimChild | None,
         is_supervised: bool,
-        visited: Mapping[str, Left] = NOTHING_VISITED,
+        visited: Mapping[str, LeftWork] = NOTHING_VISITED,
     ) -> None:
         clock = SystemClock()
         self._config = config

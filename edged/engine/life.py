@@ -36,7 +36,7 @@ __all__ = ["first_aid", "run"]
 
 if TYPE_CHECKING:
     from edged.discovery.visit import Guest
-    from edged.runs.left_work import Left
+    from edged.runs.left_work import LeftWork
 
 
 DATABASE_FILE: Final = "edged.db"
@@ -44,7 +44,7 @@ DATABASE_FILE: Final = "edged.db"
 
 def first_aid(
     state_dir: Path, *, visa_library: str, abort_within_s: float, clock: Clock
-) -> Mapping[str, Left]:
+) -> Mapping[str, LeftWork]:
     """Visit what a former life left under way, all at once.
 
     Args:
@@ -64,12 +64,12 @@ def first_aid(
 
 async def _visit_all(
     entries: tuple[JournalEntry, ...], visa_library: str, abort_within_s: float, clock: Clock
-) -> Mapping[str, Left]:
+) -> Mapping[str, LeftWork]:
     # Most starts have nothing to visit, and load these later or never.
     from edged.discovery.visit import visiting
     from edged.profiles.format.connection_facts import connection_of
     from edged.profiles.model import Connection
-    from edged.runs.left_work import Left, make_safe
+    from edged.runs.left_work import LeftWork, make_safe
     from edged.transports.visa import VisaLibrary
 
     visa = VisaLibrary(library=visa_library, clock=clock)
@@ -79,7 +79,7 @@ async def _visit_all(
         return visiting(address, open_link=visa.open_link, connection=connection, clock=clock)
 
     visited = {
-        entry.id: Left(entry=entry)
+        entry.id: LeftWork(entry=entry)
         for entry in entries
         if connection_of(entry.payload.get("connection")) is not None
     }
@@ -94,7 +94,7 @@ async def _visit_all(
 
 
 if TYPE_CHECKING:
-    from edged.runs.left_work import Left
+    from edged.runs.left_work import LeftWork
 
 
 def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False) -> int:
@@ -130,7 +130,7 @@ def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False
 
 
 def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:
-    visited: Mapping[str, Left] = {}
+    visited: Mapping[str, LeftWork] = {}
     # A simulated bench of our own has ended with the life that worked it.
     if sim is None:
         visited = first_aid(

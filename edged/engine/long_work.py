@@ -27,7 +27,7 @@ from edged.plot.artist import Artist
 from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.model import Connection, Profile
 from edged.runs.crash_recovery import AfterCrash
-from edged.runs.left_work import Left
+from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, Perform, Precheck
 from edged.runs.recordings.book import RunBook
 from edged.runs.sequences.book import SequenceBook
@@ -73,7 +73,7 @@ class LongWork:
         precheck: Precheck,
         new_id: NewId,
         clock: Clock,
-        visited: Mapping[str, Left],
+        visited: Mapping[str, LeftWork],
         recall: Callable[[], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
         note_stopped: Callable[[str], None],
@@ -219,7 +219,7 @@ class LongWork:
         except NotFound:
             return False
 
-    def _make_after_crash(self, stores: Stores, visited: Mapping[str, Left]) -> AfterCrash:
+    def _make_after_crash(self, stores: Stores, visited: Mapping[str, LeftWork]) -> AfterCrash:
         return AfterCrash(
             journal=stores.journal,
             visit=self._visit,

@@ -23,7 +23,7 @@ from edged.commands.executors.wrappers import WrapperExecutors, wrapper_capabili
 from edged.commands.path import Executor
 from edged.config.instruments import InstrumentEntry
 from edged.config.load import Bus, Config
-from edged.discovery.buses import Candidate, Listing, Source
+from edged.discovery.buses import BusSource, Candidate, Listing
 from edged.discovery.hotplug import pick_monitor
 from edged.discovery.lan import LanSource
 from edged.discovery.loop import PickMonitor
@@ -41,7 +41,7 @@ from edged.sdk.shelf import WrapperShelf
 from edged.sdk.specs import WrapperSpec
 from edged.store.audit.book import Audit, Retention
 from edged.store.database import Database
-from edged.store.experience import CapabilityBook, Knowledge
+from edged.store.experience import CapabilityBook, CommandKnowledge
 from edged.store.journal import Journal
 from edged.store.lockouts import Lockout, Lockouts
 from edged.store.told_on import ToldOn
@@ -115,11 +115,11 @@ class Stores:
             return None
         return self.lockouts.find(instrument.id, unit_of_instrument(instrument).key)
 
-    def experience_of(self, instrument: Instrument) -> Mapping[str, Knowledge]:
+    def experience_of(self, instrument: Instrument) -> Mapping[str, CommandKnowledge]:
         """What has been learnt of an instrument's commands, by their names."""
         return self.capability.of(unit_of_instrument(instrument))
 
-    def experience_of_wrapper(self, spec: WrapperSpec) -> Mapping[str, Knowledge]:
+    def experience_of_wrapper(self, spec: WrapperSpec) -> Mapping[str, CommandKnowledge]:
         """The same of an SDK wrapper's tools."""
         return self.capability.of(unit_of_wrapper(spec))
 
@@ -213,9 +213,9 @@ GPIB_REMARK: Final = (
 
 def make_sources(
     config: Config, profiles: Iterable[ProfileHead], sim: SimChild | None, clock: Clock
-) -> tuple[Source, ...]:
+) -> tuple[BusSource, ...]:
     """What DISCOVERY asks for, and the simulated bench where there is one."""
-    sources: list[Source] = [] if sim is None else [SimulatedBus(sim)]
+    sources: list[BusSource] = [] if sim is None else [SimulatedBus(sim)]
     for bus in config.discovery:
         match bus:
             case Bus.USB:
@@ -236,7 +236,7 @@ def monitor_for(config: Config) -> PickMonitor | None:
 
 
 class SimulatedBus:
-    """The instruments that are on the simulated bench now; see ``Source``.
+    """The instruments that are on the simulated bench now; see ``BusSource``.
 
     They come and go by its control port (``add``, ``remove``).
     """
@@ -250,7 +250,7 @@ class SimulatedBus:
         self._sim = sim
 
     def list_now(self) -> Listing:
-        """See ``Source``."""
+        """See ``BusSource``."""
         state = _ask_control(self._sim.control_port, "state")
         found = [
             Candidate(
@@ -264,7 +264,7 @@ class SimulatedBus:
 
 
 class NothingListed:
-    """A bus that is not searched, and why; see ``Source``."""
+    """A bus that is not searched, and why; see ``BusSource``."""
 
     is_slow = True
     tells_departures = False
@@ -275,7 +275,7 @@ class NothingListed:
         self._remark = remark
 
     def list_now(self) -> Listing:
-        """See ``Source``."""
+        """See ``BusSource``."""
         return Listing(remark=self._remark)
 
 

@@ -40,12 +40,12 @@ from edged.runs.streams.waveforms import WaveformBook
 from edged.runs.sweeps.book import SweepBook
 from edged.service import read_supervisor_file, relay_link
 from edged.supervisor.peer_header import keep_peer_secret, peer_reader
-from edged.surfaces.mcp import CallerGuard, Listing, McpSettings, McpSurface
+from edged.surfaces.mcp import CallerGuard, McpSettings, McpSurface, ToolListing
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.rpc.events import EventHub, audit_feed, instrument_feed, stream_feed, sweep_feed
-from edged.surfaces.rpc.figures import Figure
+from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
@@ -214,7 +214,7 @@ def _settings(config: Config, *, is_port_shared: bool) -> McpSettings:
         allowed_origins=config.allowed_origins,
         session_idle_s=config.session_idle_sec,
         max_sessions=config.max_sessions,
-        listing=Listing(config.tools.value),
+        listing=ToolListing(config.tools.value),
     )
 
 
@@ -282,58 +282,64 @@ class RpcParts:
             hub=hub, health=health, metrics=MetricsSource(self.counts, self._figures(hub))
         )
 
-    def _figures(self, hub: EventHub) -> tuple[Figure, ...]:
+    def _figures(self, hub: EventHub) -> tuple[MetricFigure, ...]:
         stores, watch = self.stores, self.watch
         return (
-            Figure(
+            MetricFigure(
                 name="instruments",
                 help="Listed instruments by the state of their lines.",
                 label="state",
                 read=lambda: Counter(i.line_state.value for i in self.pool.all()),
             ),
-            Figure(
+            MetricFigure(
                 name="lockouts",
                 help="Instruments locked out.",
                 read=lambda: len(stores.lockouts.all()),
             ),
-            Figure(name="sessions", help="MCP sessions.", read=lambda: self.mcp().session_count),
-            Figure(
+            MetricFigure(
+                name="sessions", help="MCP sessions.", read=lambda: self.mcp().session_count
+            ),
+            MetricFigure(
                 name="mcp_connections",
                 help="Open connections of the MCP endpoint.",
                 read=lambda: self.mcp().connection_count,
             ),
-            Figure(name="event_readers", help="Readers of /events.", read=lambda: hub.reader_count),
-            Figure(
+            MetricFigure(
+                name="event_readers", help="Readers of /events.", read=lambda: hub.reader_count
+            ),
+            MetricFigure(
                 name="streams", help="Running streams.", read=lambda: len(self.streams.running())
             ),
-            Figure(name="sweeps", help="Running sweeps.", read=lambda: len(self.sweeps.active())),
-            Figure(
+            MetricFigure(
+                name="sweeps", help="Running sweeps.", read=lambda: len(self.sweeps.active())
+            ),
+            MetricFigure(
                 name="event_loop_lag_seconds",
                 help="How long the event loop took to answer, last.",
                 read=lambda: watch.last_lag_s,
             ),
-            Figure(
+            MetricFigure(
                 name="event_loop_worst_lag_seconds",
                 help="The longest it ever took.",
                 read=lambda: watch.worst_lag_s,
             ),
-            Figure(
+            MetricFigure(
                 name="audit_rows_waiting",
                 help="Rows of the record that are not on disk yet.",
                 read=lambda: stores.audit.waiting,
             ),
-            Figure(
+            MetricFigure(
                 name="audit_lag_seconds",
                 help="Age of the oldest row of the record that is not on disk yet.",
                 read=lambda: stores.audit.lag_s,
             ),
-            Figure(
+            MetricFigure(
                 name="audit_rows_lost",
                 help="Rows that were only counted.",
                 read=lambda: stores.audit.lost,
                 is_total=True,
             ),
-            Figure(
+            MetricFigure(
                 name="store_healthy",
                 help="1 while the database can be written.",
                 read=lambda: int(stores.database.health.is_healthy),

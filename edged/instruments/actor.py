@@ -30,7 +30,7 @@ from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, Line, LineReport, Tenant
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
-from edged.instruments.trace import Exchange, Trace
+from edged.instruments.trace import Trace, TraceEntry
 from edged.profiles.model import Connection
 from edged.transports.address import Address
 from edged.transports.link import Link
@@ -173,7 +173,7 @@ class Actor:
         """Have the connection closed, once what is on the wire is done, if nobody lives here."""
         self._mailbox.nudge()
 
-    def exchanges(self) -> list[Exchange]:
+    def exchanges(self) -> list[TraceEntry]:
         """The last exchanges, oldest first."""
         return self._trace.exchanges()
 

@@ -13,7 +13,7 @@ from typing import Final
 from edged.clock import Clock
 from edged.profiles.answers import clean_text
 
-__all__ = ["Direction", "Exchange", "Trace"]
+__all__ = ["Direction", "Trace", "TraceEntry"]
 
 RING_LENGTH: Final = 1_000
 KEPT_BYTES: Final = 4 * 1024
@@ -34,7 +34,7 @@ class Direction(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class TraceEntry:
     """One entry.
 
     Attributes:
@@ -86,9 +86,9 @@ class Trace:
             for at_ms, direction, data, size in last
         ]
 
-    def exchanges(self) -> list[Exchange]:
+    def exchanges(self) -> list[TraceEntry]:
         """A copy, oldest first."""
         return [
-            Exchange(at_ms=at_ms, direction=direction, data=data, size=size)
+            TraceEntry(at_ms=at_ms, direction=direction, data=data, size=size)
             for at_ms, direction, data, size in list(self._ring)
         ]

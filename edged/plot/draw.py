@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Sheet
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from edged.plot.figure import Figure, Line, Panel, read_figure
+from edged.plot.figure import Curve, Figure, Panel, read_figure
 
 __all__ = ["draw"]
 
@@ -90,7 +90,7 @@ def _label(label: str, unit: str) -> str:
     return f"{label} ({unit})" if label else unit
 
 
-def _points(line: Line) -> tuple[list[float], list[float]]:
+def _points(line: Curve) -> tuple[list[float], list[float]]:
     """The points to join; where each stands for many, up and down between their extremes."""
     if line.high is None:
         return [_number(x) for x in line.x], [_number(y) for y in line.low]

@@ -10,14 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-__all__ = ["Figure", "Line", "Panel", "read_figure"]
+__all__ = ["Curve", "Figure", "Panel", "read_figure"]
 
 Numbers = Sequence[float | None]
 """``None`` where there is no number; the line has a gap there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Curve:
     """One line.
 
     Attributes:
@@ -37,7 +37,7 @@ class Panel:
 
     label: str
     unit: str
-    lines: tuple[Line, ...]
+    lines: tuple[Curve, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def read_figure(data: bytes) -> Figure:
         Panel(
             label=panel["label"],
             unit=panel["unit"],
-            lines=tuple(Line(**line) for line in panel["lines"]),
+            lines=tuple(Curve(**line) for line in panel["lines"]),
         )
         for panel in told["panels"]
     )

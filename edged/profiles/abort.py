@@ -32,9 +32,9 @@ from edged.scpi.words import is_recalling, works_switch
 
 __all__ = [
     "ANYTHING",
+    "AbortVerdict",
+    "OutputSetting",
     "Proof",
-    "Told",
-    "Verdict",
     "is_switching_off",
     "judge",
     "means_same",
@@ -62,14 +62,14 @@ _MOST_CHANNELS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OutputSetting:
     """One message that sets something: which output, and to what."""
 
     output: str
     value: str
 
 
-def tellings(line: str) -> tuple[Told, ...]:
+def tellings(line: str) -> tuple[OutputSetting, ...]:
     """What a line sets, message by message; a channel list (``(@1:3)``) is so many outputs."""
     return tuple(told for message in messages(line) for told in _told(message))
 
@@ -161,24 +161,24 @@ def means_same(one: str, other: str) -> bool:
     return number is not None and number == another
 
 
-def _told(message: Message) -> Iterator[Told]:
+def _told(message: Message) -> Iterator[OutputSetting]:
     header = ":".join((*message.path, *message.nodes)).upper()
     if message.is_query or not header:
         return
     bare = _BARE_SWITCH.fullmatch(header)
     if bare is not None:
-        yield Told(bare.group(1).upper(), bare.group(2))
+        yield OutputSetting(bare.group(1).upper(), bare.group(2))
         return
     arguments = message.arguments
     if not arguments:
-        yield Told(header, "")
+        yield OutputSetting(header, "")
         return
     value, beside = arguments[-1], arguments[:-1]
     if beside and value.startswith("(@"):
         # "OFF,(@1)": the channel list stands behind.
         value, beside = arguments[0], arguments[1:]
     for channel in _channels(beside):
-        yield Told(f"{header} {','.join(channel)}".strip(), value)
+        yield OutputSetting(f"{header} {','.join(channel)}".strip(), value)
 
 
 def _channels(beside: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -247,7 +247,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AbortVerdict:
     """What the answers to all proofs of an abort show.
 
     Attributes:
@@ -266,7 +266,7 @@ def questions_of(proofs: Sequence[Proof]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(proof.query for proof in proofs))
 
 
-def judge(proofs: Sequence[Proof], answers: Mapping[str, str]) -> Verdict:
+def judge(proofs: Sequence[Proof], answers: Mapping[str, str]) -> AbortVerdict:
     """What answers show; a question that was not answered shows nothing."""
     asked: dict[str, dict[str, Any]] = {}
     off: set[str] = set()
@@ -285,7 +285,7 @@ def judge(proofs: Sequence[Proof], answers: Mapping[str, str]) -> Verdict:
         else:
             told["is_as_wanted"] = False
             errors.append(proof.why_not(answer))
-    return Verdict(
+    return AbortVerdict(
         asked=tuple(asked.values()),
         off=frozenset(off) - _contradicted(proofs, answers),
         error=" ".join(dict.fromkeys(errors)),

@@ -23,7 +23,14 @@ from edged.profiles.match import clean_idn, parse_idn
 from edged.profiles.model import Command, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import effective_bound, optional_names
 
-__all__ = ["Met", "Question", "draft_profile", "key_of", "plan_trial", "read_headers"]
+__all__ = [
+    "MetInstrument",
+    "TrialQuestion",
+    "draft_profile",
+    "key_of",
+    "plan_trial",
+    "read_headers",
+]
 
 MOST_HEADERS: Final = 1_000
 _HEADER: Final = re.compile(
@@ -36,7 +43,7 @@ _KEY_LENGTH: Final = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Met:
+class MetInstrument:
     """What an instrument told.
 
     Attributes:
@@ -82,7 +89,7 @@ def key_of(idn: str) -> str:
     return key if key[:1].isalpha() and key not in _NO_KEYS else f"x_{key}".strip("_")
 
 
-def draft_profile(met: Met, key: str) -> str:
+def draft_profile(met: MetInstrument, key: str) -> str:
     """The text of a profile file.
 
     Args:
@@ -141,7 +148,7 @@ _EXAMPLES: Final = (
 )
 
 
-def _connection(met: Met) -> list[str]:
+def _connection(met: MetInstrument) -> list[str]:
     if not met.error_query:
         return [
             '# connection: {timeout_ms: 2000, errors: {query: "SYST:ERR?", kind: queue}}',
@@ -191,7 +198,7 @@ def _quoted(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class TrialQuestion:
     """One command of the trial; ``why_not`` says why it is passed over, empty where it is asked."""
 
     command: str
@@ -199,12 +206,12 @@ class Question:
     why_not: str = ""
 
 
-def plan_trial(profile: Profile) -> tuple[Question, ...]:
+def plan_trial(profile: Profile) -> tuple[TrialQuestion, ...]:
     """Every command of the profile, those that are asked with their arguments."""
     return tuple(_question(profile, command) for command in profile.commands.values())
 
 
-def _question(profile: Profile, command: Command) -> Question:
+def _question(profile: Profile, command: Command) -> TrialQuestion:
     why_not = ""
     arguments: Mapping[str, Scalar] | None = {}
     if not command.is_query:
@@ -215,7 +222,7 @@ def _question(profile: Profile, command: Command) -> Question:
         arguments = _arguments(profile, command)
         if arguments is None:
             why_not = "no arguments were found that its checks allow"
-    return Question(command=command.name, arguments=arguments or {}, why_not=why_not)
+    return TrialQuestion(command=command.name, arguments=arguments or {}, why_not=why_not)
 
 
 def _arguments(profile: Profile, command: Command) -> Mapping[str, Scalar] | None:

@@ -40,7 +40,7 @@ __all__ = [
     "COMPARISONS",
     "Binary",
     "Expression",
-    "Line",
+    "LinearForm",
     "Literal",
     "Name",
     "Node",
@@ -246,7 +246,7 @@ class _Parser:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LinearForm:
     """``slope * x + intercept``: an expression seen as a function of one of its names."""
 
     slope: float
@@ -288,7 +288,7 @@ class Expression:
             _refuse(self.text, "is no condition: its value is neither true nor false")
         return value
 
-    def line(self, name: str, values: Mapping[str, Scalar]) -> Line | None:
+    def line(self, name: str, values: Mapping[str, Scalar]) -> LinearForm | None:
         """This expression as a line in ``name``, for doing thousands of values at once.
 
         Returns:
@@ -416,10 +416,10 @@ def _arithmetic(operator: str, left: float, right: float) -> float | int:
     return result
 
 
-def _line(node: Node, name: str, values: Mapping[str, Scalar], text: str) -> Line | None:
+def _line(node: Node, name: str, values: Mapping[str, Scalar], text: str) -> LinearForm | None:
     match node:
         case Name(found) if found == name:
-            return Line(slope=1.0, intercept=0.0)
+            return LinearForm(slope=1.0, intercept=0.0)
         case Literal() | Name():
             return _flat(_number(_value(node, values, text), "line", text))
         case Unary("-" | "+" as sign, operand):
@@ -434,7 +434,7 @@ def _line(node: Node, name: str, values: Mapping[str, Scalar], text: str) -> Lin
             return None
 
 
-def _combined(operator: str, first: Line, second: Line) -> Line | None:
+def _combined(operator: str, first: LinearForm, second: LinearForm) -> LinearForm | None:
     match operator:
         case "+" | "-":
             sign = 1.0 if operator == "+" else -1.0
@@ -451,17 +451,17 @@ def _combined(operator: str, first: Line, second: Line) -> Line | None:
             return None
 
 
-def _flat(value: float) -> Line | None:
+def _flat(value: float) -> LinearForm | None:
     return _finite(0.0, float(value))
 
 
-def _stretched(line: Line, factor: float) -> Line | None:
+def _stretched(line: LinearForm, factor: float) -> LinearForm | None:
     return _finite(line.slope * factor, line.intercept * factor)
 
 
-def _finite(slope: float, intercept: float) -> Line | None:
+def _finite(slope: float, intercept: float) -> LinearForm | None:
     if math.isfinite(slope) and math.isfinite(intercept):
-        return Line(slope=slope, intercept=intercept)
+        return LinearForm(slope=slope, intercept=intercept)
     return None
 
 

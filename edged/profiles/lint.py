@@ -65,7 +65,7 @@ from edged.scpi.words import (
 
 __all__ = [
     "Finding",
-    "Place",
+    "LintPlace",
     "Severity",
     "is_energising",
     "is_output_command",
@@ -118,7 +118,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LintPlace:
     """Makes findings of one profile, by dotted path."""
 
     profile: Profile
@@ -161,7 +161,7 @@ REMEDY: Final = (
 )
 
 
-def lint_abort(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def lint_abort(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """See the module."""
     for command in profile.commands.values():
         if command.is_safe or command.name in profile.abort_excludes:
@@ -192,7 +192,7 @@ def _not_taken_back(profile: Profile, command: Command) -> Iterator[str]:
                 yield lines[-1]
 
 
-def _loose_level(profile: Profile, command: Command, place: Place) -> Iterator[Finding]:
+def _loose_level(profile: Profile, command: Command, place: LintPlace) -> Iterator[Finding]:
     """A level that nothing of abort takes back: neither itself, nor a switch behind which it is."""
     levels = [line for line in command.scpi if sets_level(line)]
     if command.is_query or not (levels or command.sweep):
@@ -228,7 +228,7 @@ def _is_taken_back(profile: Profile, command: Command, abort: tuple[AbortStep, .
     return lines <= set(profile.abort_lines) and any(map(is_switching_off, lines))
 
 
-def _unasked(profile: Profile, place: Place) -> Iterator[Finding]:
+def _unasked(profile: Profile, place: LintPlace) -> Iterator[Finding]:
     """What could be asked, and is not."""
     unproved = set(unproved_outputs(profile))
     for index, step in enumerate(profile.abort):
@@ -291,12 +291,14 @@ def lint_profile(profile: Profile, library: ProfileLibrary) -> tuple[Finding, ..
         profile: as the loader made it, its family merged in.
         library: the profiles that stand beside it; it may be among them.
     """
-    place = Place(profile)
+    place = LintPlace(profile)
     found = [finding for rule in RULES for finding in rule(profile, library, place)]
     return tuple(sorted(found, key=lambda f: (f.path, f.line, f.column, f.message)))
 
 
-def _lint_examples(profile: Profile, library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_examples(
+    profile: Profile, library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
     """Real answers match this profile and no other, and its pattern none of the others'."""
     if not profile.match.examples:
         yield place.error("match", "There is no example of an *IDN? answer.", "Add match.examples.")
@@ -314,7 +316,7 @@ def _lint_examples(profile: Profile, library: ProfileLibrary, place: Place) -> I
                 yield place.error("match.idn", message, r"Anchor the model number with \b.")
 
 
-def _lint_safety(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_safety(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """Whatever gives energy can be stopped: by an abort, and by a safe command."""
     dangerous = [c.name for c in profile.commands.values() if c.is_dangerous]
     if not dangerous and profile.instrument_class not in _SOURCE_CLASSES:
@@ -343,7 +345,7 @@ def _ends_safe(sequence: Sequence, profile: Profile) -> bool:
     return runs_safe(sequence.finally_steps)
 
 
-def _lint_danger(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_danger(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """Words that switch something on need the mark, and a safe command holds none."""
     for command in profile.commands.values():
         path = f"commands.{command.name}.scpi"
@@ -367,7 +369,9 @@ def _sent_lines(command: Command) -> tuple[str, ...]:
     )
 
 
-def _lint_connection(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_connection(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
     """Connecting and letting go change no output, but that the last words may switch it off."""
     connection = profile.connection
     places: tuple[tuple[str, tuple[str, ...], Callable[[str], str]], ...] = (
@@ -387,7 +391,7 @@ def _lint_connection(profile: Profile, _library: ProfileLibrary, place: Place) -
             yield place.error(f"abort.{index}", f'The abort sends "{line}", which switches on.')
 
 
-def _lint_sweeps(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_sweeps(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """What can be swept can be looked at and stopped."""
     for command in profile.commands.values():
         if command.sweep is None:
@@ -404,7 +408,9 @@ def _lint_sweeps(profile: Profile, _library: ProfileLibrary, place: Place) -> It
             yield place.error(path, message)
 
 
-def _lint_parameters(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_parameters(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
     """Limits have units, numbers have limits, and what is declared is used."""
     for command in profile.commands.values():
         used = {p.name for template in templates_of(command) for p in placeholders(template)}
@@ -420,7 +426,9 @@ def _lint_parameters(profile: Profile, _library: ProfileLibrary, place: Place) -
             yield from _lint_parameter(parameter, f"{sequence.name}.{parameter.name}", path, place)
 
 
-def _lint_parameter(parameter: Parameter, owner: str, path: str, place: Place) -> Iterator[Finding]:
+def _lint_parameter(
+    parameter: Parameter, owner: str, path: str, place: LintPlace
+) -> Iterator[Finding]:
     if parameter.type is not ParameterType.FLOAT:
         return
     has_unit = parameter.unit or f"{path}.unit" in place.profile.marks
@@ -431,7 +439,7 @@ def _lint_parameter(parameter: Parameter, owner: str, path: str, place: Place) -
         yield place.warning(path, f"{owner} is not limited on both sides.")
 
 
-def _lint_names(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_names(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """Tool names that the strictest clients take, with a suffix of the usual length."""
     suffix = "x" * SHORT_LENGTH
     for name in profile.commands:
@@ -448,7 +456,9 @@ def _too_long(name: str, length: int) -> str:
     return f"The tool of {name} has a name of {length} characters, over {LONGEST_TOOL_NAME}."
 
 
-def _lint_manners(profile: Profile, _library: ProfileLibrary, place: Place) -> Iterator[Finding]:
+def _lint_manners(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
     """What an agent needs: descriptions, few essentials, a known class, verified writes named."""
     essential = [c.name for c in profile.commands.values() if c.is_essential]
     essential += [s.name for s in profile.sequences.values() if s.is_essential]
@@ -470,7 +480,7 @@ def _lint_manners(profile: Profile, _library: ProfileLibrary, place: Place) -> I
             yield place.warning(f"sequences.{sequence.name}", f"{sequence.name} is not described.")
 
 
-Rule = Callable[[Profile, ProfileLibrary, Place], Iterator[Finding]]
+Rule = Callable[[Profile, ProfileLibrary, LintPlace], Iterator[Finding]]
 
 RULES: Final[tuple[Rule, ...]] = (
     _lint_examples,

@@ -50,7 +50,7 @@ __all__ = [
     "SSE_TYPE",
     "VERSION_HEADER",
     "Accepted",
-    "Door",
+    "AccessPolicy",
     "Guard",
     "HttpHead",
     "Rejected",
@@ -329,7 +329,7 @@ class HttpHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class AccessPolicy:
     """What the endpoint is configured to let in."""
 
     path: str
@@ -407,7 +407,7 @@ def rejected_message(bad: BadMessage) -> Rejected:
     return Rejected(status=bad.http_status, headers=JSON_HEADERS, body=bad.reply().encode())
 
 
-def judge_head(head: HttpHead, door: Door) -> Accepted | Rejected:
+def judge_head(head: HttpHead, door: AccessPolicy) -> Accepted | Rejected:
     """Climb the ladder: size, repetitions, Host and Origin, path, verb, body type, Accept."""
     joined = _join(head.headers)
     if isinstance(joined, Rejected):
@@ -445,10 +445,10 @@ def _join(headers: HeaderList) -> dict[str, str] | Rejected:
 
 # The rungs: each looks at one thing and gives a refusal or None ------------------------------
 
-_Rung = Callable[[HttpHead, Mapping[str, str], Door], Rejected | None]
+_Rung = Callable[[HttpHead, Mapping[str, str], AccessPolicy], Rejected | None]
 
 
-def _judge_host(_: HttpHead, headers: Mapping[str, str], door: Door) -> Rejected | None:
+def _judge_host(_: HttpHead, headers: Mapping[str, str], door: AccessPolicy) -> Rejected | None:
     host = headers.get("host")
     if not host:
         return rejection(400, "The request has no Host header.")
@@ -461,7 +461,7 @@ def _judge_host(_: HttpHead, headers: Mapping[str, str], door: Door) -> Rejected
     return None
 
 
-def _judge_origin(_: HttpHead, headers: Mapping[str, str], door: Door) -> Rejected | None:
+def _judge_origin(_: HttpHead, headers: Mapping[str, str], door: AccessPolicy) -> Rejected | None:
     origin = headers.get("origin")
     if origin is None:
         return None
@@ -476,20 +476,20 @@ def _judge_origin(_: HttpHead, headers: Mapping[str, str], door: Door) -> Reject
     )
 
 
-def _judge_path(head: HttpHead, _: Mapping[str, str], door: Door) -> Rejected | None:
+def _judge_path(head: HttpHead, _: Mapping[str, str], door: AccessPolicy) -> Rejected | None:
     # With or without a slash at its end, whichever of the two the owner wrote.
     if head.path.removesuffix("/") == door.path.removesuffix("/"):
         return None
     return rejection(404, f"Nothing is here; the MCP endpoint is {door.path}.")
 
 
-def _judge_verb(head: HttpHead, _: Mapping[str, str], __: Door) -> Rejected | None:
+def _judge_verb(head: HttpHead, _: Mapping[str, str], __: AccessPolicy) -> Rejected | None:
     if head.verb in Verb.__members__:
         return None
     return rejection(405, f"{head.verb[:40]} is not served here; POST a message.", headers=ALLOW)
 
 
-def _judge_body(head: HttpHead, headers: Mapping[str, str], _: Door) -> Rejected | None:
+def _judge_body(head: HttpHead, headers: Mapping[str, str], _: AccessPolicy) -> Rejected | None:
     if head.verb != Verb.POST:
         return None
     encoding = headers.get("content-encoding", "identity").lower()

@@ -39,9 +39,9 @@ from edged.relay.envelope import (
     encode,
     up_subject,
 )
-from edged.relay.link import Message
+from edged.relay.link import RelayMessage
 
-__all__ = ["Carrier", "EngineAddress", "Wire"]
+__all__ = ["Carrier", "EngineAddress", "RelayWire"]
 
 MAX_EXCHANGES: Final = 2_000
 MAX_BODIES: Final = 64 * 1024 * 1024
@@ -59,10 +59,12 @@ class EngineAddress:
     path: str
 
 
-class Wire(Protocol):
+class RelayWire(Protocol):
     """What carries messages: see ``link.NatsLink``."""
 
-    async def subscribe(self, subject: str, heard: Callable[[Message], Awaitable[None]]) -> None:
+    async def subscribe(
+        self, subject: str, heard: Callable[[RelayMessage], Awaitable[None]]
+    ) -> None:
         """Hear a subject."""
         ...
 
@@ -89,7 +91,7 @@ class Carrier:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: RelayWire,
         *,
         edge_id: str,
         engine: Callable[[], EngineAddress | None],
@@ -151,7 +153,7 @@ class Carrier:
         exchanges = self._exchanges.values()
         return (e for e in exchanges if e.asked_s is not None and e.asked_s > heard_s)
 
-    async def _hear(self, message: Message) -> None:
+    async def _hear(self, message: RelayMessage) -> None:
         try:
             envelope = decode(message.data)
         except BadEnvelopeError as bad:

@@ -50,7 +50,7 @@ from edged.relay.envelope import (
     is_edge_id,
     up_subject,
 )
-from edged.relay.link import Message, NatsLink
+from edged.relay.link import NatsLink, RelayMessage
 
 __all__ = ["RelayFront"]
 
@@ -326,7 +326,7 @@ class RelayFront:
                 async with asyncio.timeout(min(left_s, LOOK_FOR_CLIENT_S)):
                     return await exchange.inbox.get()
 
-    async def _hear(self, message: Message) -> None:
+    async def _hear(self, message: RelayMessage) -> None:
         _, edge_id, _, _, exchange_id = message.subject.split(".")
         exchange = self._exchanges.get(exchange_id)
         # Which edge may publish under which id is the NATS server's to enforce.

@@ -19,7 +19,7 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.relay.credentials import Nkey, Pass, Password, read_credentials
 
-__all__ = ["LinkSettings", "LinkState", "LinkStatus", "Message", "NatsLink"]
+__all__ = ["LinkSettings", "LinkState", "LinkStatus", "NatsLink", "RelayMessage"]
 
 AGAIN_S: Final = 0.5
 CONNECT_WITHIN_S: Final = 2
@@ -44,7 +44,7 @@ class LinkSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RelayMessage:
     """What arrived; ``is_nobody``: the server says that nobody hears what was published."""
 
     subject: str
@@ -100,7 +100,7 @@ class NatsLink:
         self._changed = changed
         self._client = Client()
         self._log = structlog.get_logger("edged.relay")
-        self._subscriptions: list[tuple[str, Callable[[Message], Awaitable[None]]]] = []
+        self._subscriptions: list[tuple[str, Callable[[RelayMessage], Awaitable[None]]]] = []
         # A connection was made, and nobody has asked to close it.
         self._is_wanted = False
         self._reopening: asyncio.Task[None] | None = None
@@ -163,7 +163,9 @@ class NatsLink:
             **_proof(credentials),
         )
 
-    async def subscribe(self, subject: str, heard: Callable[[Message], Awaitable[None]]) -> None:
+    async def subscribe(
+        self, subject: str, heard: Callable[[RelayMessage], Awaitable[None]]
+    ) -> None:
         """Hear a subject from now on, over every reconnection; ``heard`` must not wait long."""
         self._subscriptions.append((subject, heard))
         if self._client.is_connected:
@@ -201,10 +203,12 @@ class NatsLink:
             await self._client.close()
         self._move(LinkState.OFF)
 
-    async def _subscribe(self, subject: str, heard: Callable[[Message], Awaitable[None]]) -> None:
+    async def _subscribe(
+        self, subject: str, heard: Callable[[RelayMessage], Awaitable[None]]
+    ) -> None:
         async def deliver(message: Any) -> None:
             headers = message.headers or {}
-            await heard(Message(message.subject, message.data, headers.get("Status") == "503"))
+            await heard(RelayMessage(message.subject, message.data, headers.get("Status") == "503"))
 
         await self._client.subscribe(subject, cb=deliver)
 

@@ -15,7 +15,7 @@ import structlog
 
 from edged.clock import Clock
 from edged.runs.journal_port import Journalling
-from edged.runs.left_work import Clean, Left, Visit, make_safe
+from edged.runs.left_work import Clean, LeftWork, Visit, make_safe
 
 __all__ = ["AfterCrash"]
 
@@ -37,13 +37,13 @@ class AfterCrash:
     tell: Callable[[str, str, str], None]
     clock: Clock
     abort_within_s: float
-    visited: Mapping[str, Left] = field(default_factory=dict)
-    found: list[Left] = field(default_factory=list)
+    visited: Mapping[str, LeftWork] = field(default_factory=dict)
+    found: list[LeftWork] = field(default_factory=list)
 
     async def clean_up(self) -> None:
         """Visit what was left, all at once; never raises an ``EdgedError``."""
         left = self.journal.unfinished()
-        self.found = [self.visited.get(entry.id) or Left(entry=entry) for entry in left]
+        self.found = [self.visited.get(entry.id) or LeftWork(entry=entry) for entry in left]
         await asyncio.gather(*map(self._clean_up, self.found))
 
     async def made_safe(self, unit: str, *, instrument_id: str = "") -> None:
@@ -61,7 +61,7 @@ class AfterCrash:
                 left.done, left.at_ms = Clean.ABORTED, self.clock.wall_ms()
                 await self.journal.finish(left.entry.id)
 
-    async def _clean_up(self, left: Left) -> None:
+    async def _clean_up(self, left: LeftWork) -> None:
         entry = left.entry
         if entry.id not in self.visited:
             await make_safe(left, self.visit, self.clock, self.abort_within_s)

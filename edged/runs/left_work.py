@@ -27,7 +27,7 @@ from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
 from edged.store.journal import JournalEntry, JournalKind
 
-__all__ = ["Clean", "Left", "Visit", "Visitor", "is_still_there", "is_young", "make_safe"]
+__all__ = ["Clean", "LeftWork", "Visit", "Visitor", "is_still_there", "is_young", "make_safe"]
 
 VISIT_S: Final = 8.0
 """One visit: opening, three questions, the abort. Visits go on side by side."""
@@ -64,7 +64,7 @@ class Clean(enum.StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Left:
+class LeftWork:
     """One thing that was found, and what became of it."""
 
     entry: JournalEntry
@@ -117,7 +117,7 @@ class Left:
         }
 
 
-async def make_safe(left: Left, visit: Visit, clock: Clock, abort_within_s: float) -> None:
+async def make_safe(left: LeftWork, visit: Visit, clock: Clock, abort_within_s: float) -> None:
     """Visit it, and note what came of that; never raises an ``EdgedError``."""
     try:
         async with asyncio.timeout(VISIT_S):
@@ -130,7 +130,7 @@ async def make_safe(left: Left, visit: Visit, clock: Clock, abort_within_s: floa
         left.done, left.at_ms = Clean.ABORTED, clock.wall_ms()
 
 
-async def _visited(left: Left, visit: Visit, clock: Clock, abort_within_s: float) -> str:
+async def _visited(left: LeftWork, visit: Visit, clock: Clock, abort_within_s: float) -> str:
     """Why it cannot be believed to be safe; empty when the lines were sent and obeyed."""
     entry = left.entry
     payload = entry.payload

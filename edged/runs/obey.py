@@ -12,7 +12,14 @@ from typing import Final
 
 from edged.actions.action import SendLines
 from edged.errors import EdgedError, ErrorCode
-from edged.profiles.abort import Proof, Verdict, is_switching_off, judge, questions_of, tellings
+from edged.profiles.abort import (
+    AbortVerdict,
+    Proof,
+    is_switching_off,
+    judge,
+    questions_of,
+    tellings,
+)
 from edged.runs.ports import Perform
 
 __all__ = ["Obeyed", "obey"]
@@ -34,7 +41,7 @@ class Obeyed:
         complaint: what it complained of, though all that the lines switch off is shown to be off.
     """
 
-    verdict: Verdict = field(default_factory=Verdict)
+    verdict: AbortVerdict = field(default_factory=AbortVerdict)
     is_taken: bool = False
     is_heard: bool = True
     error: str = ""
@@ -59,7 +66,7 @@ async def obey(perform: Perform, action: SendLines, proofs: Sequence[Proof]) -> 
     return Obeyed(verdict=verdict, is_heard=complaint.code not in UNHEARD, error=said)
 
 
-def _is_overruled(complaint: EdgedError, verdict: Verdict, lines: Sequence[str]) -> bool:
+def _is_overruled(complaint: EdgedError, verdict: AbortVerdict, lines: Sequence[str]) -> bool:
     """It complained (of something older, or of one line of several), and says that all is off."""
     if complaint.code is not ErrorCode.INSTRUMENT_ERROR or verdict.error:
         return False

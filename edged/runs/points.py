@@ -30,7 +30,7 @@ from edged.profiles.answers import (
     parse_preamble,
     x_increment,
 )
-from edged.profiles.expr import Line, compile_expression
+from edged.profiles.expr import LinearForm, compile_expression
 from edged.profiles.model import Scalar, WaveformAnswer
 from edged.protocol.jsonrpc import Base64Text
 
@@ -360,7 +360,7 @@ def _worked_out(
     return memoryview(floats).cast("B")
 
 
-def _tables(answer: WaveformAnswer, line: Line) -> list[bytes]:
+def _tables(answer: WaveformAnswer, line: LinearForm) -> list[bytes]:
     """For each of the four bytes of a 32-bit float, what it is for each 8-bit code.
 
     Looking up by them is ten times as fast as working out one sample after another.

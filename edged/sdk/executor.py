@@ -29,10 +29,10 @@ from edged.sdk.failures import (
     unloadable,
 )
 from edged.sdk.process import Worker, WorkerDied
-from edged.sdk.specs import Source, WrapperSpec, read_specs
+from edged.sdk.specs import SpecSource, WrapperSpec, read_specs
 from edged.sdk.wrapper import stamp_of
 
-__all__ = ["State", "WrapperExecutor"]
+__all__ = ["WrapperExecutor", "WrapperState"]
 
 MOST_WAITING: Final = 32
 BEGIN_WITHIN_S: Final = 60.0
@@ -44,7 +44,7 @@ LONGEST_REST_S: Final = 60.0
 LOOK_AT_FILE_S: Final = 1.0
 
 
-class State(enum.StrEnum):
+class WrapperState(enum.StrEnum):
     """How a wrapper is. BROKEN: its file must be corrected; RESTARTING: its worker was lost."""
 
     STARTING = "starting"
@@ -104,7 +104,7 @@ class WrapperExecutor:
         self.path = path
         self.specs: tuple[WrapperSpec, ...] = ()
         self.digest = ""
-        self.state = State.STARTING
+        self.state = WrapperState.STARTING
         self.problem = ""
         self.remedy = ""
         self.restarts = 0
@@ -148,7 +148,7 @@ class WrapperExecutor:
         if self._life is None:
             return
         life, self._life = self._life, None
-        self._enter(State.ENDED, "The daemon stops.")
+        self._enter(WrapperState.ENDED, "The daemon stops.")
         self._drop_waiting(self._unusable())
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)
@@ -168,7 +168,7 @@ class WrapperExecutor:
             Failed: it failed, crashed, took too long; or the wrapper cannot be used.
             Conflict: BUSY, too many wait, or what runs does not end.
         """
-        if self.state in (State.BROKEN, State.ENDED):
+        if self.state in (WrapperState.BROKEN, WrapperState.ENDED):
             raise self._unusable()
         if len(self._waiting) >= MOST_WAITING and not spec.is_safe:
             raise self._busy(f"{len(self._waiting)} calls wait for it already")
@@ -259,19 +259,21 @@ class WrapperExecutor:
             self._lose(f"The SDK wrapper {self.stem} {died} while it was loaded.")
             return False
         except Invalid as invalid:
-            self._enter(State.BROKEN, invalid.message, invalid.remedy)
+            self._enter(WrapperState.BROKEN, invalid.message, invalid.remedy)
             self._drop_waiting(self._unusable())
             return False
         missing = loaded.get("missing")
         if missing:
-            self._enter(State.LIBRARY_MISSING, shown(missing["message"]), shown(missing["remedy"]))
+            self._enter(
+                WrapperState.LIBRARY_MISSING, shown(missing["message"]), shown(missing["remedy"])
+            )
         else:
-            self._enter(State.READY)
+            self._enter(WrapperState.READY)
         self.looked.set()
         return True
 
     def _read(self, loaded: Mapping[str, Any]) -> None:
-        source = Source(
+        source = SpecSource(
             stem=self.stem,
             path=str(self.path),
             line=loaded["line"],
@@ -325,7 +327,7 @@ class WrapperExecutor:
         except WorkerDied as died:
             if call.ended_for:
                 call.settle(ended_for(call.ended_for))
-                self._enter(State.RESTARTING, call.ended_for)
+                self._enter(WrapperState.RESTARTING, call.ended_for)
             else:
                 call.settle(crashed(spec, str(died)))
                 self._lose(f"The SDK wrapper {self.stem} {died} while {spec.name} ran.")
@@ -343,17 +345,19 @@ class WrapperExecutor:
             call.settle(failed)
             return
         self.has_answered = True
-        if self.state is not State.READY:
-            self._enter(State.READY)
+        if self.state is not WrapperState.READY:
+            self._enter(WrapperState.READY)
 
     def _lose(self, why: str) -> None:
         self._losses += 1
         self.last_loss = why
-        self._enter(State.RESTARTING, why, "It is started anew; its lines in the log may say why.")
+        self._enter(
+            WrapperState.RESTARTING, why, "It is started anew; its lines in the log may say why."
+        )
 
     async def _rest(self) -> None:
         """Before the next worker: nothing the first time, then longer and longer."""
-        if self.state is State.BROKEN:
+        if self.state is WrapperState.BROKEN:
             await self._file_changed()
             return
         if self._losses <= 1:
@@ -374,11 +378,11 @@ class WrapperExecutor:
         while await asyncio.to_thread(stamp_of, self.path) == self._stamp:
             await self._clock.sleep(LOOK_AT_FILE_S)
 
-    def _enter(self, state: State, problem: str = "", remedy: str = "") -> None:
+    def _enter(self, state: WrapperState, problem: str = "", remedy: str = "") -> None:
         if (state, problem) == (self.state, self.problem):
             return
         self.state, self.problem, self.remedy = state, problem, remedy
-        tell = self._log.warning if problem and state is not State.ENDED else self._log.info
+        tell = self._log.warning if problem and state is not WrapperState.ENDED else self._log.info
         tell("sdk_wrapper", state=state.value, problem=problem, tools=len(self.specs))
         self._on_change()
 

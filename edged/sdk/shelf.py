@@ -14,7 +14,7 @@ import structlog
 from edged.clock import Clock
 from edged.errors import ErrorCode, NotFound
 from edged.host import resident_bytes
-from edged.sdk.executor import State, WrapperExecutor
+from edged.sdk.executor import WrapperExecutor, WrapperState
 from edged.sdk.process import Launch, OutputLog, Worker, WorkerProcess
 from edged.sdk.specs import PREFIX, WrapperSpec, wrapper_id
 from edged.sdk.wrapper import find_wrappers
@@ -157,7 +157,7 @@ def _told(executor: WrapperExecutor) -> dict[str, Any]:
         "id": wrapper_id(executor.stem),
         "path": str(executor.path),
         "state": executor.state.value,
-        "is_usable": executor.state in (State.READY, State.STARTING),
+        "is_usable": executor.state in (WrapperState.READY, WrapperState.STARTING),
         "problem": executor.problem,
         "remedy": executor.remedy,
         "tools": len(executor.specs),

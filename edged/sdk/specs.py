@@ -23,7 +23,7 @@ from edged.profiles.model import Mark, Parameter
 from edged.profiles.parameter_schema import usable_default
 from edged.yaml.tree import Node
 
-__all__ = ["ReturnType", "Returned", "Source", "WrapperSpec", "read_specs", "wrapper_id"]
+__all__ = ["ReturnType", "Returned", "SpecSource", "WrapperSpec", "read_specs", "wrapper_id"]
 
 PREFIX: Final = "sdk:"
 MOST_SPECS: Final = 100
@@ -121,7 +121,7 @@ class WrapperSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SpecSource:
     """Where specifications come from.
 
     Attributes:
@@ -142,7 +142,7 @@ class Source:
         return Mark(path=self.path, line=max(1, line), column=1)
 
 
-def read_specs(specs: object, source: Source) -> tuple[WrapperSpec, ...]:
+def read_specs(specs: object, source: SpecSource) -> tuple[WrapperSpec, ...]:
     """The specifications of one wrapper; none where the module declares none (a helper of others).
 
     Raises:
@@ -171,7 +171,7 @@ def _fingerprint(specs: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _read_spec(node: Node, place: str, mark: Mark, source: Source) -> WrapperSpec:
+def _read_spec(node: Node, place: str, mark: Mark, source: SpecSource) -> WrapperSpec:
     fields = Fields.of(node, place, _KEYS)
     fields.need("name")
     name = check_name(mark, fields.text("name"), f"{place}: the tool")
@@ -223,7 +223,7 @@ def _check_roles(spec: WrapperSpec, owner: str, mark: Mark) -> None:
         raise complaint(mark, message, "Give them defaults.")
 
 
-def _signature(method: str, owner: str, mark: Mark, source: Source) -> Mapping[str, Any] | None:
+def _signature(method: str, owner: str, mark: Mark, source: SpecSource) -> Mapping[str, Any] | None:
     if source.methods is None:
         return None
     if method not in source.methods:

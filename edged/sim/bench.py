@@ -22,15 +22,24 @@ from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
-from edged.sim.faults import Fault, FaultBook, FaultKind
+from edged.sim.faults import FaultBook, FaultKind, WireFault
 from edged.sim.models import load_model
 from edged.sim.physics import CALIBRATOR, World
 from edged.sim.scpi import PretendedInstrument
 from edged.sim.signals import SILENCE, Wave, sample
 from edged.sim.wires.hislip import HislipWire
-from edged.sim.wires.prologix import PrologixAdapter, PrologixWire
+from edged.sim.wires.prologix import PrologixWire, SimulatedAdapter
 from edged.sim.wires.serial import SerialWire
-from edged.sim.wires.stream import LOOPBACK, ByteLog, Host, Mouth, SocketWire, Visit, Wire, WireKind
+from edged.sim.wires.stream import (
+    LOOPBACK,
+    ByteLog,
+    Host,
+    Mouth,
+    SimWire,
+    SocketWire,
+    Visit,
+    WireKind,
+)
 from edged.sim.wires.vxi11 import Vxi11Wire
 
 __all__ = [
@@ -55,7 +64,7 @@ class Station:
         model: str,
         clock: Clock,
         log: ByteLog,
-        make_wire: Callable[[Station], Wire],
+        make_wire: Callable[[Station], SimWire],
         is_single_session: bool = False,
     ) -> None:
         self.instrument = instrument
@@ -181,7 +190,7 @@ class Bench:
         self._world = World()
         self._stations: dict[str, Station] = {}
         # Whatever is put behind a Prologix adapter is put behind this one.
-        self._adapter = PrologixAdapter()
+        self._adapter = SimulatedAdapter()
         self._made: dict[str, int] = {}  # units so far of each model, for serial numbers
 
     async def add(self, order: Order) -> Station:
@@ -238,7 +247,7 @@ class Bench:
         """All of them, in the order in which they came."""
         return tuple(self._stations.values())
 
-    def apply(self, name: str, fault: Fault) -> None:
+    def apply(self, name: str, fault: WireFault) -> None:
         """Let a fault befall an instrument; without a name, each of them."""
         for station in (self.station(name),) if name else self.stations():
             station.faults.add(fault)
@@ -293,7 +302,7 @@ class Bench:
             is_single_session=order.is_single_session,
         )
 
-    def _wire(self, order: Order, host: Host) -> Wire:
+    def _wire(self, order: Order, host: Host) -> SimWire:
         match order.transport:
             case WireKind.SOCKET:
                 return SocketWire(host, order.at)

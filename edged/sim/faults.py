@@ -19,12 +19,12 @@ __all__ = [
     "UNASKED",
     "Close",
     "Delivery",
-    "Fault",
     "FaultBook",
     "FaultKind",
     "Reset",
-    "Send",
+    "SendBytes",
     "Wait",
+    "WireFault",
     "deliver",
     "make_fault",
     "merged",
@@ -80,7 +80,7 @@ _STANDING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class WireFault:
     """One fault of one instrument.
 
     ``seconds``: of a late answer, between pieces or before an extra line its delay; of refuse how
@@ -93,7 +93,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendBytes:
     """Write these bytes; ``is_end``: the message is whole with them, where a wire tells that."""
 
     data: bytes
@@ -117,16 +117,16 @@ class Reset:
     """Reset the connection (RST)."""
 
 
-Delivery = Send | Wait | Close | Reset
+Delivery = SendBytes | Wait | Close | Reset
 
 
 class FaultBook:
     """The faults under which one instrument stands now."""
 
     def __init__(self) -> None:
-        self._active: list[Fault] = []
+        self._active: list[WireFault] = []
 
-    def add(self, fault: Fault) -> None:
+    def add(self, fault: WireFault) -> None:
         """Put a fault behind those that wait already."""
         self._active.append(fault)
 
@@ -134,7 +134,7 @@ class FaultBook:
         """Be well again."""
         self._active.clear()
 
-    def active(self) -> tuple[Fault, ...]:
+    def active(self) -> tuple[WireFault, ...]:
         """What is in force, first come first."""
         return tuple(self._active)
 
@@ -142,7 +142,7 @@ class FaultBook:
         """Whether a fault of that kind is in force."""
         return any(fault.kind is kind for fault in self._active)
 
-    def take(self) -> Fault | None:
+    def take(self) -> WireFault | None:
         """The fault that befalls the answer about to be sent; counts it."""
         for index, fault in enumerate(self._active):
             if fault.kind is FaultKind.HANG:
@@ -156,46 +156,49 @@ class FaultBook:
         return None
 
 
-def deliver(answer: bytes, fault: Fault | None, random: Random) -> tuple[Delivery, ...]:
+def deliver(answer: bytes, fault: WireFault | None, random: Random) -> tuple[Delivery, ...]:
     """How ``answer`` (with its line end) reaches the reader under ``fault``."""
     if fault is None:
-        return (Send(answer),)
+        return (SendBytes(answer),)
     match fault.kind:
         case FaultKind.TIMEOUT | FaultKind.HANG:
             return ()
         case FaultKind.LATE:
-            return (Wait(DEFAULT_LATE_S if fault.seconds is None else fault.seconds), Send(answer))
+            return (
+                Wait(DEFAULT_LATE_S if fault.seconds is None else fault.seconds),
+                SendBytes(answer),
+            )
         case FaultKind.GARBAGE:
             body = bytes(random.choices(GARBAGE, k=max(1, len(answer) - 1)))
-            return (Send(body + answer[-1:]),)
+            return (SendBytes(body + answer[-1:]),)
         case FaultKind.DROP:
-            return (Send(answer[: len(answer) // 2], is_end=False), Close())
+            return (SendBytes(answer[: len(answer) // 2], is_end=False), Close())
         case FaultKind.DOUBLE:
-            return (Send(answer), Send(answer))
+            return (SendBytes(answer), SendBytes(answer))
         case FaultKind.SPLIT:
             return _in_pieces(
                 answer, DEFAULT_SPLIT_GAP_S if fault.seconds is None else fault.seconds
             )
         case FaultKind.STRAY:
-            return (Send(answer[-1:] + answer),)
+            return (SendBytes(answer[-1:] + answer),)
         case FaultKind.RESET:
             return (Reset(),)
         case FaultKind.EXTRA:
             pause = (Wait(fault.seconds),) if fault.seconds else ()
-            return (Send(answer), *pause, Send(UNASKED + answer[-1:]))
+            return (SendBytes(answer), *pause, SendBytes(UNASKED + answer[-1:]))
         case FaultKind.SECOND_LINE:
-            return (Send(answer + UNASKED + answer[-1:]),)
+            return (SendBytes(answer + UNASKED + answer[-1:]),)
         case _:  # what an instrument is like spoils no answer
-            return (Send(answer),)
+            return (SendBytes(answer),)
 
 
 def merged(steps: Iterable[Delivery]) -> tuple[Delivery, ...]:
-    """Neighbouring ``Send`` as one: on a plain stream they are written, and arrive, together."""
+    """Neighbouring pieces as one: on a plain stream they are written, and arrive, together."""
     whole: list[Delivery] = []
     for step in steps:
         last = whole[-1] if whole else None
-        if isinstance(step, Send) and isinstance(last, Send):
-            whole[-1] = Send(last.data + step.data, is_end=step.is_end)
+        if isinstance(step, SendBytes) and isinstance(last, SendBytes):
+            whole[-1] = SendBytes(last.data + step.data, is_end=step.is_end)
         else:
             whole.append(step)
     return tuple(whole)
@@ -207,11 +210,11 @@ def _in_pieces(answer: bytes, gap_s: float) -> tuple[Delivery, ...]:
     for start in range(0, len(answer), size):
         if steps:
             steps.append(Wait(gap_s))
-        steps.append(Send(answer[start : start + size], is_end=start + size >= len(answer)))
+        steps.append(SendBytes(answer[start : start + size], is_end=start + size >= len(answer)))
     return tuple(steps)
 
 
-def make_fault(kind: str, seconds: float | None = None, count: int | None = None) -> Fault:
+def make_fault(kind: str, seconds: float | None = None, count: int | None = None) -> WireFault:
     """A checked fault from what a flag or the control port said.
 
     Raises:
@@ -225,10 +228,10 @@ def make_fault(kind: str, seconds: float | None = None, count: int | None = None
         raise Invalid(f"A fault of {seconds} seconds is outside of 0 to 3600.")
     if count is not None and count < 1:
         raise Invalid(f"A fault for {count} answers is none; the count is 1 or more.")
-    return Fault(kind=_KINDS[kind], seconds=seconds, count=count)
+    return WireFault(kind=_KINDS[kind], seconds=seconds, count=count)
 
 
-def parse_fault(text: str) -> tuple[str, Fault]:
+def parse_fault(text: str) -> tuple[str, WireFault]:
     """``KIND[:NAME[:SECONDS[:COUNT]]]`` → (instrument's name, fault); no name means every one.
 
     Raises:

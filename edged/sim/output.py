@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-__all__ = ["Output"]
+__all__ = ["HeldOutput"]
 
 
-class Output:
+class HeldOutput:
     """A ``Mouth`` that keeps what is said until it is fetched."""
 
     is_stream = False

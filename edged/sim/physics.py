@@ -16,7 +16,7 @@ from typing import Final
 
 from edged.sim.signals import SILENCE, Shape, Wave
 
-__all__ = ["Node", "Resistor", "Sink", "SinkKind", "Source", "World"]
+__all__ = ["Node", "Resistor", "Sink", "SinkKind", "SupplyOutput", "World"]
 
 AMBIENT_C: Final = 23.0
 RISE_S: Final = 0.008
@@ -54,7 +54,7 @@ class Resistor:
 
 
 @dataclass(slots=True, kw_only=True)
-class Source:
+class SupplyOutput:
     """The output of a supply: what it is set to, and what its protection did.
 
     ``over_voltage`` and ``over_current`` are the trip levels (None: protection off); a trip
@@ -107,7 +107,7 @@ class Node:
 
     name: str
     load: Resistor | None = None
-    source: Source | None = None
+    source: SupplyOutput | None = None
     wave: Wave = SILENCE
     volts: float = 0.0
     celsius: float = AMBIENT_C
@@ -163,7 +163,7 @@ class Node:
         if source is not None and source.is_on:
             self._protect(source)
 
-    def _protect(self, source: Source) -> None:
+    def _protect(self, source: SupplyOutput) -> None:
         if source.over_voltage is not None and abs(self.terminal_volts) > source.over_voltage:
             source.tripped = "over_voltage"
         elif source.over_current is not None and abs(self.amps) > source.over_current:
@@ -173,7 +173,7 @@ class Node:
         # The moment of the trip lies somewhere in the step, so the capacitors are empty by now.
         source.is_on, self.volts = False, 0.0
 
-    def _working_point(self, source: Source | None) -> tuple[float, bool]:
+    def _working_point(self, source: SupplyOutput | None) -> tuple[float, bool]:
         """Volts across the load once settled, and whether the current limit made them."""
         if source is None or not source.is_on:
             return 0.0, False
@@ -219,14 +219,14 @@ class World:
         }
         self._drivers: dict[str, str] = {}
 
-    def connect_source(self, owner: str, port: str) -> tuple[Node, Source]:
+    def connect_source(self, owner: str, port: str) -> tuple[Node, SupplyOutput]:
         """Wire a supply's output; its node gets a load unless it is the main one."""
         name = MAIN_NODE if MAIN_NODE not in self._drivers else f"{owner}.{port}"
         node = self._nodes.get(name)
         if node is None:
             node = Node(name, load=Resistor(ohms=LOAD_OHMS.get(port, OTHER_LOAD_OHMS)))
             self._nodes[name] = node
-        node.source = Source()
+        node.source = SupplyOutput()
         self._drivers[name] = owner
         return node, node.source
 

@@ -26,7 +26,7 @@ from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.sim.bench import Bench, Order, introduce
 from edged.sim.control import ControlPort
-from edged.sim.faults import Fault, FaultKind, parse_fault
+from edged.sim.faults import FaultKind, WireFault, parse_fault
 from edged.sim.models import model_names
 from edged.sim.wires.stream import ByteLog, WireKind
 
@@ -53,7 +53,7 @@ class SimOptions:
 
     instruments: tuple[Order, ...] = ()
     seed: int = 0
-    faults: tuple[tuple[str, Fault], ...] = ()
+    faults: tuple[tuple[str, WireFault], ...] = ()
     byte_log: Path | None = None
     control_port: int = 0
 

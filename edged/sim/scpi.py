@@ -31,18 +31,18 @@ from edged.sim.physics import World
 
 __all__ = [
     "Answer",
-    "Call",
     "Dialect",
-    "Found",
     "HeaderError",
+    "HeaderMatch",
     "HeaderPattern",
     "Later",
     "ModelSpec",
+    "ModelState",
     "PretendedInstrument",
     "ScpiError",
-    "State",
+    "SimCall",
+    "SimUnit",
     "Status",
-    "Unit",
     "Vocabulary",
     "block",
     "nearest_at_least",
@@ -137,7 +137,7 @@ def _nodes(text: str) -> Iterator[_Node]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T_co]):
+class HeaderMatch(Generic[T_co]):
     """What a header meant: the entry of the table and the numeric suffixes."""
 
     entry: T_co
@@ -153,9 +153,9 @@ class Vocabulary(Generic[T_co]):
 
     def __init__(self, table: Mapping[str, T_co]) -> None:
         self._patterns = tuple((HeaderPattern(text), entry) for text, entry in table.items())
-        self._known: dict[str, Found[T_co] | None] = {}
+        self._known: dict[str, HeaderMatch[T_co] | None] = {}
 
-    def find(self, header: str) -> Found[T_co] | None:
+    def find(self, header: str) -> HeaderMatch[T_co] | None:
         """The entry that ``header`` (as received, with its question mark) means."""
         if header in self._known:
             return self._known[header]
@@ -169,14 +169,14 @@ class Vocabulary(Generic[T_co]):
         """Every header of the table, as it is written there."""
         return tuple(pattern.text for pattern, _ in self._patterns)
 
-    def _search(self, header: str) -> Found[T_co] | None:
+    def _search(self, header: str) -> HeaderMatch[T_co] | None:
         is_query = header.endswith("?")
         words = tuple(header.removesuffix("?").removeprefix(":").upper().split(":"))
         for pattern, entry in self._patterns:
             if pattern.is_query is is_query:
                 suffixes = pattern.match(words)
                 if suffixes is not None:
-                    return Found(entry, suffixes)
+                    return HeaderMatch(entry, suffixes)
         return None
 
 
@@ -242,7 +242,7 @@ class ScpiError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class SimCall:
     """A command on its way to a model.
 
     ``suffixes`` has one entry for each ``<n>`` of the header; ``now`` is monotonic seconds;
@@ -474,7 +474,7 @@ def _event_bit(code: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class SimUnit:
     """What a model is built from: one unit with its name, wires, noise and status."""
 
     name: str
@@ -484,7 +484,7 @@ class Unit:
     status: Status
 
 
-class State(Protocol):
+class ModelState(Protocol):
     """What every model's state can do."""
 
     def reset(self, now: float) -> None:
@@ -496,8 +496,8 @@ class State(Protocol):
         ...
 
 
-S = TypeVar("S", bound=State)
-Function = Callable[[S, Call], Answer]
+S = TypeVar("S", bound=ModelState)
+Function = Callable[[S, SimCall], Answer]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -513,7 +513,7 @@ class ModelSpec(Generic[S]):
     first_number: int
     dialect: Dialect
     vocabulary: Vocabulary[Function[S]]
-    build: Callable[[Unit], S]
+    build: Callable[[SimUnit], S]
 
 
 class PretendedInstrument(Generic[S]):
@@ -530,7 +530,7 @@ class PretendedInstrument(Generic[S]):
         self.random = random
         self.status = Status(spec.dialect)
         self.state = spec.build(
-            Unit(name=name, serial=serial, world=world, random=random, status=self.status)
+            SimUnit(name=name, serial=serial, world=world, random=random, status=self.status)
         )
         self._vocabulary = spec.vocabulary
         self._deaf_until = 0.0
@@ -574,7 +574,7 @@ class PretendedInstrument(Generic[S]):
             found = self._vocabulary.find(candidate)
             common = None if found else COMMON.find(candidate)
             suffixes = found.suffixes if found else common.suffixes if common else ()
-            call = Call(
+            call = SimCall(
                 header=candidate,
                 suffixes=suffixes,
                 arguments=tuple(split_list(arguments, ",")) if arguments else (),
@@ -601,52 +601,52 @@ def block(data: bytes) -> bytes:
 Pretended = PretendedInstrument[Any]
 
 
-def _identify(instrument: Pretended, _call: Call) -> str:
+def _identify(instrument: Pretended, _call: SimCall) -> str:
     return instrument.idn
 
 
-def _reset(instrument: Pretended, call: Call) -> None:
+def _reset(instrument: Pretended, call: SimCall) -> None:
     instrument.reset(call.now)
 
 
-def _clear_status(instrument: Pretended, _call: Call) -> None:
+def _clear_status(instrument: Pretended, _call: SimCall) -> None:
     instrument.status.clear()
 
 
-def _next_error(instrument: Pretended, _call: Call) -> str:
+def _next_error(instrument: Pretended, _call: SimCall) -> str:
     if not instrument.dialect.error_format:
         raise ScpiError(-113)
     return instrument.status.pop()
 
 
-def _event_status(instrument: Pretended, _call: Call) -> str:
+def _event_status(instrument: Pretended, _call: SimCall) -> str:
     events, instrument.status.events = instrument.status.events, 0
     return str(events)
 
 
-def _operation_complete(instrument: Pretended, _call: Call) -> None:
+def _operation_complete(instrument: Pretended, _call: SimCall) -> None:
     instrument.status.events |= _OPERATION_COMPLETE
 
 
-def _set_event_mask(instrument: Pretended, call: Call) -> None:
+def _set_event_mask(instrument: Pretended, call: SimCall) -> None:
     instrument.status.event_mask = call.whole(0, lowest=0, highest=255)
 
 
-def _set_service_mask(instrument: Pretended, call: Call) -> None:
+def _set_service_mask(instrument: Pretended, call: SimCall) -> None:
     instrument.status.service_mask = call.whole(0, lowest=0, highest=255)
 
 
-def _echo(_instrument: Pretended, call: Call) -> str:
+def _echo(_instrument: Pretended, call: SimCall) -> str:
     return call.text(0)
 
 
-def _delay(_instrument: Pretended, call: Call) -> Later:
+def _delay(_instrument: Pretended, call: SimCall) -> Later:
     seconds = call.number(0, lowest=0, highest=LONGEST_DELAY_S)
     answer = call.text(1) if call.has(1) else call.text(0)
     return Later(seconds, lambda _now: answer)
 
 
-COMMON: Final[Vocabulary[Callable[[Pretended, Call], Answer]]] = Vocabulary(
+COMMON: Final[Vocabulary[Callable[[Pretended, SimCall], Answer]]] = Vocabulary(
     {
         "*IDN?": _identify,
         "*RST": _reset,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-__all__ = ["SILENCE", "Shape", "Trace", "Wave", "bmp", "draw", "png", "sample"]
+__all__ = ["SILENCE", "DrawnTrace", "Shape", "Wave", "bmp", "draw", "png", "sample"]
 
 LONGEST_TILE: Final = 16_384
 """Values computed one by one; a longer trace repeats them."""
@@ -108,14 +108,14 @@ DIVISIONS: Final = 12, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class DrawnTrace:
     """One channel's line: heights from 0 (bottom) to 1 (top), drawn over the whole width."""
 
     channel: int
     heights: Sequence[float]
 
 
-def draw(traces: Sequence[Trace]) -> list[bytearray]:
+def draw(traces: Sequence[DrawnTrace]) -> list[bytearray]:
     """Rows of palette indices, top first."""
     rows = [bytearray(WIDTH) for _ in range(HEIGHT)]
     across, down = DIVISIONS
@@ -130,7 +130,7 @@ def draw(traces: Sequence[Trace]) -> list[bytearray]:
     return rows
 
 
-def _draw_trace(rows: list[bytearray], trace: Trace) -> None:
+def _draw_trace(rows: list[bytearray], trace: DrawnTrace) -> None:
     if not trace.heights:
         return
     colour = trace.channel - 1 + FIRST_CHANNEL_COLOUR

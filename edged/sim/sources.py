@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from edged.sim.physics import Node, Source
+from edged.sim.physics import Node, SupplyOutput
 from edged.sim.scpi import ScpiError
 from edged.sim.signals import SILENCE, Shape, Wave
 
@@ -32,7 +32,7 @@ class Output:
     """
 
     node: Node
-    source: Source
+    source: SupplyOutput
     gain: float
     noise: float
     is_current: bool = False

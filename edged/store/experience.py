@@ -23,7 +23,7 @@ from edged.store.database import Database
 from edged.store.unit import Unit
 from edged.store.writer import Opening
 
-__all__ = ["CapabilityBook", "Knowledge", "Latency"]
+__all__ = ["CapabilityBook", "CommandKnowledge", "Latency"]
 
 SMALLEST_MS: Final = 0.05
 BUCKETS: Final = 100
@@ -96,7 +96,7 @@ FORGET: Final = "DELETE FROM capability WHERE unit = ?"
 FORGET_UNIT: Final = "DELETE FROM capability_unit WHERE unit = ?"
 
 
-class Knowledge:
+class CommandKnowledge:
     """What is known of one command on one unit.
 
     Attributes:
@@ -157,13 +157,13 @@ class CapabilityBook:
         self._database = database
         self._clock = clock
         self._firmware: dict[str, str] = {}
-        self._units: dict[str, dict[str, Knowledge]] = {}
+        self._units: dict[str, dict[str, CommandKnowledge]] = {}
         # Appended to by the loop's thread, taken from by the store thread: what has changed, and
         # units to forget or (a Unit) whose firmware is to be remembered.
-        self._dirty: collections.deque[Knowledge] = collections.deque()
+        self._dirty: collections.deque[CommandKnowledge] = collections.deque()
         self._unit_changes: collections.deque[tuple[Unit, bool]] = collections.deque()
         # The store thread's own: what is in the running transaction.
-        self._writing: list[Knowledge] = []
+        self._writing: list[CommandKnowledge] = []
         self._writing_units: list[tuple[Unit, bool]] = []
         self._written_at = clock.monotonic()
         self._is_loaded = False
@@ -204,7 +204,7 @@ class CapabilityBook:
         known = self._units.setdefault(unit.key, {})
         knowledge = known.get(command)
         if knowledge is None:
-            knowledge = known[command] = Knowledge(unit.key, command)
+            knowledge = known[command] = CommandKnowledge(unit.key, command)
         knowledge.calls += 1
         if is_ok:
             knowledge.last_success_ms = self._clock.wall_ms()
@@ -216,13 +216,13 @@ class CapabilityBook:
             knowledge.is_undefined = knowledge.is_undefined or is_undefined
         self._mark(knowledge)
 
-    def of(self, unit: Unit) -> Mapping[str, Knowledge]:
+    def of(self, unit: Unit) -> Mapping[str, CommandKnowledge]:
         """What is known of each command of a unit with this firmware; empty when nothing is."""
         if self._firmware.get(unit.key) != unit.firmware:
             return {}
         return self._units.get(unit.key, {})
 
-    def _mark(self, knowledge: Knowledge) -> None:
+    def _mark(self, knowledge: CommandKnowledge) -> None:
         if not knowledge.is_dirty:
             knowledge.is_dirty = True
             self._dirty.append(knowledge)
@@ -249,7 +249,7 @@ class CapabilityBook:
                 self._write_all_again()
             return
         firmware = connection.execute("SELECT unit, firmware FROM capability_unit").fetchall()
-        units: dict[str, dict[str, Knowledge]] = {}
+        units: dict[str, dict[str, CommandKnowledge]] = {}
         for row in connection.execute(LOAD).fetchall():
             knowledge = _knowledge(row)
             units.setdefault(knowledge.unit, {})[knowledge.command] = knowledge
@@ -290,7 +290,7 @@ class CapabilityBook:
         self._writing.clear()
         self._writing_units.clear()
 
-    def _is_current(self, knowledge: Knowledge) -> bool:
+    def _is_current(self, knowledge: CommandKnowledge) -> bool:
         """False for what was forgotten while it waited."""
         return self._units.get(knowledge.unit, {}).get(knowledge.command) is knowledge
 
@@ -304,10 +304,10 @@ class CapabilityBook:
                     self._dirty.append(knowledge)
 
 
-def _knowledge(row: tuple[Any, ...]) -> Knowledge:
+def _knowledge(row: tuple[Any, ...]) -> CommandKnowledge:
     """From a stored row; a number that somebody has spoiled is 0."""
     unit, command, calls, failures, success, error, undefined, latencies = row
-    knowledge = Knowledge(str(unit), str(command))
+    knowledge = CommandKnowledge(str(unit), str(command))
     knowledge.calls, knowledge.failures, knowledge.last_success_ms = (
         number if isinstance(number, int) else 0 for number in (calls, failures, success)
     )
@@ -317,7 +317,7 @@ def _knowledge(row: tuple[Any, ...]) -> Knowledge:
     return knowledge
 
 
-def _values(knowledge: Knowledge) -> tuple[Any, ...]:
+def _values(knowledge: CommandKnowledge) -> tuple[Any, ...]:
     return (
         knowledge.unit,
         knowledge.command,

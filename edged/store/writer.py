@@ -48,7 +48,7 @@ from edged.store.health import (
 )
 from edged.store.safety_copy import Copied
 
-__all__ = ["Bell", "Book", "Job", "Opening", "Ring", "Writer"]
+__all__ = ["Bell", "Book", "Opening", "Ring", "WriteJob", "Writer"]
 
 
 class Ring(enum.Enum):
@@ -192,7 +192,7 @@ ASIDE_EVERY_S: Final = 60.0
 """A disk that damages every file at once must not be filled with damaged files."""
 
 
-class Job(Protocol):
+class WriteJob(Protocol):
     """A write that somebody awaits."""
 
     is_durable: bool
@@ -269,7 +269,7 @@ class Writer:
         self._at_disk: tuple[float, int] | None = None
         # Set when the database is newer than the program: nothing will come of trying again.
         self.fatal: EdgedError | None = None
-        self._jobs: collections.deque[Job] = collections.deque()
+        self._jobs: collections.deque[WriteJob] = collections.deque()
         self._bell = Bell(clock.monotonic)
         self._connection: sqlite3.Connection | None = None
         self._is_synchronous_full = False
@@ -287,7 +287,7 @@ class Writer:
         """Start the thread; it opens the database first."""
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: WriteJob) -> None:
         """Queue a job; it is run in the next group, or refused at once when the thread is over."""
         self._jobs.append(job)
         if self._is_over:
@@ -382,7 +382,7 @@ class Writer:
         for job in jobs:
             job.resolve(None)
 
-    def _try_group(self, jobs: Sequence[Job], *, is_last: bool) -> EdgedError | None:
+    def _try_group(self, jobs: Sequence[WriteJob], *, is_last: bool) -> EdgedError | None:
         """Write all that waits; gives what those who wait are refused with."""
         if not self._is_ready(is_asked=bool(jobs), is_last=is_last):
             return refusal(self.health)
@@ -426,7 +426,7 @@ class Writer:
             self._fall_ill(error)
 
     def _commit(
-        self, connection: sqlite3.Connection, jobs: Sequence[Job], *, is_last: bool
+        self, connection: sqlite3.Connection, jobs: Sequence[WriteJob], *, is_last: bool
     ) -> None:
         if self._bell.is_damaged:
             self._bell.is_damaged = False
@@ -602,8 +602,8 @@ class Writer:
         for book in self._books:
             book.settle(is_committed=is_committed)
 
-    def _take_jobs(self) -> list[Job]:
-        jobs: list[Job] = []
+    def _take_jobs(self) -> list[WriteJob]:
+        jobs: list[WriteJob] = []
         while len(jobs) < MAX_JOBS:
             try:
                 jobs.append(self._jobs.popleft())
@@ -611,7 +611,7 @@ class Writer:
                 break
         return jobs
 
-    def _refuse(self, jobs: Sequence[Job], error: EdgedError) -> None:
+    def _refuse(self, jobs: Sequence[WriteJob], error: EdgedError) -> None:
         for job in jobs:
             job.resolve(error)
 

@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 
 from edged.actions.action import (
     Action,
+    CachedState,
     FetchWaveform,
     ReadPicture,
     ReadProfile,
@@ -28,7 +29,6 @@ from edged.actions.action import (
     ReadState,
     ReadStream,
     ReadSweep,
-    State,
 )
 from edged.actions.caller import Caller
 from edged.errors import EdgedError, ErrorCode, NotFound
@@ -46,8 +46,8 @@ __all__ = [
     "KINDS",
     "MOST_RUNS",
     "READ_TOOL",
-    "Asked",
     "ResourceKind",
+    "ResourceRead",
     "Shelves",
     "find_kind",
     "present",
@@ -64,7 +64,7 @@ ROWS_OF_A_SWEEP: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ResourceRead:
     """One read of a resource; ``values`` are the template's variables."""
 
     uri: str
@@ -90,7 +90,7 @@ class ResourceKind:
     title: str
     description: str
     tool: str
-    make: Callable[[Asked, Mapping[str, Any]], Action]
+    make: Callable[[ResourceRead, Mapping[str, Any]], Action]
     scope: str | None = None
     mime_type: str = JSON
     is_by_maker: bool = False
@@ -106,7 +106,7 @@ class ResourceKind:
         """The template's variables in their order."""
         return tuple(part[1:-1] for part in _parts(self.template) if part.startswith("{"))
 
-    def action(self, asked: Asked) -> Action:
+    def action(self, asked: ResourceRead) -> Action:
         """What a read asks for, in the words of the tool; nothing is judged yet."""
         tool, scope = self.permission(asked.values)
         shared = {
@@ -166,25 +166,25 @@ def _values(parts: list[str], given: list[str]) -> dict[str, str] | None:
     return values
 
 
-def _state(state: State) -> Callable[[Asked, Mapping[str, Any]], Action]:
-    def make(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _state(state: CachedState) -> Callable[[ResourceRead, Mapping[str, Any]], Action]:
+    def make(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
         return ReadState(**shared, state=state, arguments={"uri": asked.uri})
 
     return make
 
 
-def _capabilities(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _capabilities(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     arguments = {"instrument_id": asked.values["instrument_id"], "uri": asked.uri}
-    return ReadState(**shared, state=State.CAPABILITIES, arguments=arguments)
+    return ReadState(**shared, state=CachedState.CAPABILITIES, arguments=arguments)
 
 
-def _profile(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _profile(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     return ReadProfile(
         **shared, profile_key=asked.values["profile_key"], arguments={"uri": asked.uri}
     )
 
 
-def _sweep(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _sweep(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     sweep_id = asked.values["sweep_id"]
     return ReadSweep(
         **shared,
@@ -194,15 +194,15 @@ def _sweep(asked: Asked, shared: Mapping[str, Any]) -> Action:
     )
 
 
-def _stream(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _stream(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     return ReadStream(**shared, stream_id=asked.values["stream_id"], arguments={"uri": asked.uri})
 
 
-def _run(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _run(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     return ReadRun(**shared, run_id=asked.values["run_id"], arguments={"uri": asked.uri})
 
 
-def _waveform(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _waveform(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     index = asked.values["point_index"]
     is_number = index.isascii() and index.isdigit() and len(index) < 16
     return FetchWaveform(
@@ -213,7 +213,7 @@ def _waveform(asked: Asked, shared: Mapping[str, Any]) -> Action:
     )
 
 
-def _picture(asked: Asked, shared: Mapping[str, Any]) -> Action:
+def _picture(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     return ReadPicture(
         **shared,
         command_name=asked.values["command_name"],
@@ -232,7 +232,7 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 title="Status of the daemon",
                 description="Identity, version, what runs, what needs attention.",
                 tool="get_status",
-                make=_state(State.STATUS),
+                make=_state(CachedState.STATUS),
             ),
             ResourceKind(
                 template="edged://instruments",
@@ -240,7 +240,7 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 title="Instruments on this bench",
                 description="Every instrument with id, alias, model and whether it answers.",
                 tool="list_instruments",
-                make=_state(State.INSTRUMENTS),
+                make=_state(CachedState.INSTRUMENTS),
             ),
             ResourceKind(
                 template="edged://instruments/{instrument_id}",
@@ -266,7 +266,7 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 title="Profiles",
                 description="Every instrument profile that this daemon knows.",
                 tool="list_profiles",
-                make=_state(State.PROFILES),
+                make=_state(CachedState.PROFILES),
             ),
             ResourceKind(
                 template="edged://profiles/{profile_key}",

@@ -34,8 +34,8 @@ from edged.tools.resource_kinds import (
     KINDS,
     MOST_RUNS,
     READ_TOOL,
-    Asked,
     ResourceKind,
+    ResourceRead,
     Shelves,
     find_kind,
     present,
@@ -237,7 +237,7 @@ class Resources:
         except NotFound as unknown:
             self._path.record.refuse(caller, READ_TOOL, unknown)
             raise
-        asked = Asked(uri=uri, values=values, caller=caller, action_id=action_id)
+        asked = ResourceRead(uri=uri, values=values, caller=caller, action_id=action_id)
         outcome = await self._path.perform(kind.action(asked))
         if outcome.error is not None:
             raise outcome.error
@@ -315,7 +315,7 @@ class Resources:
         self._completions_left -= 1
 
 
-def _content(kind: ResourceKind, asked: Asked, data: Any) -> Content:
+def _content(kind: ResourceKind, asked: ResourceRead, data: Any) -> Content:
     """The content that an action's data are."""
     match kind.name:
         case "profile":
@@ -334,7 +334,7 @@ def _content(kind: ResourceKind, asked: Asked, data: Any) -> Content:
     return Content(uri=asked.uri, mime_type=kind.mime_type, text=encode(told).decode("ascii"))
 
 
-def _one_command(capabilities: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+def _one_command(capabilities: Mapping[str, Any], asked: ResourceRead) -> dict[str, Any]:
     name = asked.values["command_name"]
     for command in capabilities["commands"]:
         if command["name"] == name:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from edged.actions.action import (
     Action,
+    CachedState,
     Check,
     DrawSweep,
     FetchWaveform,
@@ -26,7 +27,6 @@ from edged.actions.action import (
     SendScpi,
     StartStream,
     StartSweep,
-    State,
     StopAll,
     StopStream,
     StopSweep,
@@ -91,7 +91,7 @@ def _mapping(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict | Mapping) else {}
 
 
-def read(state: State) -> MakeAction:
+def read(state: CachedState) -> MakeAction:
     """Cached state."""
 
     def make(call: ToolCall, check: Check) -> Action:
@@ -311,7 +311,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             is_connected=BOOLEAN,
         ),
         annotations=READ,
-        make=read(State.INSTRUMENTS),
+        make=read(CachedState.INSTRUMENTS),
         answers_at_once=True,
         wrap_key="instruments",
     ),
@@ -338,7 +338,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             settings=LIST,
         ),
         annotations=READ,
-        make=read(State.CAPABILITIES),
+        make=read(CachedState.CAPABILITIES),
         answers_at_once=True,
         wrap_key="capabilities",
     ),
@@ -363,7 +363,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         schema=NO_ARGUMENTS,
         output=rows_of("profiles", key=STRING, count=INTEGER),
         annotations=READ,
-        make=read(State.PROFILES),
+        make=read(CachedState.PROFILES),
         answers_at_once=True,
         wrap_key="profiles",
     ),
@@ -386,7 +386,7 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
             relay=OBJECT,
         ),
         annotations=READ,
-        make=read(State.STATUS),
+        make=read(CachedState.STATUS),
         answers_at_once=True,
     ),
     lambda: entry(

@@ -26,11 +26,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from edged.sim.faults import FaultKind
-from edged.sim.output import Output
+from edged.sim.output import HeldOutput
 from edged.sim.wires.hislip import HislipWire
-from edged.sim.wires.prologix import PrologixAdapter, PrologixWire
+from edged.sim.wires.prologix import PrologixWire, SimulatedAdapter
 from edged.sim.wires.serial import SerialWire
-from edged.sim.wires.stream import Mouth, SocketWire, Wire, WireKind
+from edged.sim.wires.stream import Mouth, SimWire, SocketWire, WireKind
 from edged.sim.wires.vxi11 import Vxi11Wire
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 
@@ -267,7 +267,7 @@ class Station:
     """
 
     def __init__(
-        self, instrument: Numbered, wire: WireKind, adapter: PrologixAdapter | None
+        self, instrument: Numbered, wire: WireKind, adapter: SimulatedAdapter | None
     ) -> None:
         self.instrument = instrument
         self.name = f"n{instrument.unit}"
@@ -291,7 +291,7 @@ class Station:
             await visit.stop()
 
 
-def _wire_of(station: Station, kind: WireKind, adapter: PrologixAdapter | None) -> Wire:
+def _wire_of(station: Station, kind: WireKind, adapter: SimulatedAdapter | None) -> SimWire:
     match kind:
         case WireKind.SOCKET:
             return SocketWire(station)  # type: ignore[arg-type]
@@ -302,7 +302,7 @@ def _wire_of(station: Station, kind: WireKind, adapter: PrologixAdapter | None) 
         case WireKind.SERIAL:
             return SerialWire(station)  # type: ignore[arg-type]
         case WireKind.PROLOGIX:
-            return PrologixWire(station, adapter or PrologixAdapter())  # type: ignore[arg-type]
+            return PrologixWire(station, adapter or SimulatedAdapter())  # type: ignore[arg-type]
 
 
 class Visit:
@@ -394,7 +394,7 @@ class Visit:
 def _unfetched(mouth: Mouth) -> list[tuple[bytes, bool]]:
     """What lies in an output buffer; it is empty then."""
     parts = []
-    if isinstance(mouth, Output):
+    if isinstance(mouth, HeldOutput):
         while (part := mouth.fetch(READ_BYTES))[0]:
             parts.append(part)
     return parts
@@ -404,18 +404,18 @@ def _unfetched(mouth: Mouth) -> list[tuple[bytes, bool]]:
 async def numbered_bench(
     instruments: Sequence[tuple[Numbered, WireKind]],
     *,
-    adapters: Iterable[PrologixAdapter] = (),
+    adapters: Iterable[SimulatedAdapter] = (),
     behind_one: int = 2,
 ) -> AsyncIterator[list[Station]]:
     """A station each, open; so many units behind one adapter are neighbours."""
     given = iter(adapters)
-    adapter, left = PrologixAdapter(), 0
+    adapter, left = SimulatedAdapter(), 0
     stations: list[Station] = []
     try:
         for instrument, kind in instruments:
             if kind is WireKind.PROLOGIX:
                 if left == 0:
-                    adapter, left = next(given, None) or PrologixAdapter(), behind_one
+                    adapter, left = next(given, None) or SimulatedAdapter(), behind_one
                 left -= 1
             station = Station(instrument, kind, adapter)
             await station.wire.open(0)

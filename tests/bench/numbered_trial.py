@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from edged.sim.wires.prologix import PrologixAdapter
+from edged.sim.wires.prologix import SimulatedAdapter
 from edged.sim.wires.stream import WireKind
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.mcp_client import Connection, McpClient
@@ -437,7 +437,7 @@ async def numbered_engine(
     trials: list[Trial],
     profiles: Sequence[str],
     *,
-    adapters: Iterable[PrologixAdapter] = (),
+    adapters: Iterable[SimulatedAdapter] = (),
 ) -> AsyncIterator[Bench]:
     """An engine on all of these units, each by its transport."""
     folder = directory / "profiles"

@@ -25,7 +25,7 @@ from edged.instruments.mailbox import Priority
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection
 from edged.sim.bench import Bench, Order, Station
-from edged.sim.faults import Fault, FaultKind
+from edged.sim.faults import FaultKind, WireFault
 from edged.sim.wires.stream import ByteLog, WireKind
 from edged.transports.address import parse_address
 from edged.transports.visa import VisaLibrary
@@ -141,7 +141,7 @@ class Wired:
     def fault(
         self, kind: FaultKind, *, seconds: float | None = None, count: int | None = 1
     ) -> None:
-        self.bench.apply(self.station.name, Fault(kind=kind, seconds=seconds, count=count))
+        self.bench.apply(self.station.name, WireFault(kind=kind, seconds=seconds, count=count))
 
     async def clear(self) -> None:
         await self.bench.clear(self.station.name)

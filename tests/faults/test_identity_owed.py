@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edged.sim.wires.prologix import PrologixAdapter
+from edged.sim.wires.prologix import SimulatedAdapter
 from edged.sim.wires.stream import WireKind
 from tests.bench.numbered import UNIT, Habits, Numbered, Station, value_of
 from tests.bench.numbered_trial import Client, client_of, numbered_engine, trials_on
@@ -53,7 +53,7 @@ class Story:
 
 @contextlib.asynccontextmanager
 async def story(
-    directory: Path, transport: WireKind, adapters: Iterable[PrologixAdapter] = ()
+    directory: Path, transport: WireKind, adapters: Iterable[SimulatedAdapter] = ()
 ) -> AsyncIterator[Story]:
     trials = trials_on(transport, faults=["nothing"], clients=(1,))[:2]
     async with numbered_engine(directory, trials, ("queue",), adapters=adapters) as bench:
@@ -128,7 +128,7 @@ async def test_who_comes_back_after_a_time_out_is_greeted_before_it_is_written_t
         assert since.index("*IDN?") < since.index("HELLO") < since.index("LEVEL 5.000"), since
 
 
-class GreetingAdapter(PrologixAdapter):
+class GreetingAdapter(SimulatedAdapter):
     """A look-alike that says what it is to whoever connects."""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

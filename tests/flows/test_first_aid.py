@@ -14,7 +14,7 @@ from edged.clock import SystemClock
 from edged.engine.life import first_aid
 from edged.profiles.format.connection_facts import connection_facts
 from edged.profiles.model import Connection
-from edged.runs.left_work import Left
+from edged.runs.left_work import LeftWork
 from edged.store.journal import JournalEntry, JournalKind, read_left
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.store_bench import running_store
@@ -45,7 +45,7 @@ def leave(bench: SimBench, path: Path, *, unit: str = "", **payload: Any) -> Non
     asyncio.run(write())
 
 
-def aid(directory: Path) -> dict[str, Left]:
+def aid(directory: Path) -> dict[str, LeftWork]:
     found = first_aid(directory, visa_library="@py", abort_within_s=120, clock=SystemClock())
     return dict(found)
 

@@ -11,7 +11,7 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import Invalid
-from edged.relay.link import LinkSettings, LinkState, Message, NatsLink
+from edged.relay.link import LinkSettings, LinkState, NatsLink, RelayMessage
 from tests.bench.nats_keys import NatsKey, creds, operator_config
 from tests.bench.nats_server import NKEY_USERS, NatsServer, running_nats
 from tests.promises import promise
@@ -40,7 +40,7 @@ def keep(path: Path, text: str) -> Path:
 
 
 async def assert_a_message_passes(front: NatsLink, edge: NatsLink) -> None:
-    heard: asyncio.Queue[Message] = asyncio.Queue()
+    heard: asyncio.Queue[RelayMessage] = asyncio.Queue()
     await edge.subscribe("edged.edge-1.down", heard.put)
     # What the server does not allow it only refuses to this one.
     await edge.subscribe("edged.edge-2.down", heard.put)
@@ -107,7 +107,7 @@ async def test_a_connection_that_the_server_ended_with_an_error_is_made_anew() -
     port = server.sockets[0].getsockname()[1]
     link = NatsLink(LinkSettings(url=f"nats://127.0.0.1:{port}"), clock=CLOCK)
 
-    async def hear(_message: Message) -> None: ...
+    async def hear(_message: RelayMessage) -> None: ...
 
     await link.subscribe("edged.edge-1.down", hear)
     try:

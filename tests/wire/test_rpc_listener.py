@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from edged.actions.action import ReadState, State
+from edged.actions.action import CachedState, ReadState
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import SystemClock
@@ -41,7 +41,7 @@ def tool(name: str) -> Tool:
             caller=call.caller,
             action_id=call.action_id,
             check=check,
-            state=State.STATUS,
+            state=CachedState.STATUS,
         ),
     )
 

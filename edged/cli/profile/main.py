@@ -13,20 +13,26 @@ __all__ = ["run"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class ProfileVerb:
     """A verb of ``edged profile``: its module and its line in the help."""
 
     module: str
     sentence: str
 
 
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+VERBS: Final[Mapping[str, ProfileVerb]] = MappingProxyType(
     {
-        "lint": Verb("edged.cli.profile.lint", "what should be mended, as file:line:column"),
-        "new": Verb("edged.cli.profile.new", "draft a profile from what an instrument tells"),
-        "test": Verb("edged.cli.profile.test", "ask every question of a profile, and report"),
-        "docs": Verb("edged.cli.profile.docs", "a Markdown page for each profile"),
-        "schema": Verb("edged.cli.profile.schema", "the JSON Schema of the format, for editors"),
+        "lint": ProfileVerb("edged.cli.profile.lint", "what should be mended, as file:line:column"),
+        "new": ProfileVerb(
+            "edged.cli.profile.new", "draft a profile from what an instrument tells"
+        ),
+        "test": ProfileVerb(
+            "edged.cli.profile.test", "ask every question of a profile, and report"
+        ),
+        "docs": ProfileVerb("edged.cli.profile.docs", "a Markdown page for each profile"),
+        "schema": ProfileVerb(
+            "edged.cli.profile.schema", "the JSON Schema of the format, for editors"
+        ),
     }
 )
 

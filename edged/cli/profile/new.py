@@ -32,7 +32,7 @@ from edged.config.load import Config, LoadedConfig
 from edged.engine.errand import errand_engine, registered
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
-from edged.profiles.drafting import Met, draft_profile, key_of, read_headers
+from edged.profiles.drafting import MetInstrument, draft_profile, key_of, read_headers
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 
@@ -204,7 +204,7 @@ def run(arguments: Sequence[str]) -> int:
     return ExitStatus.OK
 
 
-def _meet(options: argparse.Namespace) -> Met:
+def _meet(options: argparse.Namespace) -> MetInstrument:
     loaded = load(options)
     clock = SystemClock()
     with tempfile.TemporaryDirectory(prefix="edged-asking-") as directory:
@@ -218,7 +218,7 @@ def _meet(options: argparse.Namespace) -> Met:
         }
         with borrowed(options.address, loaded, settings, clock=clock) as there:
             idn, headers = there.ask("*IDN?"), _headers(there)
-            return Met(
+            return MetInstrument(
                 idn=idn,
                 address=options.address,
                 # Last: a question that it did not know stands in its error queue.

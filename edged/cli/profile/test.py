@@ -27,7 +27,7 @@ from edged.config.load import LoadedConfig
 from edged.engine.errand import errand_engine, registered
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
-from edged.profiles.drafting import Question, plan_trial
+from edged.profiles.drafting import TrialQuestion, plan_trial
 from edged.profiles.model import Profile, head_of
 from edged.profiles.verification import FOLDER, Trial, digest_of, report_name
 from edged.scpi.errors import ErrorKind, parse_error
@@ -130,7 +130,7 @@ def _tried(there: Borrowed, profile: Profile, *, is_simulated: bool) -> Trial:
     )
 
 
-def _ask(there: Borrowed, question: Question) -> dict[str, Any]:
+def _ask(there: Borrowed, question: TrialQuestion) -> dict[str, Any]:
     told = {"command": question.command, "arguments": dict(question.arguments), "ms": None}
     if question.why_not:
         return {**told, "verdict": "skipped", "answer": question.why_not}

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 from edged.actions.action import (
     Action,
+    CachedState,
     CallWrapper,
     Purpose,
     ReadState,
@@ -22,7 +23,6 @@ from edged.actions.action import (
     SendScpi,
     StartStream,
     StartSweep,
-    State,
 )
 from edged.clock import Clock
 from edged.commands.capabilities import capabilities_of
@@ -43,7 +43,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.profiles.format.sequences import is_sequence_writing
 from edged.profiles.model import ImageAnswer, ProfileHead, WaveformAnswer
 from edged.runs.sequences.book import SequenceBook
-from edged.store.experience import Knowledge
+from edged.store.experience import CommandKnowledge
 from edged.store.lockouts import Lockout
 
 __all__ = ["Executors", "failure_shape"]
@@ -84,7 +84,7 @@ class Executors:
     captures: Captures
     profiles: Callable[[], Mapping[str, ProfileHead]]
     status: Callable[[], dict[str, Any]]
-    experience: Callable[[Instrument], Mapping[str, Knowledge]]
+    experience: Callable[[Instrument], Mapping[str, CommandKnowledge]]
     lockout: Callable[[Instrument], Lockout | None]
     clock: Clock
     on_safe: OnSafe = _nobody_minds
@@ -211,13 +211,13 @@ class Executors:
 
     def _read_state(self, action: ReadState, _target: Target, _began: float) -> Done:
         match action.state:
-            case State.INSTRUMENTS:
+            case CachedState.INSTRUMENTS:
                 return Done(data=self._instruments(str(action.arguments.get("filter", ""))))
-            case State.CAPABILITIES:
+            case CachedState.CAPABILITIES:
                 return Done(data=self._capabilities(action.arguments))
-            case State.PROFILES:
+            case CachedState.PROFILES:
                 return Done(data=self._profiles())
-            case State.STATUS:
+            case CachedState.STATUS:
                 return Done(data=self.status())
         assert_never(action.state)
 

@@ -11,10 +11,10 @@ from edged.clock import Clock
 from edged.commands.path import Done, Executor
 from edged.commands.target import Target
 from edged.profiles.template import wire_value
-from edged.sdk.executor import State, WrapperExecutor
+from edged.sdk.executor import WrapperExecutor, WrapperState
 from edged.sdk.shelf import WrapperShelf
 from edged.sdk.specs import WrapperSpec, wrapper_id
-from edged.store.experience import Knowledge
+from edged.store.experience import CommandKnowledge
 
 __all__ = ["WrapperExecutors", "wrapper_capabilities"]
 
@@ -48,26 +48,26 @@ class WrapperExecutors:
 
 
 def wrapper_capabilities(
-    shelf: WrapperShelf, experience: Callable[[WrapperSpec], Mapping[str, Knowledge]]
+    shelf: WrapperShelf, experience: Callable[[WrapperSpec], Mapping[str, CommandKnowledge]]
 ) -> list[Entry]:
     """An entry for each wrapper, in the form of an instrument's; ``tool`` is what is called."""
     return [_capabilities(one, experience(one.specs[0])) for one in shelf.offered()]
 
 
-def _capabilities(executor: WrapperExecutor, known: Mapping[str, Knowledge]) -> Entry:
+def _capabilities(executor: WrapperExecutor, known: Mapping[str, CommandKnowledge]) -> Entry:
     return {
         "instrument_id": wrapper_id(executor.stem),
         "alias": "",
         "instrument_class": "sdk_wrapper",
         "profile_name": "",
-        "is_connected": executor.state is State.READY,
+        "is_connected": executor.state is WrapperState.READY,
         "commands": [_command(spec, known.get(spec.name)) for spec in executor.specs],
         "sequences": [],
         "settings": [],
     }
 
 
-def _command(spec: WrapperSpec, known: Knowledge | None) -> Entry:
+def _command(spec: WrapperSpec, known: CommandKnowledge | None) -> Entry:
     entry: Entry = {
         "name": spec.name,
         "tool": f"{spec.wrapper}__{spec.name}",

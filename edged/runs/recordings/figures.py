@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Failed
-from edged.plot.figure import Figure, Line, Panel
+from edged.plot.figure import Curve, Figure, Panel
 from edged.runs.points import Waveform, outline_of, short
 from edged.runs.recordings.files import ROWS_FILE
 from edged.runs.recordings.formats import read_npy
@@ -41,7 +41,7 @@ def waveform_figure(waveform: Waveform, title: str) -> Figure:
     values = waveform.values()
     size, (lows, highs) = outline_of(values, MOST_STRETCHES)
     step = waveform.x_increment * size
-    line = Line(
+    line = Curve(
         label="",
         x=[short(index * step) for index in range(len(lows))],
         low=lows,
@@ -81,7 +81,7 @@ def table_figure(
     drawn = {
         name: found for name, found in known.items() if name != x_label and name not in TIME_COLUMNS
     }
-    by_unit: dict[str, list[Line]] = {}
+    by_unit: dict[str, list[Curve]] = {}
     for name, (unit, column) in drawn.items():
         by_unit.setdefault(unit, []).append(_line(name, xs, column))
     panels = [
@@ -134,10 +134,10 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _line(name: str, xs: Sequence[float], column: Sequence[float]) -> Line:
+def _line(name: str, xs: Sequence[float], column: Sequence[float]) -> Curve:
     size, (lows, highs) = outline_of(column, MOST_STRETCHES)
     places = [short(x) for x in xs[::size]]
-    return Line(label=name, x=places, low=lows, high=highs if size > 1 else None)
+    return Curve(label=name, x=places, low=lows, high=highs if size > 1 else None)
 
 
 def _number(cell: Any) -> float:

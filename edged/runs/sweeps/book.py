@@ -19,7 +19,7 @@ from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.runs.journal_port import Journalling
-from edged.runs.left_work import Left as Found
+from edged.runs.left_work import LeftWork as Found
 from edged.runs.ports import NewId, Perform, Precheck, Recorder
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on

@@ -34,7 +34,7 @@ from edged.runs.sweeps.ramp_plan import (
     setpoint_from,
     slower,
 )
-from edged.runs.sweeps.request import Measure, Reading
+from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Ending, Sweep
 
 __all__ = ["Ramp", "Steps", "ask_anew", "why_strayed"]
@@ -338,7 +338,7 @@ def _is_stall(error: EdgedError) -> bool:
     return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent
 
 
-def _cells(data: Any, columns: tuple[Reading, ...]) -> list[Cell]:
+def _cells(data: Any, columns: tuple[MeasuredColumn, ...]) -> list[Cell]:
     """One cell a column; what is no scalar (a waveform's metadata) leaves it empty."""
     cells: list[Cell] = []
     for column in columns:
@@ -347,7 +347,7 @@ def _cells(data: Any, columns: tuple[Reading, ...]) -> list[Cell]:
     return cells
 
 
-def _flags(flag: Any, columns: tuple[Reading, ...]) -> dict[str, str]:
+def _flags(flag: Any, columns: tuple[MeasuredColumn, ...]) -> dict[str, str]:
     """Why columns have no value, by their names."""
     if flag is None:
         return {}

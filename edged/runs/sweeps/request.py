@@ -25,7 +25,7 @@ from edged.profiles.model import (
 )
 from edged.scpi.answer_text import AnswerType
 
-__all__ = ["Measure", "MeasureAsked", "Reading", "StopWhen", "SweepRequest", "readings_of"]
+__all__ = ["Measure", "MeasureAsked", "MeasuredColumn", "StopWhen", "SweepRequest", "readings_of"]
 
 NOTHING: Final[Mapping[str, Any]] = {}
 BEYOND: Final = {"over_range": math.inf, "under_range": -math.inf}
@@ -58,7 +58,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class MeasuredColumn:
     """One column that a measure gives; ``field`` names a part of a structured answer."""
 
     name: str
@@ -142,7 +142,7 @@ class SweepRequest:
         )
 
 
-def readings_of(measures: Sequence[Measure]) -> tuple[tuple[Reading, ...], ...]:
+def readings_of(measures: Sequence[Measure]) -> tuple[tuple[MeasuredColumn, ...], ...]:
     """The columns of each measure, named as shortly as is unmistakable.
 
     The command's name alone where no other measure has it; else with the instrument's alias or id
@@ -167,11 +167,11 @@ def readings_of(measures: Sequence[Measure]) -> tuple[tuple[Reading, ...], ...]:
     )
 
 
-def _columns(name: str, command: Command) -> tuple[Reading, ...]:
+def _columns(name: str, command: Command) -> tuple[MeasuredColumn, ...]:
     match command.returns:
         case FieldsAnswer(fields=fields):
             return tuple(
-                Reading(
+                MeasuredColumn(
                     name=f"{name}.{f.name}",
                     unit=f.unit,
                     field=f.name,
@@ -180,11 +180,13 @@ def _columns(name: str, command: Command) -> tuple[Reading, ...]:
                 for f in fields
             )
         case BitsAnswer(fields=bits):
-            return tuple(Reading(name=f"{name}.{f.name}", unit="", field=f.name) for f in bits)
+            return tuple(
+                MeasuredColumn(name=f"{name}.{f.name}", unit="", field=f.name) for f in bits
+            )
         case ScalarAnswer(unit=unit, type=kind):
-            return (Reading(name=name, unit=unit, is_number=kind is not AnswerType.STRING),)
+            return (MeasuredColumn(name=name, unit=unit, is_number=kind is not AnswerType.STRING),)
         case WaveformAnswer() | ImageAnswer() | None:
-            return (Reading(name=name, unit="", is_number=False),)
+            return (MeasuredColumn(name=name, unit="", is_number=False),)
 
 
 def _stop_when(wish: Mapping[str, Any]) -> StopWhen:

@@ -25,7 +25,7 @@ from edged.profiles.template import placeholders, render
 from edged.runs.ports import RowSink
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
-from edged.runs.sweeps.request import Measure, Reading, SweepRequest
+from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 
 __all__ = ["AbortReport", "Cell", "Ending", "Sweep", "SweepRows", "SweptThing"]
 
@@ -208,7 +208,7 @@ class Sweep:
     request: SweepRequest
     plan: RampPlan
     measures: tuple[Measure, ...]
-    readings: tuple[tuple[Reading, ...], ...]
+    readings: tuple[tuple[MeasuredColumn, ...], ...]
     rows: SweepRows
     began: float
     began_ms: int

@@ -7,7 +7,7 @@ import pkgutil
 import re
 
 from edged.errors import NotFound
-from edged.sim.scpi import ModelSpec, State
+from edged.sim.scpi import ModelSpec, ModelState
 
 __all__ = ["load_model", "model_names"]
 
@@ -17,7 +17,7 @@ def model_names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
-def load_model(name: str) -> ModelSpec[State]:
+def load_model(name: str) -> ModelSpec[ModelState]:
     """The model called ``name``; only the files that a bench uses are loaded.
 
     Raises:
@@ -28,5 +28,5 @@ def load_model(name: str) -> ModelSpec[State]:
             f"There is no pretended instrument called {name!r}.",
             remedy=f"There are {', '.join(model_names())}.",
         )
-    spec: ModelSpec[State] = importlib.import_module(f"{__name__}.{name}").MODEL
+    spec: ModelSpec[ModelState] = importlib.import_module(f"{__name__}.{name}").MODEL
     return spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.sim.scpi import Call, Dialect, ModelSpec, Unit, Vocabulary, block
+from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, block
 
 HIGHEST_LEVEL: Final = 10.0
 
@@ -13,7 +13,7 @@ HIGHEST_LEVEL: Final = 10.0
 class Generic:
     """The state of one unit: a level that its reading follows while the output is on."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.serial = unit.serial
         self.level = 0.0
         self.is_on = False
@@ -27,23 +27,23 @@ class Generic:
         return {"level": self.level, "is_on": self.is_on}
 
 
-def set_level(unit: Generic, call: Call) -> None:
+def set_level(unit: Generic, call: SimCall) -> None:
     """``LEV 2.5``."""
     unit.level = call.number(0, lowest=0.0, highest=HIGHEST_LEVEL, default=0.0)
 
 
-def switch(unit: Generic, call: Call) -> None:
+def switch(unit: Generic, call: SimCall) -> None:
     """``OUTP ON``."""
     unit.is_on = call.boolean(0)
 
 
-def read(unit: Generic, call: Call) -> str:
+def read(unit: Generic, call: SimCall) -> str:
     """``MEAS?``."""
     noise = call.random.gauss(0.0, 0.001)
     return f"{(unit.level if unit.is_on else 0.0) + noise:+.6E}"
 
 
-def list_headers(_unit: Generic, _call: Call) -> bytes:
+def list_headers(_unit: Generic, _call: SimCall) -> bytes:
     """Its own list of commands, as SCPI-99 has it in volume 2, 21.11."""
     return block(HEADERS.encode("ascii"))
 

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from edged.sim.scpi import (
     Answer,
-    Call,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
-    Unit,
+    SimCall,
+    SimUnit,
     Vocabulary,
     nearest_at_least,
 )
@@ -63,7 +63,7 @@ OUTPUT_IS_OFF: Final = 802
 class Smu2400:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         node, source = unit.world.connect_source(unit.name, "out")
         gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
         self.output = Output(node=node, source=source, gain=gain, noise=NOISE)
@@ -117,7 +117,7 @@ class Smu2400:
         if abs(volts) > CORNER_V and abs(amps) > CORNER_A:
             raise ScpiError(-221)
 
-    def read(self, call: Call, now: float) -> str:
+    def read(self, call: SimCall, now: float) -> str:
         """The elements of one reading."""
         out = self.output
         volts, amps = out.measure(now, call.random)
@@ -137,7 +137,7 @@ class Smu2400:
         return ",".join(_number(values[element]) for element in self.elements)
 
 
-def set_function(unit: Smu2400, call: Call) -> None:
+def set_function(unit: Smu2400, call: SimCall) -> None:
     """``:SOUR:FUNC VOLT``: the output goes off when it changes."""
     is_current = call.choice(0, {"VOLTage": False, "CURRent": True})
     if is_current is not unit.output.is_current:
@@ -146,12 +146,12 @@ def set_function(unit: Smu2400, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_mode(_unit: Smu2400, call: Call) -> None:
+def set_mode(_unit: Smu2400, call: SimCall) -> None:
     """``:SOUR:VOLT:MODE FIX``; sweeps and lists are not pretended."""
     call.choice(0, {"FIXed": "FIX"})
 
 
-def set_volts(unit: Smu2400, call: Call) -> None:
+def set_volts(unit: Smu2400, call: SimCall) -> None:
     """``:SOUR:VOLT:LEV``."""
     volts = call.number(0, lowest=-HIGHEST_V, highest=HIGHEST_V, default=0.0, unit="V")
     unit.check_envelope(volts, unit.output.amps_limit)
@@ -160,7 +160,7 @@ def set_volts(unit: Smu2400, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_amps(unit: Smu2400, call: Call) -> None:
+def set_amps(unit: Smu2400, call: SimCall) -> None:
     """``:SOUR:CURR:LEV``."""
     amps = call.number(0, lowest=-HIGHEST_A, highest=HIGHEST_A, default=0.0, unit="A")
     unit.check_envelope(unit.output.volts_limit, amps)
@@ -177,7 +177,7 @@ def _check_range(unit: Smu2400, function: str, level: float) -> None:
         raise ScpiError(-222)
 
 
-def set_range(unit: Smu2400, call: Call, function: str) -> None:
+def set_range(unit: Smu2400, call: SimCall, function: str) -> None:
     """``:SOUR:VOLT:RANG``."""
     steps = VOLT_RANGES if function == "VOLT" else AMP_RANGES
     highest = steps[-1] * OVER_RANGE
@@ -189,12 +189,12 @@ def set_range(unit: Smu2400, call: Call, function: str) -> None:
     unit.ranges[function], unit.is_auto[function] = chosen, False
 
 
-def set_auto(unit: Smu2400, call: Call, function: str) -> None:
+def set_auto(unit: Smu2400, call: SimCall, function: str) -> None:
     """``:SOUR:VOLT:RANG:AUTO``."""
     unit.is_auto[function] = call.boolean(0)
 
 
-def set_amps_limit(unit: Smu2400, call: Call) -> None:
+def set_amps_limit(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:CURR:PROT``."""
     amps = call.number(0, lowest=-HIGHEST_A, highest=HIGHEST_A, default=105e-6, unit="A")
     unit.check_envelope(unit.output.volts, amps)
@@ -202,7 +202,7 @@ def set_amps_limit(unit: Smu2400, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_volts_limit(unit: Smu2400, call: Call) -> None:
+def set_volts_limit(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:VOLT:PROT``."""
     volts = call.number(0, lowest=-HIGHEST_V, highest=HIGHEST_V, default=21.0, unit="V")
     unit.check_envelope(volts, unit.output.amps)
@@ -210,7 +210,7 @@ def set_volts_limit(unit: Smu2400, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_functions(unit: Smu2400, call: Call) -> None:
+def set_functions(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:FUNC "VOLT","CURR"``: quoted; without concurrency the last one counts."""
     if any(raw[:1] not in ("'", '"') for raw in call.arguments) or not call.arguments:
         raise ScpiError(-104)
@@ -218,23 +218,23 @@ def set_functions(unit: Smu2400, call: Call) -> None:
     unit.functions = set(wanted) if unit.is_concurrent else {wanted[-1]}
 
 
-def functions(unit: Smu2400, _call: Call) -> str:
+def functions(unit: Smu2400, _call: SimCall) -> str:
     """``:SENS:FUNC?`` → ``"VOLT:DC","CURR:DC"``."""
     names = {"VOLT": '"VOLT:DC"', "CURR": '"CURR:DC"', "RES": '"RES"'}
     return ",".join(text for name, text in names.items() if name in unit.functions)
 
 
-def set_concurrent(unit: Smu2400, call: Call) -> None:
+def set_concurrent(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:FUNC:CONC ON``."""
     unit.is_concurrent = call.boolean(0)
 
 
-def set_nplc(unit: Smu2400, call: Call) -> None:
+def set_nplc(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:CURR:NPLC``: one value for all functions."""
     unit.nplc = call.number(0, lowest=0.01, highest=10.0, default=1.0)
 
 
-def set_sense_range(unit: Smu2400, call: Call, function: str) -> None:
+def set_sense_range(unit: Smu2400, call: SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``: not beyond compliance."""
     steps = VOLT_RANGES if function == "VOLT" else AMP_RANGES
     highest = steps[-1] * OVER_RANGE
@@ -243,12 +243,12 @@ def set_sense_range(unit: Smu2400, call: Call, function: str) -> None:
     unit.is_sense_auto[function] = False
 
 
-def set_sense_auto(unit: Smu2400, call: Call, function: str) -> None:
+def set_sense_auto(unit: Smu2400, call: SimCall, function: str) -> None:
     """``:SENS:CURR:RANG:AUTO``."""
     unit.is_sense_auto[function] = call.boolean(0)
 
 
-def set_elements(unit: Smu2400, call: Call) -> None:
+def set_elements(unit: Smu2400, call: SimCall) -> None:
     """``:FORM:ELEM VOLT,CURR,STAT``: the order is the instrument's own."""
     wanted = {call.choice(place, ELEMENT_NAMES) for place in range(len(call.arguments))}
     if not wanted:
@@ -256,25 +256,25 @@ def set_elements(unit: Smu2400, call: Call) -> None:
     unit.elements = tuple(element for element in ELEMENTS if element in wanted)
 
 
-def switch(unit: Smu2400, call: Call) -> None:
+def switch(unit: Smu2400, call: SimCall) -> None:
     """``:OUTP ON``."""
     unit.output.switch(is_on=call.boolean(0), now=call.now)
 
 
-def take_readings(unit: Smu2400, call: Call) -> Answer:
+def take_readings(unit: Smu2400, call: SimCall) -> Answer:
     """``:READ?``: error +802 and silence while the output is off."""
     if not unit.output.is_on:
         raise ScpiError(OUTPUT_IS_OFF, "Output is off")
     return _readings(unit, call)
 
 
-def measure(unit: Smu2400, call: Call) -> Answer:
+def measure(unit: Smu2400, call: SimCall) -> Answer:
     """``:MEAS?``: the trap; it switches the output on, and leaves it on."""
     unit.output.switch(is_on=True, now=call.now)
     return _readings(unit, call)
 
 
-def _readings(unit: Smu2400, call: Call) -> Answer:
+def _readings(unit: Smu2400, call: SimCall) -> Answer:
     count = unit.arms * unit.triggers
     each_s = unit.nplc * LINE_CYCLE_S * (unit.averages if unit.has_average else 1) + unit.delay_s
 
@@ -284,55 +284,55 @@ def _readings(unit: Smu2400, call: Call) -> Answer:
     return Later(each_s * count, finish)
 
 
-def set_arms(unit: Smu2400, call: Call) -> None:
+def set_arms(unit: Smu2400, call: SimCall) -> None:
     """``:ARM:COUN``."""
     unit.arms = _count(call, unit.triggers)
 
 
-def set_triggers(unit: Smu2400, call: Call) -> None:
+def set_triggers(unit: Smu2400, call: SimCall) -> None:
     """``:TRIG:COUN``."""
     unit.triggers = _count(call, unit.arms)
 
 
-def _count(call: Call, other: int) -> int:
+def _count(call: SimCall, other: int) -> int:
     count = call.whole(0, lowest=1, highest=MOST_TRIGGERS)
     if count * other > MOST_TRIGGERS:
         raise ScpiError(-221)
     return count
 
 
-def set_delay(unit: Smu2400, call: Call) -> None:
+def set_delay(unit: Smu2400, call: SimCall) -> None:
     """``:SOUR:DEL``."""
     unit.delay_s = call.number(0, lowest=0.0, highest=LONGEST_DELAY_S, unit="S")
 
 
-def set_off_state(unit: Smu2400, call: Call) -> None:
+def set_off_state(unit: Smu2400, call: SimCall) -> None:
     """``:OUTP:SMOD``."""
     unit.off_state = call.choice(0, OFF_STATES)
 
 
-def set_remote_sense(unit: Smu2400, call: Call) -> None:
+def set_remote_sense(unit: Smu2400, call: SimCall) -> None:
     """``:SYST:RSEN``."""
     unit.has_remote_sense = call.boolean(0)
 
 
-def set_terminals(unit: Smu2400, call: Call) -> None:
+def set_terminals(unit: Smu2400, call: SimCall) -> None:
     """``:ROUT:TERM REAR``: the output goes off."""
     unit.output.switch(is_on=False, now=call.now)
     unit.terminals = call.choice(0, {"FRONt": "FRON", "REAR": "REAR"})
 
 
-def set_averages(unit: Smu2400, call: Call) -> None:
+def set_averages(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:AVER:COUN``."""
     unit.averages = call.whole(0, lowest=1, highest=100)
 
 
-def set_averaging(unit: Smu2400, call: Call) -> None:
+def set_averaging(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:AVER``."""
     unit.has_average = call.boolean(0)
 
 
-def _tripped(unit: Smu2400, call: Call, *, is_current: bool) -> str:
+def _tripped(unit: Smu2400, call: SimCall, *, is_current: bool) -> str:
     out = unit.output
     return _flag(out.is_current is is_current and out.is_in_compliance(call.now))
 

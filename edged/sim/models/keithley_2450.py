@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from edged.sim.scpi import (
     Answer,
-    Call,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
-    Unit,
+    SimCall,
+    SimUnit,
     Vocabulary,
     nearest_at_least,
 )
@@ -80,7 +80,7 @@ class Reading:
 class Smu2450:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         node, source = unit.world.connect_source(unit.name, "out")
         gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
         self.output = Output(node=node, source=source, gain=gain, noise=NOISE)
@@ -135,7 +135,7 @@ class Smu2450:
         if abs(volts) > CORNER_V and abs(amps) > CORNER_A:
             raise ScpiError(-221)
 
-    def read(self, call: Call, now: float) -> Reading:
+    def read(self, call: SimCall, now: float) -> Reading:
         """One measurement into the buffer."""
         out = self.output
         if not out.is_on:
@@ -152,7 +152,7 @@ class Smu2450:
         return reading
 
 
-def set_function(unit: Smu2450, call: Call) -> None:
+def set_function(unit: Smu2450, call: SimCall) -> None:
     """``:SOUR:FUNC VOLT``: the output goes off when it changes."""
     is_current = call.choice(0, {"VOLTage": False, "CURRent": True})
     if is_current is not unit.output.is_current:
@@ -161,7 +161,7 @@ def set_function(unit: Smu2450, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_volts(unit: Smu2450, call: Call) -> None:
+def set_volts(unit: Smu2450, call: SimCall) -> None:
     """``:SOUR:VOLT:LEV``."""
     volts = call.number(0, lowest=-HIGHEST_V, highest=HIGHEST_V, default=0.0, unit="V")
     unit.check_envelope(volts, unit.output.amps_limit)
@@ -170,7 +170,7 @@ def set_volts(unit: Smu2450, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_amps(unit: Smu2450, call: Call) -> None:
+def set_amps(unit: Smu2450, call: SimCall) -> None:
     """``:SOUR:CURR:LEV``."""
     amps = call.number(0, lowest=-HIGHEST_A, highest=HIGHEST_A, default=0.0, unit="A")
     unit.check_envelope(unit.output.volts_limit, amps)
@@ -187,7 +187,7 @@ def _check_range(unit: Smu2450, function: str, level: float) -> None:
         raise ScpiError(-222)
 
 
-def set_amps_limit(unit: Smu2450, call: Call) -> None:
+def set_amps_limit(unit: Smu2450, call: SimCall) -> None:
     """``:SOUR:VOLT:ILIM``."""
     amps = call.number(0, lowest=1e-9, highest=HIGHEST_A, default=105e-6, unit="A")
     unit.check_envelope(unit.output.volts, amps)
@@ -195,7 +195,7 @@ def set_amps_limit(unit: Smu2450, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_volts_limit(unit: Smu2450, call: Call) -> None:
+def set_volts_limit(unit: Smu2450, call: SimCall) -> None:
     """``:SOUR:CURR:VLIM``."""
     volts = call.number(0, lowest=0.02, highest=HIGHEST_V, default=21.0, unit="V")
     unit.check_envelope(volts, unit.output.amps)
@@ -203,7 +203,7 @@ def set_volts_limit(unit: Smu2450, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_source_range(unit: Smu2450, call: Call, function: str) -> None:
+def set_source_range(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SOUR:VOLT:RANG``: one that holds the level; autorange is off after it."""
     steps = SOURCE_V if function == "VOLT" else SOURCE_A
     highest = HIGHEST_V if function == "VOLT" else HIGHEST_A
@@ -215,34 +215,34 @@ def set_source_range(unit: Smu2450, call: Call, function: str) -> None:
     unit.source_range[function], unit.is_source_auto[function] = chosen, False
 
 
-def set_source_auto(unit: Smu2450, call: Call, function: str) -> None:
+def set_source_auto(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SOUR:VOLT:RANG:AUTO``."""
     unit.is_source_auto[function] = call.boolean(0)
 
 
-def set_delay(unit: Smu2450, call: Call, function: str) -> None:
+def set_delay(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SOUR:VOLT:DEL``."""
     unit.delay_s[function] = call.number(0, lowest=0.0, highest=LONGEST_DELAY_S, unit="S")
 
 
-def set_off_state(unit: Smu2450, call: Call, function: str) -> None:
+def set_off_state(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:OUTP:VOLT:SMOD``."""
     unit.off_state[function] = call.choice(0, OFF_STATES)
 
 
-def set_read_back(unit: Smu2450, call: Call, function: str) -> None:
+def set_read_back(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SOUR:VOLT:READ:BACK``."""
     unit.reads_back[function] = call.boolean(0)
 
 
-def set_sensed(unit: Smu2450, call: Call) -> None:
+def set_sensed(unit: Smu2450, call: SimCall) -> None:
     """``:SENS:FUNC "CURR"``: quoted, and one at a time."""
     if not call.has(0) or call.arguments[0][0] not in "\"'":
         raise ScpiError(-104)
     unit.sensed = call.choice(0, SENSED_NAMES)
 
 
-def set_sense_range(unit: Smu2450, call: Call, function: str) -> None:
+def set_sense_range(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``."""
     sense = unit.sense[function]
     steps = {"VOLT": SOURCE_V, "CURR": SOURCE_A, "RES": OHMS}[function]
@@ -250,37 +250,37 @@ def set_sense_range(unit: Smu2450, call: Call, function: str) -> None:
     sense.range, sense.is_auto = nearest_at_least(asked / OVER_RANGE, steps), False
 
 
-def set_sense_auto(unit: Smu2450, call: Call, function: str) -> None:
+def set_sense_auto(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SENS:CURR:RANG:AUTO``."""
     unit.sense[function].is_auto = call.boolean(0)
 
 
-def set_nplc(unit: Smu2450, call: Call, function: str) -> None:
+def set_nplc(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SENS:CURR:NPLC``."""
     unit.sense[function].nplc = call.number(0, lowest=0.01, highest=10.0, default=1.0)
 
 
-def set_remote_sense(unit: Smu2450, call: Call, function: str) -> None:
+def set_remote_sense(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SENS:CURR:RSEN``: four wires."""
     unit.sense[function].is_remote = call.boolean(0)
 
 
-def set_averages(unit: Smu2450, call: Call, function: str) -> None:
+def set_averages(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SENS:CURR:AVER:COUN``."""
     unit.sense[function].averages = call.whole(0, lowest=1, highest=100)
 
 
-def set_averaging(unit: Smu2450, call: Call, function: str) -> None:
+def set_averaging(unit: Smu2450, call: SimCall, function: str) -> None:
     """``:SENS:CURR:AVER``."""
     unit.sense[function].has_average = call.boolean(0)
 
 
-def switch(unit: Smu2450, call: Call) -> None:
+def switch(unit: Smu2450, call: SimCall) -> None:
     """``:OUTP ON``."""
     unit.output.switch(is_on=call.boolean(0), now=call.now)
 
 
-def take_reading(unit: Smu2450, call: Call) -> Answer:
+def take_reading(unit: Smu2450, call: SimCall) -> Answer:
     """``:READ? "defbuffer1",SOUR,READ``: the last of the readings that it takes."""
     elements = _elements(call, 1)
     sense = unit.sense[unit.sensed]
@@ -293,7 +293,7 @@ def take_reading(unit: Smu2450, call: Call) -> Answer:
     return Later(each_s * unit.count + unit.delay_s[unit.function], finish)
 
 
-def _elements(call: Call, first: int) -> Sequence[str]:
+def _elements(call: SimCall, first: int) -> Sequence[str]:
     if call.has(0) and first == 1 and call.text(0).lower() != BUFFER:
         raise ScpiError(-224)
     names = {"SOURce": "SOUR", "READing": "READ", "RELative": "REL", "STATus": "STAT"}
@@ -314,7 +314,7 @@ def _told(readings: Sequence[Reading], elements: Sequence[str]) -> str:
     )
 
 
-def trace_data(unit: Smu2450, call: Call) -> str:
+def trace_data(unit: Smu2450, call: SimCall) -> str:
     """``:TRAC:DATA? 1,10,"defbuffer1",SOUR,READ``."""
     first = call.whole(0, lowest=1, highest=MOST_READINGS)
     last = call.whole(1, lowest=1, highest=MOST_READINGS)
@@ -325,18 +325,18 @@ def trace_data(unit: Smu2450, call: Call) -> str:
     return _told(list(unit.buffer)[first - 1 : last], _elements(call, 3))
 
 
-def set_count(unit: Smu2450, call: Call) -> None:
+def set_count(unit: Smu2450, call: SimCall) -> None:
     """``:SENS:COUN``."""
     unit.count = call.whole(0, lowest=1, highest=MOST_READINGS)
 
 
-def set_terminals(unit: Smu2450, call: Call) -> None:
+def set_terminals(unit: Smu2450, call: SimCall) -> None:
     """``:ROUT:TERM REAR``: the output goes off."""
     unit.output.switch(is_on=False, now=call.now)
     unit.terminals = call.choice(0, {"FRONt": "FRON", "REAR": "REAR"})
 
 
-def set_language(_unit: Smu2450, call: Call) -> None:
+def set_language(_unit: Smu2450, call: SimCall) -> None:
     """``*LANG TSP``: counts after the next power-up, which does not come here."""
     call.choice(0, {"SCPI": "", "TSP": "", "SCPI2400": ""})
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 from edged.sim.physics import RIPPLE_HZ
 from edged.sim.scpi import (
     Answer,
-    Call,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
-    Unit,
+    SimCall,
+    SimUnit,
     Vocabulary,
     nearest_at_least,
 )
@@ -107,7 +107,7 @@ class Settings:
 class Dmm6500:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.node = unit.world.main()
         self.gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
         self.buffer: list[float] = []
@@ -143,7 +143,7 @@ class Dmm6500:
             return SLOW_READING_S * repeats
         return settings.nplc * LINE_CYCLE_S * (2 if settings.has_autozero else 1) * repeats
 
-    def read(self, call: Call, now: float) -> float:
+    def read(self, call: SimCall, now: float) -> float:
         """One reading: what the wires carry, the range, noise and calibration."""
         value = self._true_value(now)
         ranges, settings = KINDS[self.function].ranges, self.settings[self.function]
@@ -190,14 +190,14 @@ def _flag(is_true: bool) -> str:
     return str(int(is_true))
 
 
-def set_function(unit: Dmm6500, call: Call) -> None:
+def set_function(unit: Dmm6500, call: SimCall) -> None:
     """``:SENS:FUNC "VOLT:DC"``: only in quotes."""
     if call.arguments and call.arguments[0][:1] not in ("'", '"'):
         raise ScpiError(-104)
     unit.function = call.choice(0, FUNCTION_NAMES)
 
 
-def set_range(unit: Dmm6500, call: Call, function: str) -> None:
+def set_range(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:RANG``: the range that holds the value; autorange is off after it."""
     ranges = KINDS[function].ranges
     asked = abs(call.number(0, lowest=-ranges[-1], highest=ranges[-1], default=ranges[-1]))
@@ -205,50 +205,50 @@ def set_range(unit: Dmm6500, call: Call, function: str) -> None:
     unit.settings[function].is_auto = False
 
 
-def set_auto(unit: Dmm6500, call: Call, function: str) -> None:
+def set_auto(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:RANG:AUTO``."""
     unit.settings[function].is_auto = call.boolean(0)
 
 
-def set_nplc(unit: Dmm6500, call: Call, function: str) -> None:
+def set_nplc(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:NPLC``."""
     unit.settings[function].nplc = call.number(
         0, lowest=LOWEST_NPLC, highest=HIGHEST_NPLC, default=1.0
     )
 
 
-def set_autozero(unit: Dmm6500, call: Call, function: str) -> None:
+def set_autozero(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:AZER``."""
     unit.settings[function].has_autozero = call.boolean(0)
 
 
-def set_average_count(unit: Dmm6500, call: Call, function: str) -> None:
+def set_average_count(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:AVER:COUN``."""
     unit.settings[function].averages = call.whole(0, lowest=1, highest=100)
 
 
-def set_average(unit: Dmm6500, call: Call, function: str) -> None:
+def set_average(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:AVER``."""
     unit.settings[function].has_average = call.boolean(0)
 
 
-def set_band(unit: Dmm6500, call: Call, function: str) -> None:
+def set_band(unit: Dmm6500, call: SimCall, function: str) -> None:
     """``:SENS:VOLT:AC:DET:BAND``: 3, 30 or 300 Hz."""
     asked = call.number(0, lowest=3.0, highest=300.0, default=3.0)
     unit.settings[function].band_hz = nearest_at_least(asked, (3.0, 30.0, 300.0))
 
 
-def set_samples(unit: Dmm6500, call: Call) -> None:
+def set_samples(unit: Dmm6500, call: SimCall) -> None:
     """``:SENS:COUN``."""
     unit.samples = call.whole(0, lowest=1, highest=MOST_SAMPLES)
 
 
-def set_temperature_unit(unit: Dmm6500, call: Call) -> None:
+def set_temperature_unit(unit: Dmm6500, call: SimCall) -> None:
     """``:SENS:TEMP:UNIT``."""
     unit.temperature_unit = call.choice(0, {"CELSius": "CELS", "KELVin": "KELV"})
 
 
-def take_readings(unit: Dmm6500, call: Call) -> Answer:
+def take_readings(unit: Dmm6500, call: SimCall) -> Answer:
     """``:READ?``: takes all samples into the buffer and answers with the last one."""
     _check_buffer(call, 0)
 
@@ -259,7 +259,7 @@ def take_readings(unit: Dmm6500, call: Call) -> Answer:
     return Later(unit.reading_s() * unit.samples, finish)
 
 
-def fetch(unit: Dmm6500, call: Call) -> str:
+def fetch(unit: Dmm6500, call: SimCall) -> str:
     """``:FETC?``: the last reading again."""
     _check_buffer(call, 0)
     if not unit.buffer:
@@ -267,7 +267,7 @@ def fetch(unit: Dmm6500, call: Call) -> str:
     return _number(unit.buffer[-1])
 
 
-def statistics(unit: Dmm6500, call: Call, what: str) -> str:
+def statistics(unit: Dmm6500, call: SimCall, what: str) -> str:
     """``:TRAC:STAT:AVER?`` and its kin."""
     _check_buffer(call, 0)
     values = unit.buffer
@@ -278,7 +278,7 @@ def statistics(unit: Dmm6500, call: Call, what: str) -> str:
     return _number({"AVER": mean, "MIN": min(values), "MAX": max(values), "STDD": spread}[what])
 
 
-def buffer_data(unit: Dmm6500, call: Call) -> str:
+def buffer_data(unit: Dmm6500, call: SimCall) -> str:
     """``:TRAC:DATA? 1,10,"defbuffer1"``."""
     most = len(unit.buffer)
     if not most:
@@ -289,13 +289,13 @@ def buffer_data(unit: Dmm6500, call: Call) -> str:
     return ",".join(map(_number, unit.buffer[first - 1 : last]))
 
 
-def clear_buffer(unit: Dmm6500, call: Call) -> None:
+def clear_buffer(unit: Dmm6500, call: SimCall) -> None:
     """``:TRAC:CLE``."""
     _check_buffer(call, 0)
     unit.buffer.clear()
 
 
-def _check_buffer(call: Call, place: int) -> None:
+def _check_buffer(call: SimCall, place: int) -> None:
     if call.has(place) and call.text(place).upper() not in BUFFERS:
         raise ScpiError(-224)
 

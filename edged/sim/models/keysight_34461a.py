@@ -17,12 +17,12 @@ from typing import Any, Final
 from edged.sim.physics import RIPPLE_HZ
 from edged.sim.scpi import (
     Answer,
-    Call,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
-    Unit,
+    SimCall,
+    SimUnit,
     Vocabulary,
     nearest_at_least,
 )
@@ -87,7 +87,7 @@ class Settings:
 class Truevolt:
     """The state of one unit; ``nplc_steps`` are the integration times that its model has."""
 
-    def __init__(self, unit: Unit, nplc_steps: tuple[float, ...] = NPLC_STEPS) -> None:
+    def __init__(self, unit: SimUnit, nplc_steps: tuple[float, ...] = NPLC_STEPS) -> None:
         self.nplc_steps = nplc_steps
         self.node = unit.world.main()
         self.world = unit.world
@@ -125,7 +125,7 @@ class Truevolt:
         settings = self.settings[self.function]
         return settings.nplc * LINE_CYCLE_S * (2 if settings.has_autozero else 1)
 
-    def read(self, call: Call, now: float) -> float:
+    def read(self, call: SimCall, now: float) -> float:
         """One reading at ``now``: what the wires carry, range, noise and calibration."""
         value = self._true_value(now)
         settings = self.settings[self.function]
@@ -162,7 +162,7 @@ def _number(value: float) -> str:
     return f"{value:+.8E}"
 
 
-def configure(unit: Truevolt, call: Call, function: str) -> None:
+def configure(unit: Truevolt, call: SimCall, function: str) -> None:
     """``CONF:…``: the function with its defaults, and a range if one is given."""
     unit.function = function
     unit.samples, unit.trigger, unit.is_armed = 1, "IMM", False
@@ -172,7 +172,7 @@ def configure(unit: Truevolt, call: Call, function: str) -> None:
         set_range(unit, call, function)
 
 
-def set_range(unit: Truevolt, call: Call, function: str) -> None:
+def set_range(unit: Truevolt, call: SimCall, function: str) -> None:
     """``…:RANG``: the range that holds the value; autorange is off after it."""
     ranges = KINDS[function].ranges
     asked = abs(call.number(0, lowest=-ranges[-1], highest=ranges[-1], default=ranges[-1]))
@@ -182,7 +182,7 @@ def set_range(unit: Truevolt, call: Call, function: str) -> None:
     unit.settings[function].is_auto = False
 
 
-def get_range(unit: Truevolt, call: Call, function: str) -> str:
+def get_range(unit: Truevolt, call: SimCall, function: str) -> str:
     """``…:RANG?``, also with MIN or MAX."""
     ranges = KINDS[function].ranges
     if call.has(0):
@@ -190,30 +190,30 @@ def get_range(unit: Truevolt, call: Call, function: str) -> str:
     return _number(unit.settings[function].range)
 
 
-def set_nplc(unit: Truevolt, call: Call, function: str) -> None:
+def set_nplc(unit: Truevolt, call: SimCall, function: str) -> None:
     """``…:NPLC``: taken up to the next step."""
     steps = unit.nplc_steps
     asked = call.number(0, lowest=steps[0], highest=steps[-1], default=10.0)
     unit.settings[function].nplc = nearest_at_least(asked, steps)
 
 
-def set_auto(unit: Truevolt, call: Call, function: str) -> None:
+def set_auto(unit: Truevolt, call: SimCall, function: str) -> None:
     """``…:RANG:AUTO``."""
     unit.settings[function].is_auto = call.boolean(0)
 
 
-def set_autozero(unit: Truevolt, call: Call, function: str) -> None:
+def set_autozero(unit: Truevolt, call: SimCall, function: str) -> None:
     """``…:ZERO:AUTO``."""
     unit.settings[function].has_autozero = call.boolean(0)
 
 
-def set_bandwidth(unit: Truevolt, call: Call, function: str) -> None:
+def set_bandwidth(unit: Truevolt, call: SimCall, function: str) -> None:
     """``…:BAND``: 3, 20 or 200 Hz."""
     asked = call.number(0, lowest=3.0, highest=200.0, default=20.0)
     unit.settings[function].bandwidth_hz = nearest_at_least(asked, (3.0, 20.0, 200.0))
 
 
-def take_readings(unit: Truevolt, call: Call) -> Answer:
+def take_readings(unit: Truevolt, call: SimCall) -> Answer:
     """``READ?``: all samples, after the time that they take."""
     if unit.trigger != "IMM":
         raise ScpiError(-214)
@@ -221,7 +221,7 @@ def take_readings(unit: Truevolt, call: Call) -> Answer:
     return Later(each_s * unit.samples, lambda now: _join(_acquire(unit, call, now)))
 
 
-def _acquire(unit: Truevolt, call: Call, now: float) -> Sequence[float]:
+def _acquire(unit: Truevolt, call: SimCall, now: float) -> Sequence[float]:
     unit.memory = [unit.read(call, now) for _ in range(unit.samples)][:MOST_MEMORY]
     return unit.memory
 
@@ -230,13 +230,13 @@ def _join(values: Sequence[float]) -> str:
     return ",".join(map(_number, values))
 
 
-def measure(unit: Truevolt, call: Call, function: str) -> Answer:
+def measure(unit: Truevolt, call: SimCall, function: str) -> Answer:
     """``MEAS:…?``: configure and read in one."""
     configure(unit, call, function)
     return take_readings(unit, call)
 
 
-def initiate(unit: Truevolt, call: Call) -> None:
+def initiate(unit: Truevolt, call: SimCall) -> None:
     """``INIT``: begin measuring, or wait for ``*TRG``."""
     unit.memory.clear()
     unit.is_armed = True
@@ -245,14 +245,14 @@ def initiate(unit: Truevolt, call: Call) -> None:
         unit.ready_at = call.now + unit.reading_s() * unit.samples
 
 
-def trigger(unit: Truevolt, call: Call) -> None:
+def trigger(unit: Truevolt, call: SimCall) -> None:
     """``*TRG``: what ``INIT`` with a bus trigger waits for."""
     if not unit.is_armed or unit.trigger != "BUS" or unit.ready_at is not None:
         raise ScpiError(-211, "Trigger ignored")
     unit.ready_at = call.now + unit.reading_s() * unit.samples
 
 
-def fetch(unit: Truevolt, call: Call) -> Answer:
+def fetch(unit: Truevolt, call: SimCall) -> Answer:
     """``FETC?``: the readings of the last INIT, waiting for them where they are under way."""
     if unit.ready_at is None:
         if unit.is_armed:
@@ -269,34 +269,34 @@ def fetch(unit: Truevolt, call: Call) -> Answer:
     return Later(wait_s, finish)
 
 
-def abort(unit: Truevolt, _call: Call) -> None:
+def abort(unit: Truevolt, _call: SimCall) -> None:
     """``ABOR``."""
     unit.ready_at, unit.is_armed = None, False
 
 
-def set_function(unit: Truevolt, call: Call) -> None:
+def set_function(unit: Truevolt, call: SimCall) -> None:
     """``FUNC "VOLT:DC"``."""
     unit.function = call.choice(0, FUNCTION_NAMES)
     unit.memory.clear()
 
 
-def configuration(unit: Truevolt, _call: Call) -> str:
+def configuration(unit: Truevolt, _call: SimCall) -> str:
     """``CONF?`` → ``"VOLT +1.00000000E+01,+3.00000000E-06"``."""
     settings = unit.settings[unit.function]
     return f'"{unit.function} {_number(settings.range)},{_number(settings.range * 3e-7)}"'
 
 
-def set_samples(unit: Truevolt, call: Call) -> None:
+def set_samples(unit: Truevolt, call: SimCall) -> None:
     """``SAMP:COUN``."""
     unit.samples = call.whole(0, lowest=1, highest=MOST_SAMPLES)
 
 
-def set_trigger(unit: Truevolt, call: Call) -> None:
+def set_trigger(unit: Truevolt, call: SimCall) -> None:
     """``TRIG:SOUR``."""
     unit.trigger = call.choice(0, {"IMMediate": "IMM", "EXTernal": "EXT", "BUS": "BUS"})
 
 
-def show_text(_unit: Truevolt, call: Call) -> None:
+def show_text(_unit: Truevolt, call: SimCall) -> None:
     """``DISP:TEXT``: nobody stands before this one."""
     call.text(0)
 

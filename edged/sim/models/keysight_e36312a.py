@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.physics import Node, Source
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.physics import Node, SupplyOutput
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 GAIN_ERROR: Final = 150e-6
 NOISE_V: Final = 0.0003
@@ -31,7 +31,7 @@ class Channel:
     volts: float
     amps: float
     node: Node
-    source: Source
+    source: SupplyOutput
     gain: float
     over_volts: float = 0.0
     is_remote_sensed: bool = False
@@ -45,7 +45,7 @@ class Channel:
         self.over_volts = self.volts * OVER_VOLTAGE
         self.is_remote_sensed = False
 
-    def measure(self, call: Call) -> tuple[float, float]:
+    def measure(self, call: SimCall) -> tuple[float, float]:
         """Volts and amperes at the terminals."""
         node = self.node.advance(call.now)
         volts = node.terminal_volts * self.gain + call.random.gauss(0.0, NOISE_V)
@@ -63,7 +63,7 @@ class Channel:
 class E36312a:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.channels: dict[int, Channel] = {}
         for number, (volts, amps) in RATINGS.items():
             node, source = unit.world.connect_source(unit.name, f"ch{number}")
@@ -95,14 +95,14 @@ class E36312a:
             for number, channel in self.channels.items()
         }
 
-    def listed(self, call: Call, place: int) -> list[Channel]:
+    def listed(self, call: SimCall, place: int) -> list[Channel]:
         """The channels of the list at ``place``, or the selected one."""
         if not call.has(place):
             return [self.channels[self.selected]]
         return [self.channels[number] for number in call.channels(place, highest=3)]
 
 
-def set_volts(unit: E36312a, call: Call) -> None:
+def set_volts(unit: E36312a, call: SimCall) -> None:
     """``VOLT 5,(@1)``."""
     for channel in unit.listed(call, 1):
         volts = call.number(0, lowest=0.0, highest=channel.volts, default=0.0, unit="V")
@@ -110,7 +110,7 @@ def set_volts(unit: E36312a, call: Call) -> None:
         channel.source.volts = volts
 
 
-def set_amps(unit: E36312a, call: Call) -> None:
+def set_amps(unit: E36312a, call: SimCall) -> None:
     """``CURR 1,(@1)``."""
     for channel in unit.listed(call, 1):
         amps = call.number(0, lowest=0.0, highest=channel.amps, default=channel.amps, unit="A")
@@ -118,7 +118,7 @@ def set_amps(unit: E36312a, call: Call) -> None:
         channel.source.amps_limit = amps
 
 
-def switch(unit: E36312a, call: Call) -> None:
+def switch(unit: E36312a, call: SimCall) -> None:
     """``OUTP ON,(@1:3)``; a channel whose protection tripped refuses until it is cleared."""
     is_on = call.boolean(0)
     for channel in unit.listed(call, 1):
@@ -128,7 +128,7 @@ def switch(unit: E36312a, call: Call) -> None:
         channel.source.is_on = is_on
 
 
-def set_ovp(unit: E36312a, call: Call) -> None:
+def set_ovp(unit: E36312a, call: SimCall) -> None:
     """``VOLT:PROT 6.5,(@1)``."""
     for channel in unit.listed(call, 1):
         channel.over_volts = call.number(
@@ -138,13 +138,13 @@ def set_ovp(unit: E36312a, call: Call) -> None:
             channel.source.over_voltage = channel.over_volts
 
 
-def enable_ovp(unit: E36312a, call: Call) -> None:
+def enable_ovp(unit: E36312a, call: SimCall) -> None:
     """``VOLT:PROT:STAT ON,(@1)``."""
     for channel in unit.listed(call, 1):
         channel.source.over_voltage = channel.over_volts if call.boolean(0) else None
 
 
-def enable_ocp(unit: E36312a, call: Call) -> None:
+def enable_ocp(unit: E36312a, call: SimCall) -> None:
     """``CURR:PROT:STAT ON,(@1)``: reaching the current limit switches off."""
     for channel in unit.listed(call, 1):
         # A hair under the limit: a channel that limits has reached it.
@@ -152,26 +152,26 @@ def enable_ocp(unit: E36312a, call: Call) -> None:
         channel.source.over_current = trip if call.boolean(0) else None
 
 
-def clear(unit: E36312a, call: Call) -> None:
+def clear(unit: E36312a, call: SimCall) -> None:
     """``OUTP:PROT:CLE (@1)``; the output stays off."""
     for channel in unit.listed(call, 0):
         channel.node.advance(call.now)
         channel.source.tripped = ""
 
 
-def set_sense(unit: E36312a, call: Call) -> None:
+def set_sense(unit: E36312a, call: SimCall) -> None:
     """``VOLT:SENS EXT,(@1)``."""
     is_remote = call.choice(0, {"EXTernal": True, "INTernal": False})
     for channel in unit.listed(call, 1):
         channel.is_remote_sensed = is_remote
 
 
-def select(unit: E36312a, call: Call) -> None:
+def select(unit: E36312a, call: SimCall) -> None:
     """``INST:NSEL 2``."""
     unit.selected = call.whole(0, lowest=1, highest=3)
 
 
-def apply(unit: E36312a, call: Call) -> None:
+def apply(unit: E36312a, call: SimCall) -> None:
     """``APPL CH1,5,1``."""
     number = call.choice(0, {"CH1": 1, "CH2": 2, "CH3": 3})
     channel = unit.channels[number]
@@ -183,10 +183,10 @@ def apply(unit: E36312a, call: Call) -> None:
     channel.source.volts, channel.source.amps_limit = volts, amps
 
 
-Reading = Callable[[Channel, Call], str]
+Reading = Callable[[Channel, SimCall], str]
 
 
-def each(read: Reading) -> Callable[[E36312a, Call], str]:
+def each(read: Reading) -> Callable[[E36312a, SimCall], str]:
     """A question that is answered for each channel of its list."""
     return lambda unit, call: ",".join(read(channel, call) for channel in unit.listed(call, 0))
 

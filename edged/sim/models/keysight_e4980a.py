@@ -14,7 +14,16 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.sim.scpi import Answer, Call, Dialect, Later, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.scpi import (
+    Answer,
+    Dialect,
+    Later,
+    ModelSpec,
+    ScpiError,
+    SimCall,
+    SimUnit,
+    Vocabulary,
+)
 
 FARADS: Final = 100e-9
 LEAK_OHMS: Final = 10e6
@@ -62,7 +71,7 @@ FUNCTIONS: Final[Mapping[str, Pair]] = {
 class E4980a:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.random = unit.random
         self.gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
         self.reset(0.0)
@@ -116,67 +125,67 @@ def _flag(is_true: bool) -> str:
     return str(int(is_true))
 
 
-def set_frequency(unit: E4980a, call: Call) -> None:
+def set_frequency(unit: E4980a, call: SimCall) -> None:
     """``:FREQ``."""
     unit.hertz = call.number(0, lowest=LOWEST_HZ, highest=HIGHEST_HZ, default=1000.0, unit="HZ")
 
 
-def set_volts(unit: E4980a, call: Call) -> None:
+def set_volts(unit: E4980a, call: SimCall) -> None:
     """``:VOLT``: to 2 V without option 001; the level is a voltage from then on."""
     unit.volts = call.number(0, lowest=0.0, highest=2.0, default=1.0, unit="V")
     unit.is_current = False
 
 
-def set_amps(unit: E4980a, call: Call) -> None:
+def set_amps(unit: E4980a, call: SimCall) -> None:
     """``:CURR``: the level is a current from then on."""
     unit.amps = call.number(0, lowest=0.0, highest=0.02, unit="A")
     unit.is_current = True
 
 
-def level(unit: E4980a, _call: Call, *, is_current: bool) -> str:
+def level(unit: E4980a, _call: SimCall, *, is_current: bool) -> str:
     """``:VOLT?`` and ``:CURR?``: -230 for the one that is not in use."""
     if unit.is_current is not is_current:
         raise ScpiError(-230)
     return _number(unit.amps if is_current else unit.volts)
 
 
-def set_function(unit: E4980a, call: Call) -> None:
+def set_function(unit: E4980a, call: SimCall) -> None:
     """``:FUNC:IMP CPD``."""
     unit.function = call.choice(0, {name: name for name in FUNCTIONS})
 
 
-def set_range(unit: E4980a, call: Call) -> None:
+def set_range(unit: E4980a, call: SimCall) -> None:
     """``:FUNC:IMP:RANG``: the next range; autorange is off after it."""
     asked = call.number(0, lowest=RANGES[0], highest=RANGES[-1], unit="OHM")
     unit.range_ohms = next(step for step in RANGES if asked <= step)
     unit.is_auto = False
 
 
-def set_auto(unit: E4980a, call: Call) -> None:
+def set_auto(unit: E4980a, call: SimCall) -> None:
     """``:FUNC:IMP:RANG:AUTO``."""
     unit.is_auto = call.boolean(0)
 
 
-def set_aperture(unit: E4980a, call: Call) -> None:
+def set_aperture(unit: E4980a, call: SimCall) -> None:
     """``:APER LONG,4``."""
     unit.speed = call.choice(0, {"SHORt": "SHOR", "MEDium": "MED", "LONG": "LONG"})
     if call.has(1):
         unit.averages = call.whole(1, lowest=1, highest=256)
 
 
-def set_trigger(unit: E4980a, call: Call) -> None:
+def set_trigger(unit: E4980a, call: SimCall) -> None:
     """``:TRIG:SOUR``."""
     sources = {"INTernal": "INT", "HOLD": "HOLD", "EXTernal": "EXT", "BUS": "BUS"}
     unit.trigger = call.choice(0, sources)
     unit.ready_at, unit.last = None, ""
 
 
-def trigger(unit: E4980a, call: Call) -> None:
+def trigger(unit: E4980a, call: SimCall) -> None:
     """``:TRIG:IMM``: begin one measurement."""
     unit.ready_at = max(call.now, unit.busy_until) + unit.measure_s()
 
 
-def fetch(unit: E4980a, call: Call) -> Answer:
+def fetch(unit: E4980a, call: SimCall) -> Answer:
     """``:FETC?``: the triggered measurement; free-running, the next one."""
     if unit.trigger == "INT":
         unit.ready_at = max(call.now, unit.busy_until) + unit.measure_s()
@@ -193,12 +202,12 @@ def fetch(unit: E4980a, call: Call) -> Answer:
     return Later(wait_s, finish)
 
 
-def abort(unit: E4980a, _call: Call) -> None:
+def abort(unit: E4980a, _call: SimCall) -> None:
     """``:ABOR``."""
     unit.ready_at = None
 
 
-def set_bias(unit: E4980a, call: Call) -> None:
+def set_bias(unit: E4980a, call: SimCall) -> None:
     """``:BIAS:VOLT``: 0, 1.5 or 2 V."""
     volts = call.number(0, lowest=0.0, highest=2.0, default=0.0, unit="V")
     if volts not in BIASES:
@@ -206,29 +215,29 @@ def set_bias(unit: E4980a, call: Call) -> None:
     unit.bias_volts = volts
 
 
-def set_biasing(unit: E4980a, call: Call) -> None:
+def set_biasing(unit: E4980a, call: SimCall) -> None:
     """``:BIAS:STAT ON``."""
     unit.has_bias = call.boolean(0)
 
 
-def set_levelled(unit: E4980a, call: Call) -> None:
+def set_levelled(unit: E4980a, call: SimCall) -> None:
     """``:AMPL:ALC``."""
     unit.is_levelled = call.boolean(0)
 
 
-def correct(unit: E4980a, call: Call) -> None:
+def correct(unit: E4980a, call: SimCall) -> None:
     """``:CORR:OPEN``: runs on while the line is free; measurements wait for its end."""
     if call.now < unit.busy_until:
         raise ScpiError(-213)
     unit.busy_until = call.now + CORRECTION_S
 
 
-def set_correction(unit: E4980a, call: Call, which: str) -> None:
+def set_correction(unit: E4980a, call: SimCall, which: str) -> None:
     """``:CORR:OPEN:STAT``."""
     unit.corrections[which] = call.boolean(0)
 
 
-def condition(unit: E4980a, call: Call) -> str:
+def condition(unit: E4980a, call: SimCall) -> str:
     """``:STAT:OPER:COND?``."""
     word = CORRECTING if call.now < unit.busy_until else 0
     if unit.ready_at is not None and call.now < unit.ready_at:
@@ -236,7 +245,7 @@ def condition(unit: E4980a, call: Call) -> str:
     return f"{word:+d}"
 
 
-def set_continuous(unit: E4980a, call: Call) -> None:
+def set_continuous(unit: E4980a, call: SimCall) -> None:
     """``:INIT:CONT``."""
     unit.is_continuous = call.boolean(0)
 

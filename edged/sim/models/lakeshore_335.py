@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.scpi import Call, Dialect, ModelSpec, Unit, Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary
 
 BASE_K: Final = 77.35
 SETTLE_S: Final = 2.0
@@ -70,7 +70,7 @@ class Loop:
 class Model335:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.random = unit.random
         self.loops = {1: Loop(), 2: Loop(input=2)}
         self.reset(0.0)
@@ -96,7 +96,7 @@ class Model335:
             for number, loop in self.loops.items()
         }
 
-    def kelvin(self, call: Call) -> float:
+    def kelvin(self, call: SimCall) -> float:
         """What the sensor of the named input feels; above its limit all heaters go off."""
         name = call.choice(0, {name: name for name in INPUTS})
         loop = self.loops[INPUTS.index(name) + 1].advance(call.now)
@@ -105,7 +105,7 @@ class Model335:
                 each.heater = 0
         return loop.kelvin + self.random.gauss(0.0, NOISE_K)
 
-    def loop(self, call: Call) -> Loop:
+    def loop(self, call: SimCall) -> Loop:
         """The output that the first argument names."""
         return self.loops[call.whole(0, lowest=1, highest=2)].advance(call.now)
 
@@ -114,7 +114,7 @@ def _number(value: float, digits: int = 3) -> str:
     return f"{value:+08.{digits}f}"
 
 
-def set_goal(unit: Model335, call: Call) -> None:
+def set_goal(unit: Model335, call: SimCall) -> None:
     """``SETP 1,100``: at once, or as a ramp where that is on."""
     loop = unit.loop(call)
     loop.goal = call.number(1, lowest=0.0, highest=HIGHEST_K)
@@ -122,7 +122,7 @@ def set_goal(unit: Model335, call: Call) -> None:
         loop.setpoint = loop.goal
 
 
-def set_ramp(unit: Model335, call: Call) -> None:
+def set_ramp(unit: Model335, call: SimCall) -> None:
     """``RAMP 1,1,10``: on or off, and kelvin a minute; off stops where it is."""
     loop = unit.loop(call)
     is_on = bool(call.whole(1, lowest=0, highest=1))
@@ -132,18 +132,18 @@ def set_ramp(unit: Model335, call: Call) -> None:
     loop.is_ramping = is_on
 
 
-def ramp_state(unit: Model335, call: Call) -> str:
+def ramp_state(unit: Model335, call: SimCall) -> str:
     """``RAMPST? 1``."""
     loop = unit.loop(call)
     return str(int(loop.is_ramping and loop.setpoint != loop.goal))
 
 
-def set_heater(unit: Model335, call: Call) -> None:
+def set_heater(unit: Model335, call: SimCall) -> None:
     """``RANGE 1,2``."""
     unit.loop(call).heater = call.whole(1, lowest=0, highest=3)
 
 
-def set_gains(unit: Model335, call: Call) -> None:
+def set_gains(unit: Model335, call: SimCall) -> None:
     """``PID 1,50,20,0``."""
     loop = unit.loop(call)
     p = call.number(1, lowest=0.1, highest=1000.0)
@@ -151,12 +151,12 @@ def set_gains(unit: Model335, call: Call) -> None:
     loop.gains = (p, i, call.number(3, lowest=0.0, highest=200.0))
 
 
-def gains(unit: Model335, call: Call) -> str:
+def gains(unit: Model335, call: SimCall) -> str:
     """``PID? 1``."""
     return ",".join(_number(value, 1) for value in unit.loop(call).gains)
 
 
-def set_mode(unit: Model335, call: Call) -> None:
+def set_mode(unit: Model335, call: SimCall) -> None:
     """``OUTMODE 1,1,1,0``: mode, input, on at power-up."""
     loop = unit.loop(call)
     mode = call.whole(1, lowest=0, highest=5)
@@ -165,57 +165,57 @@ def set_mode(unit: Model335, call: Call) -> None:
     loop.mode = mode
 
 
-def mode(unit: Model335, call: Call) -> str:
+def mode(unit: Model335, call: SimCall) -> str:
     """``OUTMODE? 1``."""
     loop = unit.loop(call)
     return f"{loop.mode},{loop.input},{int(loop.powers_up)}"
 
 
-def set_limit(unit: Model335, call: Call) -> None:
+def set_limit(unit: Model335, call: SimCall) -> None:
     """``TLIMIT A,350``: 0 is none."""
     name = call.choice(0, {name: name for name in INPUTS})
     unit.limits[name] = call.number(1, lowest=0.0, highest=HIGHEST_K)
 
 
-def limit(unit: Model335, call: Call) -> str:
+def limit(unit: Model335, call: SimCall) -> str:
     """``TLIMIT? A``."""
     return _number(unit.limits[call.choice(0, {name: name for name in INPUTS})], 1)
 
 
-def set_name(unit: Model335, call: Call) -> None:
+def set_name(unit: Model335, call: SimCall) -> None:
     """``INNAME A,"stage"``: fifteen characters."""
     unit.names[call.choice(0, {name: name for name in INPUTS})] = call.text(1)[:15]
 
 
-def name(unit: Model335, call: Call) -> str:
+def name(unit: Model335, call: SimCall) -> str:
     """``INNAME? A``: padded with blanks."""
     return f"{unit.names[call.choice(0, {name: name for name in INPUTS})]:<15}"
 
 
-def reading_status(unit: Model335, call: Call) -> str:
+def reading_status(unit: Model335, call: SimCall) -> str:
     """``RDGST? A``: the sensors are well."""
     unit.kelvin(call)
     return "0"
 
 
-def sensor(unit: Model335, call: Call) -> str:
+def sensor(unit: Model335, call: SimCall) -> str:
     """``SRDG? A``: volts of a silicon diode."""
     return _number(1.68 - 0.0024 * unit.kelvin(call), 4)
 
 
-def ramp(unit: Model335, call: Call) -> str:
+def ramp(unit: Model335, call: SimCall) -> str:
     """``RAMP? 1``."""
     loop = unit.loop(call)
     return f"{int(loop.is_ramping)},{_number(loop.rate_k_per_min, 1)}"
 
 
-def heater_status(unit: Model335, call: Call) -> str:
+def heater_status(unit: Model335, call: SimCall) -> str:
     """``HTRST? 1``: neither open nor short."""
     unit.loop(call)
     return "0"
 
 
-def set_remote(unit: Model335, call: Call) -> None:
+def set_remote(unit: Model335, call: SimCall) -> None:
     """``MODE 0|1|2``."""
     unit.mode = call.whole(0, lowest=0, highest=2)
 

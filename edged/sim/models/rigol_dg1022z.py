@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 from edged.sim.sources import GeneratorOutput
 
 CHANNELS: Final = 2
@@ -63,7 +63,7 @@ class Modes:
 class Dg1022z:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.nodes = {
             n: unit.world.connect_generator(unit.name, f"ch{n}") for n in range(1, CHANNELS + 1)
         }
@@ -90,11 +90,11 @@ class Dg1022z:
             for number, output in self.outputs.items()
         }
 
-    def output(self, call: Call) -> GeneratorOutput:
+    def output(self, call: SimCall) -> GeneratorOutput:
         """The channel that the header names; 1 where it names none."""
         return self.outputs[call.suffix(highest=CHANNELS)]
 
-    def mode(self, call: Call) -> Modes:
+    def mode(self, call: SimCall) -> Modes:
         """What else the channel is set to."""
         return self.modes[call.suffix(highest=CHANNELS)]
 
@@ -107,13 +107,13 @@ def _switch(is_on: bool) -> str:
     return "ON" if is_on else "OFF"
 
 
-def _hertz(call: Call, place: int, function: str) -> float:
+def _hertz(call: SimCall, place: int, function: str) -> float:
     return call.number(
         place, lowest=LOWEST_HZ, highest=HIGHEST_HZ[function], default=1000.0, unit="HZ"
     )
 
 
-def set_function(unit: Dg1022z, call: Call) -> None:
+def set_function(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FUNC SIN``: a frequency that the function cannot have comes down."""
     output = unit.output(call)
     output.function = call.choice(0, FUNCTIONS)
@@ -121,14 +121,14 @@ def set_function(unit: Dg1022z, call: Call) -> None:
     output.apply()
 
 
-def set_frequency(unit: Dg1022z, call: Call) -> None:
+def set_frequency(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FREQ``."""
     output = unit.output(call)
     output.hertz = _hertz(call, 0, output.function)
     output.apply()
 
 
-def set_voltage(unit: Dg1022z, call: Call) -> None:
+def set_voltage(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:VOLT``, in the unit that is set."""
     output = unit.output(call)
     volts = call.number(0, lowest=-100.0, highest=100.0, unit="V")
@@ -137,7 +137,7 @@ def set_voltage(unit: Dg1022z, call: Call) -> None:
     output.apply()
 
 
-def voltage(unit: Dg1022z, call: Call) -> str:
+def voltage(unit: Dg1022z, call: SimCall) -> str:
     """``:SOUR1:VOLT?``."""
     output = unit.output(call)
     return _number(output.volts_pp * _units(output, unit.mode(call).unit))
@@ -147,7 +147,7 @@ def _units(output: GeneratorOutput, unit: str) -> float:
     return 1.0 if unit == "VPP" else RMS_PER_PP.get(output.function, 0.5)
 
 
-def set_unit(unit: Dg1022z, call: Call) -> None:
+def set_unit(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:VOLT:UNIT``: decibels only with a load."""
     chosen = call.choice(0, {"VPP": "VPP", "VRMS": "VRMS", "DBM": "DBM"})
     if chosen == "DBM" and math.isinf(unit.output(call).load_ohms):
@@ -155,7 +155,7 @@ def set_unit(unit: Dg1022z, call: Call) -> None:
     unit.mode(call).unit = chosen
 
 
-def set_offset(unit: Dg1022z, call: Call) -> None:
+def set_offset(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:VOLT:OFFS``."""
     output = unit.output(call)
     offset = call.number(0, lowest=-10.0, highest=10.0, default=0.0, unit="V")
@@ -163,30 +163,30 @@ def set_offset(unit: Dg1022z, call: Call) -> None:
     output.apply()
 
 
-def offset(unit: Dg1022z, call: Call) -> str:
+def offset(unit: Dg1022z, call: SimCall) -> str:
     """``:SOUR1:VOLT:OFFS?``: 0 in DC mode, whatever the level is."""
     output = unit.output(call)
     return _number(0.0 if output.function == "DC" else output.offset)
 
 
-def set_phase(unit: Dg1022z, call: Call) -> None:
+def set_phase(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:PHAS``."""
     unit.output(call).phase = call.number(0, lowest=0.0, highest=360.0, default=0.0)
 
 
-def set_duty(unit: Dg1022z, call: Call) -> None:
+def set_duty(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FUNC:SQU:DCYC``."""
     output = unit.output(call)
     output.duty_percent = call.number(0, lowest=0.01, highest=99.99, default=50.0)
     output.apply()
 
 
-def set_symmetry(unit: Dg1022z, call: Call) -> None:
+def set_symmetry(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FUNC:RAMP:SYMM``."""
     unit.output(call).symmetry_percent = call.number(0, lowest=0.0, highest=100.0, default=50.0)
 
 
-def set_width(unit: Dg1022z, call: Call) -> None:
+def set_width(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FUNC:PULS:WIDT``: at most the period."""
     output = unit.output(call)
     width_s = call.number(0, lowest=16e-9, highest=1e6, unit="S")
@@ -196,7 +196,7 @@ def set_width(unit: Dg1022z, call: Call) -> None:
     output.apply()
 
 
-def apply(unit: Dg1022z, call: Call, function: str) -> None:
+def apply(unit: Dg1022z, call: SimCall, function: str) -> None:
     """``:SOUR1:APPL:SIN f,a,o,p``: everything at once; nothing where one cannot be."""
     output = unit.output(call)
     before = output.function
@@ -214,21 +214,21 @@ def apply(unit: Dg1022z, call: Call, function: str) -> None:
     output.apply()
 
 
-def applied(unit: Dg1022z, call: Call) -> str:
+def applied(unit: Dg1022z, call: SimCall) -> str:
     """``:SOUR1:APPL?`` → ``"SIN,1.000000E+03,5.000000E+00,0.000000E+00,0.000000E+00"``."""
     output = unit.output(call)
     values = (output.hertz, output.volts_pp, output.offset, output.phase)
     return f'"{output.function},{",".join(map(_number, values))}"'
 
 
-def set_state(unit: Dg1022z, call: Call) -> None:
+def set_state(unit: Dg1022z, call: SimCall) -> None:
     """``:OUTP1 ON``."""
     output = unit.output(call)
     output.is_on = call.boolean(0)
     output.apply()
 
 
-def set_load(unit: Dg1022z, call: Call) -> None:
+def set_load(unit: Dg1022z, call: SimCall) -> None:
     """``:OUTP1:LOAD 50|INF``."""
     output = unit.output(call)
     if call.text(0).upper() in ("INF", "INFINITY"):
@@ -238,44 +238,44 @@ def set_load(unit: Dg1022z, call: Call) -> None:
     output.apply()
 
 
-def load(unit: Dg1022z, call: Call) -> str:
+def load(unit: Dg1022z, call: SimCall) -> str:
     """``:OUTP1:LOAD?``."""
     ohms = unit.output(call).load_ohms
     return _number(NO_LOAD if math.isinf(ohms) else ohms)
 
 
-def set_sweep(unit: Dg1022z, call: Call, what: str) -> None:
+def set_sweep(unit: Dg1022z, call: SimCall, what: str) -> None:
     """``:SOUR1:SWE:TIME`` or ``:SOUR1:FREQ:STAR``."""
     lowest, highest = (0.001, 500.0) if what == "TIME" else (LOWEST_HZ, 25e6)
     unit.mode(call).sweep[what] = call.number(0, lowest=lowest, highest=highest)
 
 
-def set_sweeping(unit: Dg1022z, call: Call) -> None:
+def set_sweeping(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:SWE:STAT``: ends a burst."""
     mode = unit.mode(call)
     mode.is_sweeping = call.boolean(0)
     mode.is_bursting = mode.is_bursting and not mode.is_sweeping
 
 
-def set_bursting(unit: Dg1022z, call: Call) -> None:
+def set_bursting(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:BURS:STAT``: ends a sweep."""
     mode = unit.mode(call)
     mode.is_bursting = call.boolean(0)
     mode.is_sweeping = mode.is_sweeping and not mode.is_bursting
 
 
-def set_cycles(unit: Dg1022z, call: Call) -> None:
+def set_cycles(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:BURS:NCYC``."""
     unit.mode(call).cycles = call.whole(0, lowest=1, highest=1_000_000)
 
 
-def set_trigger(unit: Dg1022z, call: Call, what: str) -> None:
+def set_trigger(unit: Dg1022z, call: SimCall, what: str) -> None:
     """``:SOUR1:BURS:TRIG:SOUR``: the answer will be the short word."""
     sources = {"INTernal": "INT", "EXTernal": "EXT", "MANual": "MAN"}
     unit.mode(call).sources[what] = call.choice(0, sources)
 
 
-def trigger(unit: Dg1022z, call: Call, what: str) -> None:
+def trigger(unit: Dg1022z, call: SimCall, what: str) -> None:
     """``:SOUR1:BURS:TRIG``: only where a hand is waited for."""
     if unit.mode(call).sources[what] != "MAN":
         raise ScpiError(-211, "Trigger ignored")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.sim.physics import SinkKind
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 HIGHEST_V: Final = 150.0
 HIGHEST_A: Final = 40.0
@@ -36,7 +36,7 @@ KINDS: Final[Mapping[str, SinkKind]] = {
 class Dl3021:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.node, self.sink = unit.world.connect_sink(unit.name)
         self.reset(0.0)
 
@@ -79,23 +79,23 @@ class Dl3021:
         self.sink.is_on = self.is_on and self.node.volts >= self.von
 
 
-def set_mode(unit: Dl3021, call: Call) -> None:
+def set_mode(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:FUNC CURR``; answered as CC."""
     unit.mode = call.choice(0, MODES)
     unit.apply(call.now)
 
 
-def _set_level(unit: Dl3021, call: Call, mode: str, lowest: float, highest: float) -> None:
+def _set_level(unit: Dl3021, call: SimCall, mode: str, lowest: float, highest: float) -> None:
     unit.levels[mode] = call.number(0, lowest=lowest, highest=highest)
     unit.apply(call.now)
 
 
-def set_amps(unit: Dl3021, call: Call) -> None:
+def set_amps(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:LEV:IMM``: bounded by the range."""
     _set_level(unit, call, "CC", 0.0, unit.range_a)
 
 
-def set_range(unit: Dl3021, call: Call) -> None:
+def set_range(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:RANG 4``; a level beyond the new range is taken down to it."""
     asked = call.number(0, lowest=0.0, highest=HIGHEST_A, default=HIGHEST_A)
     unit.range_a = LOW_RANGE_A if asked <= LOW_RANGE_A else HIGHEST_A
@@ -103,26 +103,26 @@ def set_range(unit: Dl3021, call: Call) -> None:
     unit.apply(call.now)
 
 
-def set_slew(unit: Dl3021, call: Call, *edges: str) -> None:
+def set_slew(unit: Dl3021, call: SimCall, *edges: str) -> None:
     """``:SOUR:CURR:SLEW`` in A/us."""
     value = call.number(0, lowest=0.001, highest=2.5)
     for edge in edges:
         unit.slew[edge] = value
 
 
-def set_von(unit: Dl3021, call: Call) -> None:
+def set_von(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:VON``."""
     unit.von = call.number(0, lowest=0.0, highest=HIGHEST_V, unit="V")
     unit.apply(call.now)
 
 
-def switch(unit: Dl3021, call: Call) -> None:
+def switch(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:INP:STAT ON``."""
     unit.is_on = call.boolean(0)
     unit.apply(call.now)
 
 
-def measure(unit: Dl3021, call: Call) -> str:
+def measure(unit: Dl3021, call: SimCall) -> str:
     """The four ``:MEAS`` questions; a second line while the input is off."""
     volts, amps = unit.wires(call.now)
     volts = max(0.0, volts + call.random.gauss(0.0, NOISE_V))
@@ -138,24 +138,24 @@ def measure(unit: Dl3021, call: Call) -> str:
     return f"{value:.6f}" if unit.is_on else f"{value:.6f}\n0"
 
 
-def set_sense(unit: Dl3021, call: Call) -> None:
+def set_sense(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:SENS ON``; refused while the input is on."""
     if unit.is_on:
         raise ScpiError(-221)
     unit.has_sense = call.boolean(0)
 
 
-def set_transient_mode(unit: Dl3021, call: Call) -> None:
+def set_transient_mode(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:TRAN:MODE``."""
     unit.transient_mode = call.choice(0, {"CONTinuous": "CONT", "PULSe": "PULS", "TOGGle": "TOGG"})
 
 
-def set_transient_level(unit: Dl3021, call: Call, name: str) -> None:
+def set_transient_level(unit: Dl3021, call: SimCall, name: str) -> None:
     """``:SOUR:CURR:TRAN:ALEV`` and ``:BLEV``."""
     unit.transient[name] = call.number(0, lowest=0.0, highest=unit.range_a, unit="A")
 
 
-def set_transient_rate(unit: Dl3021, call: Call) -> None:
+def set_transient_rate(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:TRAN:FREQ``."""
     unit.transient["hertz"] = call.number(0, lowest=0.001, highest=30_000.0, unit="HZ")
 

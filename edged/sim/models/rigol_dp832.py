@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.physics import Node, Source
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.physics import Node, SupplyOutput
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 GAIN_ERROR: Final = 200e-6
 NOISE_V: Final = 0.0004
@@ -47,12 +47,12 @@ class Channel:
 
     rating: Rating
     node: Node
-    source: Source
+    source: SupplyOutput
     gain: float
     over_volts: float
     over_amps: float
 
-    def measure(self, call: Call) -> tuple[float, float]:
+    def measure(self, call: SimCall) -> tuple[float, float]:
         """Volts and amperes as the built-in meter shows them."""
         node = self.node.advance(call.now)
         volts = node.terminal_volts * self.gain + call.random.gauss(0.0, NOISE_V)
@@ -89,7 +89,7 @@ class Channel:
 class Dp832:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.channels: dict[int, Channel] = {}
         for number, rating in enumerate(RATINGS, start=1):
             node, source = unit.world.connect_source(unit.name, f"ch{number}")
@@ -121,36 +121,36 @@ class Dp832:
             for number, channel in self.channels.items()
         }
 
-    def by_suffix(self, call: Call) -> Channel:
+    def by_suffix(self, call: SimCall) -> Channel:
         """The channel of ``:SOUR<n>``; without a number the selected one."""
         return self.channels[call.suffix(default=self.selected, highest=3)]
 
-    def by_argument(self, call: Call) -> tuple[Channel, int]:
+    def by_argument(self, call: SimCall) -> tuple[Channel, int]:
         """The channel of a leading ``CH<n>`` argument, and where the next argument is."""
         if call.has(0) and call.text(0).upper() in CHANNELS:
             return self.channels[CHANNELS[call.text(0).upper()]], 1
         return self.channels[self.selected], 0
 
 
-def set_volts(unit: Dp832, call: Call) -> None:
+def set_volts(unit: Dp832, call: SimCall) -> None:
     """``:SOUR<n>:VOLT``."""
     channel = unit.by_suffix(call)
     _set_volts(channel, call, 0)
 
 
-def set_amps(unit: Dp832, call: Call) -> None:
+def set_amps(unit: Dp832, call: SimCall) -> None:
     """``:SOUR<n>:CURR``."""
     channel = unit.by_suffix(call)
     _set_amps(channel, call, 0)
 
 
-def _set_volts(channel: Channel, call: Call, place: int) -> None:
+def _set_volts(channel: Channel, call: SimCall, place: int) -> None:
     volts = call.number(place, lowest=0.0, highest=channel.rating.volts, default=0.0, unit="V")
     channel.node.advance(call.now)
     channel.source.volts = round(volts, 3)
 
 
-def _set_amps(channel: Channel, call: Call, place: int) -> None:
+def _set_amps(channel: Channel, call: SimCall, place: int) -> None:
     amps = call.number(
         place, lowest=0.0, highest=channel.rating.amps, default=DEFAULT_AMPS, unit="A"
     )
@@ -158,25 +158,25 @@ def _set_amps(channel: Channel, call: Call, place: int) -> None:
     channel.source.amps_limit = round(amps, 4)
 
 
-def get_volts(unit: Dp832, call: Call) -> str:
+def get_volts(unit: Dp832, call: SimCall) -> str:
     """``:SOUR<n>:VOLT?``, also with MIN or MAX."""
     channel = unit.by_suffix(call)
     return f"{_bound(call, channel.rating.volts, channel.source.volts):.3f}"
 
 
-def get_amps(unit: Dp832, call: Call) -> str:
+def get_amps(unit: Dp832, call: SimCall) -> str:
     """``:SOUR<n>:CURR?``, also with MIN or MAX."""
     channel = unit.by_suffix(call)
     return f"{_bound(call, channel.rating.amps, channel.source.amps_limit):.4f}"
 
 
-def _bound(call: Call, highest: float, present: float) -> float:
+def _bound(call: SimCall, highest: float, present: float) -> float:
     if not call.has(0):
         return present
     return call.choice(0, {"MINimum": 0.0, "MAXimum": highest})
 
 
-def apply(unit: Dp832, call: Call) -> None:
+def apply(unit: Dp832, call: SimCall) -> None:
     """``:APPL CH1,5,1``: volts and amperes in one; the channel is selected by it."""
     channel, place = unit.by_argument(call)
     if call.has(place):
@@ -185,7 +185,7 @@ def apply(unit: Dp832, call: Call) -> None:
         _set_amps(channel, call, place + 1)
 
 
-def applied(unit: Dp832, call: Call) -> str:
+def applied(unit: Dp832, call: SimCall) -> str:
     """``:APPL? CH1`` → ``CH1:30V/3A,5.000,1.0000``."""
     channel, place = unit.by_argument(call)
     number = next(number for number, known in unit.channels.items() if known is channel)
@@ -201,26 +201,26 @@ def applied(unit: Dp832, call: Call) -> str:
     )
 
 
-def switch(unit: Dp832, call: Call) -> None:
+def switch(unit: Dp832, call: SimCall) -> None:
     """``:OUTP CH1,ON``."""
     channel, place = unit.by_argument(call)
     channel.switch(is_on=call.boolean(place), now=call.now)
 
 
-def is_on(unit: Dp832, call: Call) -> str:
+def is_on(unit: Dp832, call: SimCall) -> str:
     """``:OUTP? CH1`` → ON or OFF, in letters."""
     channel, _ = unit.by_argument(call)
     channel.node.advance(call.now)
     return _on_off(channel.source.is_on)
 
 
-def mode(unit: Dp832, call: Call) -> str:
+def mode(unit: Dp832, call: SimCall) -> str:
     """``:OUTP:MODE? CH1`` → CV, CC or UR."""
     channel, _ = unit.by_argument(call)
     return channel.mode(call.now)
 
 
-def measure(unit: Dp832, call: Call) -> str:
+def measure(unit: Dp832, call: SimCall) -> str:
     """The four ``:MEAS`` queries."""
     channel, _ = unit.by_argument(call)
     volts, amps = channel.measure(call)
@@ -231,19 +231,19 @@ def measure(unit: Dp832, call: Call) -> str:
     return texts[1] if "CURR" in word else texts[2] if "POW" in word else texts[0]
 
 
-def set_ovp_level(unit: Dp832, call: Call) -> None:
+def set_ovp_level(unit: Dp832, call: SimCall) -> None:
     """``:OUTP:OVP:VAL CH1,12``."""
     channel, place = unit.by_argument(call)
     _set_ovp_level(channel, call, place)
 
 
-def set_ocp_level(unit: Dp832, call: Call) -> None:
+def set_ocp_level(unit: Dp832, call: SimCall) -> None:
     """``:OUTP:OCP:VAL CH1,2``."""
     channel, place = unit.by_argument(call)
     _set_ocp_level(channel, call, place)
 
 
-def _set_ovp_level(channel: Channel, call: Call, place: int) -> None:
+def _set_ovp_level(channel: Channel, call: SimCall, place: int) -> None:
     channel.over_volts = call.number(
         place, lowest=0.001, highest=channel.rating.over_volts, unit="V"
     )
@@ -251,31 +251,31 @@ def _set_ovp_level(channel: Channel, call: Call, place: int) -> None:
         channel.source.over_voltage = channel.over_volts
 
 
-def _set_ocp_level(channel: Channel, call: Call, place: int) -> None:
+def _set_ocp_level(channel: Channel, call: SimCall, place: int) -> None:
     channel.over_amps = call.number(place, lowest=0.001, highest=channel.rating.over_amps, unit="A")
     if channel.source.over_current is not None:
         channel.source.over_current = channel.over_amps
 
 
-def set_ovp(unit: Dp832, call: Call) -> None:
+def set_ovp(unit: Dp832, call: SimCall) -> None:
     """``:OUTP:OVP CH1,ON``."""
     channel, place = unit.by_argument(call)
     channel.source.over_voltage = channel.over_volts if call.boolean(place) else None
 
 
-def set_ocp(unit: Dp832, call: Call) -> None:
+def set_ocp(unit: Dp832, call: SimCall) -> None:
     """``:OUTP:OCP CH1,ON``."""
     channel, place = unit.by_argument(call)
     channel.source.over_current = channel.over_amps if call.boolean(place) else None
 
 
-def clear_trip(unit: Dp832, call: Call) -> None:
+def clear_trip(unit: Dp832, call: SimCall) -> None:
     """``:OUTP:OVP:CLEAR CH1`` and the same for OCP: the output stays off."""
     channel, _ = unit.by_argument(call)
     channel.source.tripped = ""
 
 
-def clear_trip_and_switch_on(unit: Dp832, call: Call) -> None:
+def clear_trip_and_switch_on(unit: Dp832, call: SimCall) -> None:
     """``:SOUR:VOLT:PROT:CLE``: the trap; after it the output is on."""
     unit.by_suffix(call).switch(is_on=True, now=call.now)
 
@@ -285,18 +285,18 @@ def is_tripped(kind: str, channel: Channel, now: float) -> str:
     return "YES" if channel.tripped(now) == kind else "NO"
 
 
-def set_sense(unit: Dp832, call: Call) -> None:
+def set_sense(unit: Dp832, call: SimCall) -> None:
     """``:OUTP:SENS``: no channel of a DP832 has sense terminals."""
     unit.by_argument(call)
     raise ScpiError(-221)
 
 
-def select(unit: Dp832, call: Call) -> None:
+def select(unit: Dp832, call: SimCall) -> None:
     """``:INST CH2`` and ``:INST:NSEL 2``."""
     unit.selected = call.choice(0, {**CHANNELS, "1": 1, "2": 2, "3": 3})
 
 
-def condition(unit: Dp832, call: Call) -> str:
+def condition(unit: Dp832, call: SimCall) -> str:
     """``:STAT:QUES:INST:ISUM<n>:COND?``: bit 0 in current limit, bit 1 regulating the voltage."""
     channel = unit.by_suffix(call)
     if not channel.source.is_on:

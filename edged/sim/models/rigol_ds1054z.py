@@ -15,17 +15,17 @@ from typing import Any, Final
 
 from edged.sim.bench import Capture, capture, seen_by
 from edged.sim.scpi import (
-    Call,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
-    Unit,
+    SimCall,
+    SimUnit,
     Vocabulary,
     block,
     nearest_at_least,
 )
-from edged.sim.signals import Trace, bmp, draw, png
+from edged.sim.signals import DrawnTrace, bmp, draw, png
 
 CHANNELS: Final = 4
 SCREEN_POINTS: Final = 1200
@@ -83,7 +83,7 @@ class Channel:
 class Ds1054z:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.world = unit.world
         self.random = unit.random
         self.status = unit.status
@@ -122,7 +122,7 @@ class Ds1054z:
             },
         }
 
-    def channel(self, call: Call) -> Channel:
+    def channel(self, call: SimCall) -> Channel:
         """The channel of ``:CHAN<n>``."""
         return self.channels[call.suffix(highest=CHANNELS)]
 
@@ -186,12 +186,12 @@ def _boolean(value: bool) -> str:
     return str(int(value))
 
 
-def set_shown(unit: Ds1054z, call: Call) -> None:
+def set_shown(unit: Ds1054z, call: SimCall) -> None:
     """``:CHAN<n>:DISP``."""
     unit.channel(call).is_shown = call.boolean(0)
 
 
-def set_division(unit: Ds1054z, call: Call) -> None:
+def set_division(unit: Ds1054z, call: SimCall) -> None:
     """``:CHAN<n>:SCAL``: 1 mV to 10 V, times the probe."""
     channel = unit.channel(call)
     channel.division_v = call.number(
@@ -199,14 +199,14 @@ def set_division(unit: Ds1054z, call: Call) -> None:
     )
 
 
-def set_offset(unit: Ds1054z, call: Call) -> None:
+def set_offset(unit: Ds1054z, call: SimCall) -> None:
     """``:CHAN<n>:OFFS``: 2 V at fine scales, 100 V at coarse ones, times the probe."""
     channel = unit.channel(call)
     most = (100.0 if channel.division_v / channel.probe >= 0.5 else 2.0) * channel.probe
     channel.offset_v = call.number(0, lowest=-most, highest=most, unit="V")
 
 
-def set_probe(unit: Ds1054z, call: Call) -> None:
+def set_probe(unit: Ds1054z, call: SimCall) -> None:
     """``:CHAN<n>:PROB``: only the steps of the menu; the scale follows."""
     channel = unit.channel(call)
     asked = call.number(0, lowest=PROBES[0], highest=MOST_PROBE)
@@ -216,27 +216,27 @@ def set_probe(unit: Ds1054z, call: Call) -> None:
     channel.probe = asked
 
 
-def set_coupling(unit: Ds1054z, call: Call) -> None:
+def set_coupling(unit: Ds1054z, call: SimCall) -> None:
     """``:CHAN<n>:COUP``."""
     unit.channel(call).coupling = call.choice(0, {"AC": "AC", "DC": "DC", "GND": "GND"})
 
 
-def set_bandwidth(unit: Ds1054z, call: Call) -> None:
+def set_bandwidth(unit: Ds1054z, call: SimCall) -> None:
     """``:CHAN<n>:BWL``."""
     unit.channel(call).bandwidth = call.choice(0, {"20M": "20M", "OFF": "OFF"})
 
 
-def set_time_division(unit: Ds1054z, call: Call) -> None:
+def set_time_division(unit: Ds1054z, call: SimCall) -> None:
     """``:TIM:MAIN:SCAL``."""
     unit.time_division_s = call.number(0, lowest=5e-9, highest=50.0, unit="S")
 
 
-def set_time_offset(unit: Ds1054z, call: Call) -> None:
+def set_time_offset(unit: Ds1054z, call: SimCall) -> None:
     """``:TIM:MAIN:OFFS``."""
     unit.time_offset_s = call.number(0, lowest=-1.0, highest=1.0, unit="S")
 
 
-def set_depth(unit: Ds1054z, call: Call) -> None:
+def set_depth(unit: Ds1054z, call: SimCall) -> None:
     """``:ACQ:MDEP``: AUTO or one of the depths that the shown channels leave; only running."""
     if not unit.is_running:
         raise ScpiError(-221)
@@ -249,39 +249,39 @@ def set_depth(unit: Ds1054z, call: Call) -> None:
     unit.depth = depth
 
 
-def run(unit: Ds1054z, _call: Call) -> None:
+def run(unit: Ds1054z, _call: SimCall) -> None:
     """``:RUN``."""
     unit.is_running = True
 
 
-def stop(unit: Ds1054z, call: Call) -> None:
+def stop(unit: Ds1054z, call: SimCall) -> None:
     """``:STOP``."""
     unit.stop(call.now)
 
 
-def single(unit: Ds1054z, call: Call) -> None:
+def single(unit: Ds1054z, call: SimCall) -> None:
     """``:SING``: one capture, then stopped."""
     unit.is_running = True
     unit.sweep = "SING"
     unit.stop(call.now)
 
 
-def trigger_status(unit: Ds1054z, _call: Call) -> str:
+def trigger_status(unit: Ds1054z, _call: SimCall) -> str:
     """``:TRIG:STAT?``."""
     return "STOP" if not unit.is_running else "AUTO" if unit.sweep == "AUTO" else "TD"
 
 
-def set_sweep(unit: Ds1054z, call: Call) -> None:
+def set_sweep(unit: Ds1054z, call: SimCall) -> None:
     """``:TRIG:SWE``."""
     unit.sweep = call.choice(0, {"AUTO": "AUTO", "NORMal": "NORM", "SINGle": "SING"})
 
 
-def set_trigger_source(unit: Ds1054z, call: Call) -> None:
+def set_trigger_source(unit: Ds1054z, call: SimCall) -> None:
     """``:TRIG:EDGE:SOUR``."""
     unit.trigger_source = call.choice(0, {f"CHANnel{n}": f"CHAN{n}" for n in unit.channels})
 
 
-def set_trigger_level(unit: Ds1054z, call: Call) -> None:
+def set_trigger_level(unit: Ds1054z, call: SimCall) -> None:
     """``:TRIG:EDGE:LEV``: five divisions around the offset."""
     channel = unit.channels[int(unit.trigger_source[-1])]
     most = 5 * channel.division_v
@@ -290,13 +290,13 @@ def set_trigger_level(unit: Ds1054z, call: Call) -> None:
     )
 
 
-def set_trigger_slope(unit: Ds1054z, call: Call) -> None:
+def set_trigger_slope(unit: Ds1054z, call: SimCall) -> None:
     """``:TRIG:EDGE:SLOP``."""
     slopes = {"POSitive": "POS", "NEGative": "NEG", "RFALl": "RFAL"}
     unit.trigger_slope = call.choice(0, slopes)
 
 
-def measure(unit: Ds1054z, call: Call) -> str:
+def measure(unit: Ds1054z, call: SimCall) -> str:
     """``:MEAS:ITEM? VPP,CHAN1``."""
     item = call.choice(0, ITEMS)
     sources = {f"CHANnel{n}": n for n in unit.channels}
@@ -308,29 +308,29 @@ def measure(unit: Ds1054z, call: Call) -> str:
     return NO_MEASUREMENT if value is None else _number(value)
 
 
-def set_wave_source(unit: Ds1054z, call: Call) -> None:
+def set_wave_source(unit: Ds1054z, call: SimCall) -> None:
     """``:WAV:SOUR``."""
     unit.wave_source = call.choice(0, {f"CHANnel{n}": n for n in unit.channels})
 
 
-def set_wave_mode(unit: Ds1054z, call: Call) -> None:
+def set_wave_mode(unit: Ds1054z, call: SimCall) -> None:
     """``:WAV:MODE``: start and stop become those of the whole trace."""
     unit.wave_mode = call.choice(0, {"NORMal": "NORM", "MAXimum": "MAX", "RAW": "RAW"})
     unit.first_point = 1
     unit.last_point = unit.memory_points() if _is_raw(unit) else SCREEN_POINTS
 
 
-def set_wave_format(_unit: Ds1054z, call: Call) -> None:
+def set_wave_format(_unit: Ds1054z, call: SimCall) -> None:
     """``:WAV:FORM``: this unit is asked for bytes only."""
     call.choice(0, {"BYTE": "BYTE"})
 
 
-def set_first_point(unit: Ds1054z, call: Call) -> None:
+def set_first_point(unit: Ds1054z, call: SimCall) -> None:
     """``:WAV:STAR``, from 1."""
     unit.first_point = call.whole(0, lowest=1, highest=_available(unit))
 
 
-def set_last_point(unit: Ds1054z, call: Call) -> None:
+def set_last_point(unit: Ds1054z, call: SimCall) -> None:
     """``:WAV:STOP``, included."""
     unit.last_point = call.whole(0, lowest=1, highest=_available(unit))
 
@@ -343,13 +343,13 @@ def _available(unit: Ds1054z) -> int:
     return unit.memory_points() if _is_raw(unit) else SCREEN_POINTS
 
 
-def _wanted(unit: Ds1054z, call: Call) -> tuple[Capture, int]:
+def _wanted(unit: Ds1054z, call: SimCall) -> tuple[Capture, int]:
     """The trace of the chosen source, and how many points of it were asked for."""
     trace = unit.trace(unit.wave_source, "RAW" if _is_raw(unit) else "NORM", call.now)
     return trace, max(0, min(unit.last_point, trace.points) - unit.first_point + 1)
 
 
-def preamble(unit: Ds1054z, call: Call) -> str:
+def preamble(unit: Ds1054z, call: SimCall) -> str:
     """``:WAV:PRE?``: format, type, points, count, x (increment, origin, reference), y the same."""
     trace, points = _wanted(unit, call)
     channel = unit.channels[unit.wave_source]
@@ -360,7 +360,7 @@ def preamble(unit: Ds1054z, call: Call) -> str:
     )
 
 
-def data(unit: Ds1054z, call: Call) -> bytes:
+def data(unit: Ds1054z, call: SimCall) -> bytes:
     """``:WAV:DATA?``: the block from start to stop."""
     channel = unit.channels[unit.wave_source]
     if not channel.is_shown or (_is_raw(unit) and unit.is_running):
@@ -373,14 +373,14 @@ def data(unit: Ds1054z, call: Call) -> bytes:
     return block(trace.spread(codes, unit.first_point - 1, points))
 
 
-def screenshot(unit: Ds1054z, call: Call) -> Later:
+def screenshot(unit: Ds1054z, call: SimCall) -> Later:
     """``:DISP:DATA? ON,OFF,PNG``: without arguments a BMP of over a megabyte."""
     kinds = {"BMP24": "bmp", "BMP8": "bmp", "PNG": "png"}
     kind = call.choice(2, kinds) if call.has(2) else "bmp"
 
     def finish(now: float) -> bytes:
         traces = [
-            Trace(
+            DrawnTrace(
                 number, [channel.code(volt) / 255 for volt in unit.trace(number, "NORM", now).volts]
             )
             for number, channel in unit.channels.items()

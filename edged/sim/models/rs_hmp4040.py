@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.physics import Node, Source
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.physics import Node, SupplyOutput
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 HIGHEST_V: Final = 32.05
 HIGHEST_A: Final = 10.0
@@ -31,7 +31,7 @@ class Channel:
     """One output: its wires and settings; the source is on while it is activated and the master."""
 
     node: Node
-    source: Source
+    source: SupplyOutput
     gain: float
     is_active: bool = False
     over_volts: float = HIGHEST_OVP
@@ -46,7 +46,7 @@ class Channel:
         self.source.tripped = ""
         self.over_volts, self.fuse_delay_ms = HIGHEST_OVP, 0
 
-    def measure(self, call: Call) -> tuple[float, float]:
+    def measure(self, call: SimCall) -> tuple[float, float]:
         """Volts and amperes at the terminals."""
         node = self.node.advance(call.now)
         volts = node.terminal_volts * self.gain + call.random.gauss(0.0, NOISE_V)
@@ -57,7 +57,7 @@ class Channel:
 class Hmp4040:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.channels: dict[int, Channel] = {}
         for number in range(1, COUNT + 1):
             node, source = unit.world.connect_source(unit.name, f"ch{number}")
@@ -105,32 +105,32 @@ class Hmp4040:
             channel.source.over_current = trip if channel.has_fuse else None
 
 
-def select_number(unit: Hmp4040, call: Call) -> None:
+def select_number(unit: Hmp4040, call: SimCall) -> None:
     """``INST:NSEL 2``."""
     unit.selected = call.whole(0, lowest=1, highest=COUNT)
 
 
-def select_name(unit: Hmp4040, call: Call) -> None:
+def select_name(unit: Hmp4040, call: SimCall) -> None:
     """``INST OUT2``."""
     names = {f"OUTPut{n}": n for n in unit.channels} | {f"OUT{n}": n for n in unit.channels}
     unit.selected = call.choice(0, names)
 
 
-def set_volts(unit: Hmp4040, call: Call) -> None:
+def set_volts(unit: Hmp4040, call: SimCall) -> None:
     """``VOLT 5`` of the selected channel."""
     volts = call.number(0, lowest=0.0, highest=HIGHEST_V, default=0.0, unit="V")
     unit.channel.node.advance(call.now)
     unit.channel.source.volts = round(volts, 3)
 
 
-def set_amps(unit: Hmp4040, call: Call) -> None:
+def set_amps(unit: Hmp4040, call: SimCall) -> None:
     """``CURR 1`` of the selected channel."""
     amps = call.number(0, lowest=0.0, highest=HIGHEST_A, default=0.1, unit="A")
     unit.channel.source.amps_limit = round(amps, 4)
     unit.apply(call.now)
 
 
-def apply(unit: Hmp4040, call: Call) -> None:
+def apply(unit: Hmp4040, call: SimCall) -> None:
     """``APPL 5,1``."""
     volts = call.number(0, lowest=0.0, highest=HIGHEST_V, default=0.0, unit="V")
     amps = unit.channel.source.amps_limit
@@ -141,7 +141,7 @@ def apply(unit: Hmp4040, call: Call) -> None:
     unit.apply(call.now)
 
 
-def activate(unit: Hmp4040, call: Call) -> None:
+def activate(unit: Hmp4040, call: SimCall) -> None:
     """``OUTP:SEL ON``: the selected channel follows the master switch."""
     is_active = call.boolean(0)
     unit.channel.node.advance(call.now)
@@ -153,13 +153,13 @@ def activate(unit: Hmp4040, call: Call) -> None:
     unit.apply(call.now)
 
 
-def switch_master(unit: Hmp4040, call: Call) -> None:
+def switch_master(unit: Hmp4040, call: SimCall) -> None:
     """``OUTP:GEN ON``."""
     unit.is_master_on = call.boolean(0)
     unit.apply(call.now)
 
 
-def switch(unit: Hmp4040, call: Call) -> None:
+def switch(unit: Hmp4040, call: SimCall) -> None:
     """``OUTP ON``: activates the selected channel and switches the master on with it."""
     activate(unit, call)
     if call.boolean(0):
@@ -167,13 +167,13 @@ def switch(unit: Hmp4040, call: Call) -> None:
     unit.apply(call.now)
 
 
-def set_ovp(unit: Hmp4040, call: Call) -> None:
+def set_ovp(unit: Hmp4040, call: SimCall) -> None:
     """``VOLT:PROT 12``."""
     unit.channel.over_volts = call.number(0, lowest=0.0, highest=HIGHEST_OVP, unit="V")
     unit.channel.source.over_voltage = unit.channel.over_volts
 
 
-def clear_ovp(unit: Hmp4040, call: Call) -> None:
+def clear_ovp(unit: Hmp4040, call: SimCall) -> None:
     """``VOLT:PROT:CLE``: and the channel is active again, if the master is on it delivers."""
     unit.channel.node.advance(call.now)
     if unit.channel.source.tripped == "over_voltage":
@@ -182,24 +182,24 @@ def clear_ovp(unit: Hmp4040, call: Call) -> None:
     unit.apply(call.now)
 
 
-def set_fuse(unit: Hmp4040, call: Call) -> None:
+def set_fuse(unit: Hmp4040, call: SimCall) -> None:
     """``FUSE ON``."""
     unit.channel.has_fuse = call.boolean(0)
     unit.apply(call.now)
 
 
-def set_fuse_delay(unit: Hmp4040, call: Call) -> None:
+def set_fuse_delay(unit: Hmp4040, call: SimCall) -> None:
     """``FUSE:DEL 50``, in milliseconds."""
     unit.channel.fuse_delay_ms = call.whole(0, lowest=0, highest=MOST_DELAY_MS)
 
 
-def tripped(unit: Hmp4040, call: Call, what: str) -> str:
+def tripped(unit: Hmp4040, call: SimCall, what: str) -> str:
     """``VOLT:PROT:TRIP?`` and ``FUSE:TRIP?``."""
     unit.apply(call.now)
     return str(int(unit.channel.source.tripped == what))
 
 
-def _channel_is_on(unit: Hmp4040, call: Call) -> str:
+def _channel_is_on(unit: Hmp4040, call: SimCall) -> str:
     unit.apply(call.now)
     return str(int(unit.channel.is_active))
 

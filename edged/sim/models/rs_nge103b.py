@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.physics import Node, Source
-from edged.sim.scpi import Call, Dialect, ModelSpec, Unit, Vocabulary
+from edged.sim.physics import Node, SupplyOutput
+from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary
 
 HIGHEST_V: Final = 32.0
 HIGHEST_A: Final = 3.0
@@ -29,7 +29,7 @@ class Channel:
     """One output; ``is_armed`` is its own switch, which the master may overrule."""
 
     node: Node
-    source: Source
+    source: SupplyOutput
     gain: float
     is_armed: bool = False
     over_volts: float = HIGHEST_OVP
@@ -39,7 +39,7 @@ class Channel:
 class Nge103b:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.channels: dict[int, Channel] = {}
         for number in range(1, COUNT + 1):
             node, source = unit.world.connect_source(unit.name, f"ch{number}")
@@ -88,32 +88,32 @@ class Nge103b:
             channel.source.over_current = trip if channel.has_fuse else None
 
 
-def select_number(unit: Nge103b, call: Call) -> None:
+def select_number(unit: Nge103b, call: SimCall) -> None:
     """``INST:NSEL 2``."""
     unit.selected = call.whole(0, lowest=1, highest=COUNT)
 
 
-def select_name(unit: Nge103b, call: Call) -> None:
+def select_name(unit: Nge103b, call: SimCall) -> None:
     """``INST OUT2``."""
     names = {f"OUTPut{n}": n for n in unit.channels} | {f"OUT{n}": n for n in unit.channels}
     unit.selected = call.choice(0, names)
 
 
-def set_volts(unit: Nge103b, call: Call) -> None:
+def set_volts(unit: Nge103b, call: SimCall) -> None:
     """``VOLT 5`` of the selected channel."""
     volts = call.number(0, lowest=0.0, highest=HIGHEST_V, default=0.0, unit="V")
     unit.channel.node.advance(call.now)
     unit.channel.source.volts = round(volts, 3)
 
 
-def set_amps(unit: Nge103b, call: Call) -> None:
+def set_amps(unit: Nge103b, call: SimCall) -> None:
     """``CURR 1`` of the selected channel."""
     amps = call.number(0, lowest=0.0, highest=HIGHEST_A, default=0.1, unit="A")
     unit.channel.source.amps_limit = round(amps, 4)
     unit.apply(call.now)
 
 
-def apply(unit: Nge103b, call: Call) -> None:
+def apply(unit: Nge103b, call: SimCall) -> None:
     """``APPL 5,1``."""
     set_volts(unit, call)
     if call.has(1):
@@ -122,7 +122,7 @@ def apply(unit: Nge103b, call: Call) -> None:
     unit.apply(call.now)
 
 
-def switch(unit: Nge103b, call: Call) -> None:
+def switch(unit: Nge103b, call: SimCall) -> None:
     """``OUTP ON``: the selected channel's own switch."""
     unit.channel.is_armed = call.boolean(0)
     if unit.channel.is_armed:
@@ -130,31 +130,31 @@ def switch(unit: Nge103b, call: Call) -> None:
     unit.apply(call.now)
 
 
-def switch_master(unit: Nge103b, call: Call) -> None:
+def switch_master(unit: Nge103b, call: SimCall) -> None:
     """``OUTP:GEN ON``."""
     unit.is_master_on = call.boolean(0)
     unit.apply(call.now)
 
 
-def set_ovp_level(unit: Nge103b, call: Call) -> None:
+def set_ovp_level(unit: Nge103b, call: SimCall) -> None:
     """``VOLT:PROT:LEV 12``."""
     unit.channel.over_volts = call.number(0, lowest=0.01, highest=HIGHEST_OVP, unit="V")
     if unit.channel.source.over_voltage is not None:
         unit.channel.source.over_voltage = unit.channel.over_volts
 
 
-def set_ovp(unit: Nge103b, call: Call) -> None:
+def set_ovp(unit: Nge103b, call: SimCall) -> None:
     """``VOLT:PROT ON``."""
     unit.channel.source.over_voltage = unit.channel.over_volts if call.boolean(0) else None
 
 
-def set_fuse(unit: Nge103b, call: Call) -> None:
+def set_fuse(unit: Nge103b, call: SimCall) -> None:
     """``FUSE ON``."""
     unit.channel.has_fuse = call.boolean(0)
     unit.apply(call.now)
 
 
-def measure(unit: Nge103b, call: Call) -> str:
+def measure(unit: Nge103b, call: SimCall) -> str:
     """``MEAS:VOLT?``, ``MEAS:CURR?`` and ``MEAS:POW?``."""
     channel = unit.channel
     node = channel.node.advance(call.now)
@@ -165,13 +165,13 @@ def measure(unit: Nge103b, call: Call) -> str:
     return f"{value:.4f}"
 
 
-def tripped(unit: Nge103b, call: Call, what: str) -> str:
+def tripped(unit: Nge103b, call: SimCall, what: str) -> str:
     """``VOLT:PROT:TRIP?`` and ``FUSE:TRIP?``."""
     unit.apply(call.now)
     return str(int(unit.channel.source.tripped == what))
 
 
-def _is_armed(unit: Nge103b, call: Call) -> str:
+def _is_armed(unit: Nge103b, call: SimCall) -> str:
     unit.apply(call.now)
     return str(int(unit.channel.is_armed))
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 from edged.sim.sources import GeneratorOutput
 
 CHANNELS: Final = 2
@@ -45,7 +45,7 @@ RMS_PER_PP: Final = 0.5 / math.sqrt(2)
 class Sdg2042x:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.nodes = {
             n: unit.world.connect_generator(unit.name, f"ch{n}") for n in range(1, CHANNELS + 1)
         }
@@ -81,11 +81,11 @@ class Sdg2042x:
         }
 
 
-def _channel(call: Call) -> int:
+def _channel(call: SimCall) -> int:
     return call.suffix(highest=CHANNELS)
 
 
-def _pairs(call: Call, start: int = 0) -> list[tuple[str, str]]:
+def _pairs(call: SimCall, start: int = 0) -> list[tuple[str, str]]:
     texts = [call.text(place) for place in range(start, len(call.arguments))]
     if len(texts) % 2:
         raise ScpiError(-109)
@@ -152,7 +152,7 @@ FIELDS: Final[Mapping[str, Callable[[GeneratorOutput, float], None]]] = {
 }
 
 
-def set_wave(unit: Sdg2042x, call: Call) -> None:
+def set_wave(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:BSWV WVTP,SINE,FRQ,1000,…``: name and value, as many as one likes."""
     number = _channel(call)
     output = unit.outputs[number]
@@ -172,7 +172,7 @@ def set_wave(unit: Sdg2042x, call: Call) -> None:
     output.apply()
 
 
-def wave(unit: Sdg2042x, call: Call) -> str:
+def wave(unit: Sdg2042x, call: SimCall) -> str:
     """``C1:BSWV?`` → ``C1:BSWV WVTP,SINE,FRQ,1000HZ,…``: all of it, never a part."""
     number = _channel(call)
     output, kind = unit.outputs[number], unit.waves[number]
@@ -200,7 +200,7 @@ def wave(unit: Sdg2042x, call: Call) -> str:
     return f"C{number}:BSWV {','.join(parts)}"
 
 
-def set_output(unit: Sdg2042x, call: Call) -> None:
+def set_output(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:OUTP ON``, ``C1:OUTP LOAD,50``, ``C1:OUTP PLRT,INVT``, or several of them."""
     number = _channel(call)
     output = unit.outputs[number]
@@ -223,7 +223,7 @@ def _set_load(output: GeneratorOutput, text: str) -> None:
         output.set_load(_value(text))
 
 
-def output(unit: Sdg2042x, call: Call) -> str:
+def output(unit: Sdg2042x, call: SimCall) -> str:
     """``C1:OUTP?`` → ``C1:OUTP OFF,LOAD,HZ,PLRT,NOR``."""
     number = _channel(call)
     channel = unit.outputs[number]
@@ -232,7 +232,7 @@ def output(unit: Sdg2042x, call: Call) -> str:
     return f"C{number}:OUTP {state},LOAD,{load},PLRT,{unit.polarity[number]}"
 
 
-def set_sweep(unit: Sdg2042x, call: Call) -> None:
+def set_sweep(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:SWWV STATE,ON,TIME,1,START,100,STOP,1000``: ends a burst."""
     number = _channel(call)
     _take(unit.sweeps[number], call)
@@ -240,7 +240,7 @@ def set_sweep(unit: Sdg2042x, call: Call) -> None:
         unit.bursts[number]["STATE"] = "OFF"
 
 
-def set_burst(unit: Sdg2042x, call: Call) -> None:
+def set_burst(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:BTWV STATE,ON,TRSR,MAN,TIME,5``: ends a sweep; ``MTRIG`` alone is a trigger."""
     number = _channel(call)
     if call.text(0).upper() == "MTRIG":
@@ -250,13 +250,13 @@ def set_burst(unit: Sdg2042x, call: Call) -> None:
         unit.sweeps[number]["STATE"] = "OFF"
 
 
-def _take(held: dict[str, str], call: Call) -> None:
+def _take(held: dict[str, str], call: SimCall) -> None:
     for name, text in _pairs(call):
         if name in held:
             held[name] = text.upper()
 
 
-def _state(call: Call, word: str, held: Mapping[str, str]) -> str:
+def _state(call: SimCall, word: str, held: Mapping[str, str]) -> str:
     number = _channel(call)
     if held["STATE"] == "OFF":
         return f"C{number}:{word} STATE,OFF"
@@ -264,7 +264,7 @@ def _state(call: Call, word: str, held: Mapping[str, str]) -> str:
     return f"C{number}:{word} " + ",".join(f"{n},{v}{units.get(n, '')}" for n, v in held.items())
 
 
-def set_arbitrary(unit: Sdg2042x, call: Call) -> None:
+def set_arbitrary(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:ARWV NAME,StairUp``."""
     for name, text in _pairs(call):
         if name == "NAME":

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.sim.bench import Capture, capture, seen_by
-from edged.sim.scpi import Call, Dialect, Later, ModelSpec, ScpiError, Unit, Vocabulary, block
-from edged.sim.signals import Trace, bmp, draw
+from edged.sim.scpi import Dialect, Later, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, block
+from edged.sim.signals import DrawnTrace, bmp, draw
 
 CHANNELS: Final = 4
 DIVISIONS: Final = 14
@@ -63,7 +63,7 @@ class Channel:
 class Sds1104xe:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.world = unit.world
         self.random = unit.random
         self.status = unit.status
@@ -97,7 +97,7 @@ class Sds1104xe:
             },
         }
 
-    def channel(self, call: Call) -> Channel:
+    def channel(self, call: SimCall) -> Channel:
         """The channel of ``C<n>``."""
         return self.channels[call.suffix(highest=CHANNELS)]
 
@@ -122,7 +122,7 @@ class Sds1104xe:
             )
         return self.captures[number]
 
-    def say(self, call: Call, value: str, unit: str = "") -> str:
+    def say(self, call: SimCall, value: str, unit: str = "") -> str:
         """An answer with the header before it and the unit behind it, until ``CHDR OFF``."""
         if not self.has_headers:
             return value
@@ -142,7 +142,7 @@ def _si(value: float, unit: str) -> str:
     return f"{value / scale:.2f}{suffix}{unit}"
 
 
-def _value(unit: Sds1104xe, call: Call, lowest: float, highest: float, of: str) -> float:
+def _value(unit: Sds1104xe, call: SimCall, lowest: float, highest: float, of: str) -> float:
     try:
         return call.number(0, lowest=lowest, highest=highest, unit=of)
     except ScpiError:
@@ -150,31 +150,31 @@ def _value(unit: Sds1104xe, call: Call, lowest: float, highest: float, of: str) 
         raise
 
 
-def set_headers(unit: Sds1104xe, call: Call) -> None:
+def set_headers(unit: Sds1104xe, call: SimCall) -> None:
     """``CHDR OFF``."""
     unit.has_headers = call.choice(0, {"OFF": False, "SHORT": True, "LONG": True})
 
 
-def set_division(unit: Sds1104xe, call: Call) -> None:
+def set_division(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:VDIV``: 500 µV to 10 V, times the probe."""
     channel = unit.channel(call)
     factor = channel.attenuation
     channel.division_v = _value(unit, call, 500e-6 * factor, 10.0 * factor, "V")
 
 
-def set_offset(unit: Sds1104xe, call: Call) -> None:
+def set_offset(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:OFST``."""
     channel = unit.channel(call)
     most = 100.0 * channel.attenuation
     channel.offset_v = _value(unit, call, -most, most, "V")
 
 
-def set_coupling(unit: Sds1104xe, call: Call) -> None:
+def set_coupling(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:CPL``."""
     unit.channel(call).coupling = call.choice(0, {"D1M": "D1M", "A1M": "A1M", "GND": "GND"})
 
 
-def set_attenuation(unit: Sds1104xe, call: Call) -> None:
+def set_attenuation(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:ATTN``: the division follows."""
     channel = unit.channel(call)
     factor = _value(unit, call, 0.1, 10_000.0, "")
@@ -182,22 +182,22 @@ def set_attenuation(unit: Sds1104xe, call: Call) -> None:
     channel.attenuation = factor
 
 
-def set_shown(unit: Sds1104xe, call: Call) -> None:
+def set_shown(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:TRA``."""
     unit.channel(call).is_shown = call.boolean(0)
 
 
-def set_time_division(unit: Sds1104xe, call: Call) -> None:
+def set_time_division(unit: Sds1104xe, call: SimCall) -> None:
     """``TDIV``."""
     unit.time_division_s = _value(unit, call, 1e-9, 100.0, "S")
 
 
-def set_delay(unit: Sds1104xe, call: Call) -> None:
+def set_delay(unit: Sds1104xe, call: SimCall) -> None:
     """``TRDL``."""
     unit.delay_s = _value(unit, call, -100.0, 100.0, "S")
 
 
-def set_mode(unit: Sds1104xe, call: Call) -> None:
+def set_mode(unit: Sds1104xe, call: SimCall) -> None:
     """``TRMD``."""
     modes = {"AUTO": "AUTO", "NORM": "NORM", "SINGLE": "SINGLE", "STOP": "STOP"}
     unit.mode = call.choice(0, modes)
@@ -205,7 +205,7 @@ def set_mode(unit: Sds1104xe, call: Call) -> None:
         stop(unit, call)
 
 
-def stop(unit: Sds1104xe, call: Call) -> None:
+def stop(unit: Sds1104xe, call: SimCall) -> None:
     """``STOP``: keep what the shown channels see now."""
     unit.mode = "AUTO"
     traces = {n: unit.trace(n, call.now) for n, c in unit.channels.items() if c.is_shown}
@@ -213,18 +213,18 @@ def stop(unit: Sds1104xe, call: Call) -> None:
     unit.captures = traces
 
 
-def arm(unit: Sds1104xe, _call: Call) -> None:
+def arm(unit: Sds1104xe, _call: SimCall) -> None:
     """``ARM``."""
     unit.mode = "NORM"
 
 
-def set_trigger(unit: Sds1104xe, call: Call) -> None:
+def set_trigger(unit: Sds1104xe, call: SimCall) -> None:
     """``TRSE EDGE,SR,C1,HT,OFF``."""
     call.choice(0, {"EDGE": None})
     unit.trigger_source = call.choice(2, {f"C{n}": f"C{n}" for n in unit.channels})
 
 
-def set_trigger_level(unit: Sds1104xe, call: Call) -> None:
+def set_trigger_level(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:TRLV``."""
     channel = unit.channel(call)
     most = 4.5 * channel.division_v
@@ -233,13 +233,13 @@ def set_trigger_level(unit: Sds1104xe, call: Call) -> None:
     )
 
 
-def set_trigger_slope(unit: Sds1104xe, call: Call) -> None:
+def set_trigger_slope(unit: Sds1104xe, call: SimCall) -> None:
     """``C<n>:TRSL``."""
     slopes = {"POS": "POS", "NEG": "NEG", "WINDOW": "WINDOW"}
     unit.channel(call).trigger_slope = call.choice(0, slopes)
 
 
-def measure(unit: Sds1104xe, call: Call) -> str:
+def measure(unit: Sds1104xe, call: SimCall) -> str:
     """``C<n>:PAVA? PKPK`` → ``PKPK,2.00E-02`` (with ``V`` while headers are on); ``****``: none."""
     channel = unit.channel(call)
     name = call.choice(0, {name: name for name in PARAMETERS})
@@ -253,7 +253,7 @@ def measure(unit: Sds1104xe, call: Call) -> str:
     return unit.say(call, f"{name},{text}", of)
 
 
-def set_waveform(unit: Sds1104xe, call: Call) -> None:
+def set_waveform(unit: Sds1104xe, call: SimCall) -> None:
     """``WFSU SP,0,NP,0,FP,0``: take every n-th point, how many (0: all), the first."""
     for place in range(0, len(call.arguments) - 1, 2):
         number = call.whole(place + 1, lowest=0, highest=MOST_POINTS)
@@ -268,7 +268,7 @@ def set_waveform(unit: Sds1104xe, call: Call) -> None:
                 raise ScpiError(-224)
 
 
-def waveform(unit: Sds1104xe, call: Call) -> bytes:
+def waveform(unit: Sds1104xe, call: SimCall) -> bytes:
     """``C<n>:WF? DAT2``: the block, and the empty line behind it."""
     number = call.suffix(highest=CHANNELS)
     channel = unit.channels[number]
@@ -287,12 +287,14 @@ def waveform(unit: Sds1104xe, call: Call) -> bytes:
     return header + block(data) + b"\n"
 
 
-def screenshot(unit: Sds1104xe, _call: Call) -> Later:
+def screenshot(unit: Sds1104xe, _call: SimCall) -> Later:
     """``SCDP``: a command without a question mark that answers with a BMP."""
 
     def finish(now: float) -> bytes:
         traces = [
-            Trace(number, [(channel.code(v) + 128) / 255 for v in unit.trace(number, now).volts])
+            DrawnTrace(
+                number, [(channel.code(v) + 128) / 255 for v in unit.trace(number, now).volts]
+            )
             for number, channel in unit.channels.items()
             if channel.is_shown
         ]
@@ -301,7 +303,7 @@ def screenshot(unit: Sds1104xe, _call: Call) -> Later:
     return Later(PICTURE_S, finish)
 
 
-def command_error(unit: Sds1104xe, call: Call) -> str:
+def command_error(unit: Sds1104xe, call: SimCall) -> str:
     """``CMR?``: read once."""
     if -113 in unit.status.drain():
         unit.command_error = UNDEFINED_HEADER
@@ -309,24 +311,24 @@ def command_error(unit: Sds1104xe, call: Call) -> str:
     return unit.say(call, str(code))
 
 
-def execution_error(unit: Sds1104xe, call: Call) -> str:
+def execution_error(unit: Sds1104xe, call: SimCall) -> str:
     """``EXR?``: read once."""
     code, unit.execution_error = unit.execution_error, 0
     return unit.say(call, str(code))
 
 
-def set_depth(unit: Sds1104xe, call: Call) -> None:
+def set_depth(unit: Sds1104xe, call: SimCall) -> None:
     """``MSIZ``."""
     unit.depth = call.choice(0, {depth: depth for depth in DEPTHS})
 
 
-def set_acquisition(unit: Sds1104xe, call: Call) -> None:
+def set_acquisition(unit: Sds1104xe, call: SimCall) -> None:
     """``ACQW SAMPLING`` or ``ACQW AVERAGE,16``."""
     modes = ("SAMPLING", "PEAK_DETECT", "AVERAGE", "HIGH_RES")
     unit.acquisition = call.choice(0, {mode: mode for mode in modes})
 
 
-def state(unit: Sds1104xe, call: Call) -> str:
+def state(unit: Sds1104xe, call: SimCall) -> str:
     """``SAST?``."""
     texts = {"AUTO": "Auto", "STOP": "Stop", "NORM": "Trig'd"}
     return unit.say(call, texts.get(unit.mode, "Ready"))

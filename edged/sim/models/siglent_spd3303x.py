@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.physics import Node, Source
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.physics import Node, SupplyOutput
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 HIGHEST_V: Final = 32.0
 HIGHEST_A: Final = 3.2
@@ -37,7 +37,7 @@ class Channel:
     """One output; the steps are those of its timer: volts, amperes, seconds."""
 
     node: Node
-    source: Source
+    source: SupplyOutput
     gain: float
     steps: dict[int, tuple[float, float, float]]
     has_timer: bool = False
@@ -47,7 +47,7 @@ class Channel:
 class Spd3303x:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.channels: dict[int, Channel] = {}
         for number in CHANNELS.values():
             node, source = unit.world.connect_source(unit.name, f"ch{number}")
@@ -82,18 +82,18 @@ class Spd3303x:
         }
         return {**told, "track": self.track}
 
-    def adjustable(self, call: Call) -> Channel:
+    def adjustable(self, call: SimCall) -> Channel:
         """The channel of ``CH<n>:…``; the third one has nothing to set."""
         return self.channels[call.suffix(highest=2)]
 
-    def followers(self, call: Call) -> list[Channel]:
+    def followers(self, call: SimCall) -> list[Channel]:
         """The channels that a set-point goes to."""
         if self.track:
             return [self.channels[1], self.channels[2]]
         return [self.adjustable(call)]
 
 
-def set_volts(unit: Spd3303x, call: Call) -> None:
+def set_volts(unit: Spd3303x, call: SimCall) -> None:
     """``CH1:VOLT 5``."""
     volts = call.number(0, lowest=0.0, highest=HIGHEST_V, unit="V")
     for channel in unit.followers(call):
@@ -101,7 +101,7 @@ def set_volts(unit: Spd3303x, call: Call) -> None:
         channel.source.volts = round(volts, 3)
 
 
-def set_amps(unit: Spd3303x, call: Call) -> None:
+def set_amps(unit: Spd3303x, call: SimCall) -> None:
     """``CH1:CURR 1``."""
     amps = call.number(0, lowest=0.0, highest=HIGHEST_A, unit="A")
     for channel in unit.followers(call):
@@ -109,7 +109,7 @@ def set_amps(unit: Spd3303x, call: Call) -> None:
         channel.source.amps_limit = round(amps, 3)
 
 
-def switch(unit: Spd3303x, call: Call) -> None:
+def switch(unit: Spd3303x, call: SimCall) -> None:
     """``OUTP CH1,ON``; with two arguments always."""
     channel = unit.channels[call.choice(0, CHANNELS)]
     is_on = call.choice(1, {"ON": True, "OFF": False})
@@ -117,7 +117,7 @@ def switch(unit: Spd3303x, call: Call) -> None:
     channel.source.is_on = is_on
 
 
-def set_track(unit: Spd3303x, call: Call) -> None:
+def set_track(unit: Spd3303x, call: SimCall) -> None:
     """``OUTP:TRACK 1``."""
     unit.track = call.whole(0, lowest=0, highest=2)
     if unit.track:
@@ -125,7 +125,7 @@ def set_track(unit: Spd3303x, call: Call) -> None:
         second.volts, second.amps_limit = first.volts, first.amps_limit
 
 
-def measure(unit: Spd3303x, call: Call) -> str:
+def measure(unit: Spd3303x, call: SimCall) -> str:
     """``MEAS:VOLT? CH1``, and the same for CURR and POWE."""
     number = call.choice(0, {"CH1": 1, "CH2": 2}) if call.has(0) else unit.selected
     channel = unit.channels[number]
@@ -138,7 +138,7 @@ def measure(unit: Spd3303x, call: Call) -> str:
     return f"{amps:.3f}" if "CURR" in word else f"{volts:.3f}"
 
 
-def status(unit: Spd3303x, call: Call) -> str:
+def status(unit: Spd3303x, call: SimCall) -> str:
     """``SYST:STAT?`` → ``0x14``: bits 0, 1 CC of channels 1, 2; 2, 3 mode; 4, 5 on; 6, 7 timer."""
     word = MODE_BITS[unit.track] << 2
     for index in (0, 1):
@@ -151,7 +151,7 @@ def status(unit: Spd3303x, call: Call) -> str:
     return f"0x{word:x}"
 
 
-def set_step(unit: Spd3303x, call: Call) -> None:
+def set_step(unit: Spd3303x, call: SimCall) -> None:
     """``TIME:SET CH1,2,3,0.5,2``: step 2 holds 3 V, 0.5 A for 2 s."""
     channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
     number = call.whole(1, lowest=1, highest=MOST_STEPS)
@@ -162,32 +162,32 @@ def set_step(unit: Spd3303x, call: Call) -> None:
     )
 
 
-def get_step(unit: Spd3303x, call: Call) -> str:
+def get_step(unit: Spd3303x, call: SimCall) -> str:
     """``TIME:SET? CH1,2`` → ``3.000,0.500,2``."""
     channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
     volts, amps, seconds = channel.steps[call.whole(1, lowest=1, highest=MOST_STEPS)]
     return f"{volts:.3f},{amps:.3f},{seconds:g}"
 
 
-def set_timer(unit: Spd3303x, call: Call) -> None:
+def set_timer(unit: Spd3303x, call: SimCall) -> None:
     """``TIME CH1,ON``."""
     channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
     channel.has_timer = call.boolean(1)
 
 
-def set_wave(unit: Spd3303x, call: Call) -> None:
+def set_wave(unit: Spd3303x, call: SimCall) -> None:
     """``OUTP:WAVE CH1,ON``: a curve instead of digits on the screen."""
     unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})].has_wave = call.boolean(1)
 
 
-def save(unit: Spd3303x, call: Call) -> None:
+def save(unit: Spd3303x, call: SimCall) -> None:
     """``*SAV 1``."""
     place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
     sources = (unit.channels[1].source, unit.channels[2].source)
     unit.memories[place] = tuple((s.volts, s.amps_limit) for s in sources)
 
 
-def recall(unit: Spd3303x, call: Call) -> None:
+def recall(unit: Spd3303x, call: SimCall) -> None:
     """``*RCL 1``."""
     place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
     for number, (volts, amps) in enumerate(unit.memories.get(place, ()), start=1):
@@ -196,12 +196,12 @@ def recall(unit: Spd3303x, call: Call) -> None:
         unit.channels[number].source.amps_limit = amps
 
 
-def select(unit: Spd3303x, call: Call) -> None:
+def select(unit: Spd3303x, call: SimCall) -> None:
     """``INST CH1``."""
     unit.selected = call.choice(0, {"CH1": 1, "CH2": 2})
 
 
-def no_such_question(_unit: Spd3303x, _call: Call) -> None:
+def no_such_question(_unit: Spd3303x, _call: SimCall) -> None:
     """``OUTP?``: does not exist and is never answered."""
     raise ScpiError(-113)
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.sim.scpi import Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 GPIB: Final = 1
 CORNER_HZ: Final = 1000.0
@@ -51,7 +51,7 @@ LISTS: Final[Mapping[str, int]] = {
 class Sr830:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.random = unit.random
         self.status = unit.status
         self.idn = f"Stanford_Research_Systems,SR830,{unit.serial},ver1.07"
@@ -120,7 +120,7 @@ def _number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def set_frequency(unit: Sr830, call: Call) -> None:
+def set_frequency(unit: Sr830, call: SimCall) -> None:
     """``FREQ``: five digits; with the harmonic at most 102 kHz."""
     hertz = call.number(0, lowest=LOWEST_HZ, highest=HIGHEST_HZ)
     if hertz * unit.harmonic > HIGHEST_HZ or not unit.choices["FMOD"]:
@@ -129,21 +129,21 @@ def set_frequency(unit: Sr830, call: Call) -> None:
     unit.hertz = float(f"{hertz:.5g}")
 
 
-def set_level(unit: Sr830, call: Call) -> None:
+def set_level(unit: Sr830, call: SimCall) -> None:
     """``SLVL``: in steps of 2 mV, and never off."""
     volts = call.number(0, lowest=LOWEST_V, highest=HIGHEST_V)
     unit.look(call.now)
     unit.volts = round(volts / STEP_V) * STEP_V
 
 
-def set_phase(unit: Sr830, call: Call) -> None:
+def set_phase(unit: Sr830, call: SimCall) -> None:
     """``PHAS``: shown between -180 and 180 degrees."""
     degrees = call.number(0, lowest=-360.0, highest=729.99)
     unit.look(call.now)
     unit.phase = (degrees + 180) % 360 - 180
 
 
-def set_harmonic(unit: Sr830, call: Call) -> None:
+def set_harmonic(unit: Sr830, call: SimCall) -> None:
     """``HARM``."""
     harmonic = call.whole(0, lowest=1, highest=19_999)
     if harmonic * unit.hertz > HIGHEST_HZ:
@@ -152,28 +152,28 @@ def set_harmonic(unit: Sr830, call: Call) -> None:
     unit.harmonic = harmonic
 
 
-def set_sensitivity(unit: Sr830, call: Call) -> None:
+def set_sensitivity(unit: Sr830, call: SimCall) -> None:
     """``SENS 0`` (2 nV) to ``26`` (1 V)."""
     unit.sensitivity = call.whole(0, lowest=0, highest=len(SENSITIVITIES) - 1)
 
 
-def set_time_constant(unit: Sr830, call: Call) -> None:
+def set_time_constant(unit: Sr830, call: SimCall) -> None:
     """``OFLT 0`` (10 µs) to ``19`` (30 ks)."""
     unit.look(call.now)
     unit.time_constant = call.whole(0, lowest=0, highest=len(TIME_CONSTANTS) - 1)
 
 
-def set_choice(unit: Sr830, call: Call, name: str) -> None:
+def set_choice(unit: Sr830, call: SimCall, name: str) -> None:
     """``OFSL`` and its kin."""
     unit.choices[name] = call.whole(0, lowest=0, highest=LISTS[name])
 
 
-def output(unit: Sr830, call: Call) -> str:
+def output(unit: Sr830, call: SimCall) -> str:
     """``OUTP? 3``."""
     return _number(unit.value(call.whole(0, lowest=1, highest=4), call.now))
 
 
-def snap(unit: Sr830, call: Call) -> str:
+def snap(unit: Sr830, call: SimCall) -> str:
     """``SNAP? 1,2,9``: two to six values of one moment."""
     if not 2 <= len(call.arguments) <= 6:
         raise ScpiError(-109)
@@ -181,30 +181,30 @@ def snap(unit: Sr830, call: Call) -> str:
     return ",".join(_number(unit.value(item, call.now)) for item in items)
 
 
-def aux_input(_unit: Sr830, call: Call) -> str:
+def aux_input(_unit: Sr830, call: SimCall) -> str:
     """``OAUX? 1``: nothing is connected."""
     call.whole(0, lowest=1, highest=4)
     return _number(round(call.random.gauss(0.0, 3e-4), 4))
 
 
-def set_aux(unit: Sr830, call: Call) -> None:
+def set_aux(unit: Sr830, call: SimCall) -> None:
     """``AUXV 1,2.5``."""
     number = call.whole(0, lowest=1, highest=4)
     unit.aux[number] = round(call.number(1, lowest=-MOST_AUX_V, highest=MOST_AUX_V), 3)
 
 
-def aux(unit: Sr830, call: Call) -> str:
+def aux(unit: Sr830, call: SimCall) -> str:
     """``AUXV? 1``."""
     return _number(unit.aux[call.whole(0, lowest=1, highest=4)])
 
 
-def auto_phase(unit: Sr830, call: Call) -> None:
+def auto_phase(unit: Sr830, call: SimCall) -> None:
     """``APHS``: all of the signal into X."""
     unit.phase += math.degrees(cmath.phase(unit.look(call.now)))
     unit.busy_until = call.now + AUTO_S
 
 
-def auto_gain(unit: Sr830, call: Call) -> None:
+def auto_gain(unit: Sr830, call: SimCall) -> None:
     """``AGAN``: the finest sensitivity that holds the signal; longer with longer time constants."""
     size = abs(unit.look(call.now))
     fitting = [i for i, scale in enumerate(SENSITIVITIES) if size <= scale]
@@ -212,13 +212,13 @@ def auto_gain(unit: Sr830, call: Call) -> None:
     unit.busy_until = call.now + AUTO_S + TIME_CONSTANTS[unit.time_constant]
 
 
-def auto_reserve(unit: Sr830, call: Call) -> None:
+def auto_reserve(unit: Sr830, call: SimCall) -> None:
     """``ARSV``."""
     unit.choices["RMOD"] = 1
     unit.busy_until = call.now + AUTO_S
 
 
-def status_byte(unit: Sr830, call: Call) -> str:
+def status_byte(unit: Sr830, call: SimCall) -> str:
     """``*STB?``, or one bit of it: bit 0 no scan runs, bit 1 no command runs."""
     word = IDLE_BITS if call.now >= unit.busy_until else IDLE_BITS & ~0x02
     if call.has(0):
@@ -226,7 +226,7 @@ def status_byte(unit: Sr830, call: Call) -> str:
     return str(word)
 
 
-def event_status(unit: Sr830, call: Call) -> str:
+def event_status(unit: Sr830, call: SimCall) -> str:
     """``*ESR?``, or one bit of it; what was read is cleared."""
     unit.status.drain()
     word = unit.status.events
@@ -238,19 +238,19 @@ def event_status(unit: Sr830, call: Call) -> str:
     return str(word)
 
 
-def overloads(unit: Sr830, call: Call) -> str:
+def overloads(unit: Sr830, call: SimCall) -> str:
     """``LIAS?``: cleared by reading."""
     unit.value(3, call.now)
     word, unit.overloads = unit.overloads, 0
     return str(word)
 
 
-def choose_interface(unit: Sr830, call: Call) -> None:
+def choose_interface(unit: Sr830, call: SimCall) -> None:
     """``OUTX 0`` (RS-232) or ``1`` (GPIB)."""
     unit.interface = call.whole(0, lowest=0, highest=1)
 
 
-Query = Callable[[Sr830, Call], str]
+Query = Callable[[Sr830, SimCall], str]
 
 QUERIES: Final[Mapping[str, Query]] = {
     "*IDN?": lambda u, _c: u.idn,
@@ -272,10 +272,10 @@ QUERIES: Final[Mapping[str, Query]] = {
 }
 
 
-def _heard(query: Query) -> Callable[[Sr830, Call], str | None]:
+def _heard(query: Query) -> Callable[[Sr830, SimCall], str | None]:
     """The query as it is answered: only where ``OUTX`` sends answers to this wire."""
 
-    def answer(unit: Sr830, call: Call) -> str | None:
+    def answer(unit: Sr830, call: SimCall) -> str | None:
         said = query(unit, call)
         return said if unit.interface == GPIB else None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.sim.bench import Capture, capture, seen_by
-from edged.sim.scpi import ERROR_TEXTS, Call, Dialect, ModelSpec, ScpiError, Unit, Vocabulary
+from edged.sim.scpi import ERROR_TEXTS, Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 CHANNELS: Final = 4
 DIVISIONS: Final = 15
@@ -49,7 +49,7 @@ class Channel:
 class Tbs:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         self.world = unit.world
         self.random = unit.random
         self.status = unit.status
@@ -83,7 +83,7 @@ class Tbs:
             },
         }
 
-    def channel(self, call: Call) -> Channel:
+    def channel(self, call: SimCall) -> Channel:
         """The channel of ``CH<n>``."""
         return self.channels[call.suffix(highest=CHANNELS)]
 
@@ -117,7 +117,7 @@ class Tbs:
             )
         return self.captures[number]
 
-    def say(self, call: Call, value: str) -> str:
+    def say(self, call: SimCall, value: str) -> str:
         """An answer, with its header until ``HEADer OFF``."""
         if not self.has_headers:
             return value
@@ -132,58 +132,58 @@ def _flag(is_true: bool) -> str:
     return str(int(is_true))
 
 
-def _state(call: Call) -> bool:
+def _state(call: SimCall) -> bool:
     if call.text(0).upper() in ("RUN", "STOP"):
         return call.text(0).upper() == "RUN"
     return call.boolean(0)
 
 
-def set_headers(unit: Tbs, call: Call) -> None:
+def set_headers(unit: Tbs, call: SimCall) -> None:
     """``HEADer OFF``."""
     unit.has_headers = call.boolean(0)
 
 
-def set_division(unit: Tbs, call: Call) -> None:
+def set_division(unit: Tbs, call: SimCall) -> None:
     """``CH1:SCAle``: 2 mV to 5 V with a 1x probe."""
     unit.channel(call).division_v = call.number(0, lowest=0.002, highest=5.0, unit="V")
 
 
-def set_offset(unit: Tbs, call: Call) -> None:
+def set_offset(unit: Tbs, call: SimCall) -> None:
     """``CH1:OFFSet``."""
     unit.channel(call).offset_v = call.number(0, lowest=-25.0, highest=25.0, unit="V")
 
 
-def set_position(unit: Tbs, call: Call) -> None:
+def set_position(unit: Tbs, call: SimCall) -> None:
     """``CH1:POSition``, in divisions."""
     unit.channel(call).position = call.number(0, lowest=-5.0, highest=5.0)
 
 
-def set_coupling(unit: Tbs, call: Call) -> None:
+def set_coupling(unit: Tbs, call: SimCall) -> None:
     """``CH1:COUPling``."""
     unit.channel(call).coupling = call.choice(0, {"AC": "AC", "DC": "DC", "GND": "GND"})
 
 
-def set_bandwidth(unit: Tbs, call: Call) -> None:
+def set_bandwidth(unit: Tbs, call: SimCall) -> None:
     """``CH1:BANdwidth``."""
     unit.channel(call).bandwidth = call.choice(0, {"TWEnty": "TWE", "FULl": "FULL"})
 
 
-def set_shown(unit: Tbs, call: Call) -> None:
+def set_shown(unit: Tbs, call: SimCall) -> None:
     """``SELect:CH1 ON``."""
     unit.channel(call).is_shown = call.boolean(0)
 
 
-def set_time_division(unit: Tbs, call: Call) -> None:
+def set_time_division(unit: Tbs, call: SimCall) -> None:
     """``HORizontal:SCAle``."""
     unit.time_division_s = call.number(0, lowest=2e-9, highest=100.0, unit="S")
 
 
-def set_time_position(unit: Tbs, call: Call) -> None:
+def set_time_position(unit: Tbs, call: SimCall) -> None:
     """``HORizontal:POSition``."""
     unit.time_position = call.number(0, lowest=-1000.0, highest=1000.0, unit="S")
 
 
-def set_depth(unit: Tbs, call: Call) -> None:
+def set_depth(unit: Tbs, call: SimCall) -> None:
     """``HORizontal:RECOrdlength``: one of the menu's."""
     asked = call.whole(0, lowest=DEPTHS[0], highest=DEPTHS[-1])
     if asked not in DEPTHS:
@@ -192,7 +192,7 @@ def set_depth(unit: Tbs, call: Call) -> None:
     unit.captures.clear()
 
 
-def set_running(unit: Tbs, call: Call) -> None:
+def set_running(unit: Tbs, call: SimCall) -> None:
     """``ACQuire:STATE RUN``: a single sequence is captured at once, and stops."""
     is_running = _state(call)
     if is_running or unit.is_running:
@@ -202,65 +202,65 @@ def set_running(unit: Tbs, call: Call) -> None:
         unit.captures = {} if unit.is_running else held
 
 
-def set_stop_after(unit: Tbs, call: Call) -> None:
+def set_stop_after(unit: Tbs, call: SimCall) -> None:
     """``ACQuire:STOPAfter``."""
     unit.stop_after = call.choice(0, {"RUNSTop": "RUNST", "SEQuence": "SEQ"})
 
 
-def set_mode(unit: Tbs, call: Call) -> None:
+def set_mode(unit: Tbs, call: SimCall) -> None:
     """``ACQuire:MODe``."""
     modes = {"SAMple": "SAM", "PEAKdetect": "PEAK", "HIRes": "HIR", "AVErage": "AVE"}
     unit.mode = call.choice(0, modes)
 
 
-def set_averages(unit: Tbs, call: Call) -> None:
+def set_averages(unit: Tbs, call: SimCall) -> None:
     """``ACQuire:NUMAVg``."""
     unit.averages = call.whole(0, lowest=2, highest=512)
 
 
-def set_trigger_source(unit: Tbs, call: Call) -> None:
+def set_trigger_source(unit: Tbs, call: SimCall) -> None:
     """``TRIGger:A:EDGE:SOUrce CH1``."""
     unit.trigger_source = call.choice(0, {f"CH{n}": f"CH{n}" for n in unit.channels})
 
 
-def set_trigger_slope(unit: Tbs, call: Call) -> None:
+def set_trigger_slope(unit: Tbs, call: SimCall) -> None:
     """``TRIGger:A:EDGE:SLOpe``."""
     unit.trigger_slope = call.choice(0, {"RISe": "RIS", "FALL": "FALL"})
 
 
-def set_trigger_mode(unit: Tbs, call: Call) -> None:
+def set_trigger_mode(unit: Tbs, call: SimCall) -> None:
     """``TRIGger:A:MODe``."""
     unit.trigger_mode = call.choice(0, {"AUTO": "AUTO", "NORMal": "NORM"})
 
 
-def set_level(unit: Tbs, call: Call) -> None:
+def set_level(unit: Tbs, call: SimCall) -> None:
     """``TRIGger:A:LEVel:CH1``."""
     level = call.number(0, lowest=-50.0, highest=50.0, unit="V")
     unit.levels[call.suffix(highest=CHANNELS)] = level
 
 
-def force(unit: Tbs, call: Call) -> None:  # noqa: ARG001 - the seam's argument
+def force(unit: Tbs, call: SimCall) -> None:  # noqa: ARG001 - the seam's argument
     """``TRIGger FORCe``."""
     call.choice(0, {"FORCe": None})
 
 
-def trigger_state(unit: Tbs, call: Call) -> str:
+def trigger_state(unit: Tbs, call: SimCall) -> str:
     """``TRIGger:STATE?``; the calibrator that is connected triggers all the time."""
     running = "AUTO" if unit.trigger_mode == "AUTO" else "TRIGGER"
     return unit.say(call, running if unit.is_running else "SAVE")
 
 
-def set_measured(unit: Tbs, call: Call) -> None:
+def set_measured(unit: Tbs, call: SimCall) -> None:
     """``MEASUrement:IMMed:SOUrce1 CH1``."""
     unit.measured = call.choice(0, {f"CH{n}": n for n in unit.channels})
 
 
-def set_type(unit: Tbs, call: Call) -> None:
+def set_type(unit: Tbs, call: SimCall) -> None:
     """``MEASUrement:IMMed:TYPe PK2pk``."""
     unit.type = call.choice(0, TYPES)
 
 
-def measured(unit: Tbs, call: Call) -> str:
+def measured(unit: Tbs, call: SimCall) -> str:
     """``MEASUrement:IMMed:VALue?``."""
     value = None
     if unit.channels[unit.measured].is_shown:
@@ -268,7 +268,7 @@ def measured(unit: Tbs, call: Call) -> str:
     return unit.say(call, NO_MEASUREMENT if value is None else _number(value))
 
 
-def set_data_source(unit: Tbs, call: Call) -> None:
+def set_data_source(unit: Tbs, call: SimCall) -> None:
     """``DATa:SOUrce CH1``: only one that is shown."""
     number = call.choice(0, {f"CH{n}": n for n in unit.channels})
     if not unit.channels[number].is_shown:
@@ -276,22 +276,22 @@ def set_data_source(unit: Tbs, call: Call) -> None:
     unit.data_source = number
 
 
-def set_first(unit: Tbs, call: Call) -> None:
+def set_first(unit: Tbs, call: SimCall) -> None:
     """``DATa:STARt``."""
     unit.first = call.whole(0, lowest=1, highest=DEPTHS[-1])
 
 
-def set_last(unit: Tbs, call: Call) -> None:
+def set_last(unit: Tbs, call: SimCall) -> None:
     """``DATa:STOP``."""
     unit.last = call.whole(0, lowest=1, highest=DEPTHS[-1])
 
 
-def set_width(unit: Tbs, call: Call) -> None:
+def set_width(unit: Tbs, call: SimCall) -> None:
     """``WFMOutpre:BYT_Nr``."""
     unit.width = call.whole(0, lowest=1, highest=2)
 
 
-def curve(unit: Tbs, call: Call) -> bytes | None:
+def curve(unit: Tbs, call: SimCall) -> bytes | None:
     """``CURVe?``: a block; silence while an error waits."""
     if unit.status.count():
         return None
@@ -311,14 +311,14 @@ def curve(unit: Tbs, call: Call) -> bytes | None:
     return f"#{len(size)}{size}".encode("ascii") + wanted
 
 
-def event_status(unit: Tbs, _call: Call) -> str:
+def event_status(unit: Tbs, _call: SimCall) -> str:
     """``*ESR?``: what happened, and from now on ``ALLEv?`` has the words for it."""
     unit.events = [abs(code) for code in unit.status.drain()]
     word, unit.status.events = unit.status.events, 0
     return str(word)
 
 
-def all_events(unit: Tbs, call: Call) -> str:
+def all_events(unit: Tbs, call: SimCall) -> str:
     """``ALLEv?`` → ``113,"Undefined header"``."""
     if not unit.events:
         return unit.say(call, '0,"No events to report - queue empty"')

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from edged.sim.scpi import (
     Answer,
-    Call,
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
-    Unit,
+    SimCall,
+    SimUnit,
     Vocabulary,
     nearest_at_least,
 )
@@ -45,7 +45,7 @@ RUNNING_BIT: Final = 1 << 0
 class Gs200:
     """The state of one unit."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: SimUnit) -> None:
         node, source = unit.world.connect_source(unit.name, "out")
         gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
         self.output = Output(node=node, source=source, gain=gain, noise=NOISE)
@@ -129,7 +129,7 @@ class Gs200:
         self.hold(steps[index] + (steps[index + 1] - steps[index]) * share, now)
 
 
-def set_function(unit: Gs200, call: Call) -> None:
+def set_function(unit: Gs200, call: SimCall) -> None:
     """``:SOUR:FUNC VOLT``: with the output off only."""
     is_current = call.choice(0, {"VOLTage": False, "CURRent": True})
     if is_current is not unit.output.is_current and unit.output.is_on:
@@ -138,7 +138,7 @@ def set_function(unit: Gs200, call: Call) -> None:
     unit.output.apply(call.now)
 
 
-def set_range(unit: Gs200, call: Call) -> None:
+def set_range(unit: Gs200, call: SimCall) -> None:
     """``:SOUR:RANG 10``; the level comes down with the range."""
     steps = AMP_RANGES if unit.output.is_current else VOLT_RANGES
     asked = call.number(0, lowest=0.0, highest=steps[-1], default=steps[-1])
@@ -147,7 +147,7 @@ def set_range(unit: Gs200, call: Call) -> None:
         unit.hold(0.0, call.now)
 
 
-def set_level(unit: Gs200, call: Call) -> None:
+def set_level(unit: Gs200, call: SimCall) -> None:
     """``:SOUR:LEV 1.5``: now, or a step while a program is edited."""
     unit.move(call.now)
     highest = unit.highest()
@@ -162,7 +162,7 @@ def set_level(unit: Gs200, call: Call) -> None:
     unit.hold(level, call.now)
 
 
-def set_level_auto(unit: Gs200, call: Call) -> None:
+def set_level_auto(unit: Gs200, call: SimCall) -> None:
     """``:SOUR:LEV:AUTO 1.5``: the range goes along, and the output glitches when it does."""
     unit.move(call.now)
     if unit.started is not None or unit.is_editing:
@@ -174,25 +174,25 @@ def set_level_auto(unit: Gs200, call: Call) -> None:
     unit.hold(level, call.now)
 
 
-def get_level(unit: Gs200, call: Call) -> str:
+def get_level(unit: Gs200, call: SimCall) -> str:
     """``:SOUR:LEV?``."""
     unit.move(call.now)
     return _number(unit.level)
 
 
-def set_volts_limit(unit: Gs200, call: Call) -> None:
+def set_volts_limit(unit: Gs200, call: SimCall) -> None:
     """``:SOUR:PROT:VOLT``: while it sources current."""
     unit.output.volts_limit = call.number(0, lowest=1.0, highest=30.0, default=30.0, unit="V")
     unit.output.apply(call.now)
 
 
-def set_amps_limit(unit: Gs200, call: Call) -> None:
+def set_amps_limit(unit: Gs200, call: SimCall) -> None:
     """``:SOUR:PROT:CURR``: while it sources voltage."""
     unit.output.amps_limit = call.number(0, lowest=1e-3, highest=0.2, default=0.2, unit="A")
     unit.output.apply(call.now)
 
 
-def switch(unit: Gs200, call: Call) -> None:
+def switch(unit: Gs200, call: SimCall) -> None:
     """``:OUTP ON``; off ends a program."""
     unit.move(call.now)
     is_on = call.boolean(0)
@@ -201,12 +201,12 @@ def switch(unit: Gs200, call: Call) -> None:
     unit.output.switch(is_on=is_on, now=call.now)
 
 
-def set_monitor(unit: Gs200, call: Call) -> None:
+def set_monitor(unit: Gs200, call: SimCall) -> None:
     """``:SENS 1``."""
     unit.has_monitor = call.boolean(0)
 
 
-def measure(unit: Gs200, call: Call) -> Answer:
+def measure(unit: Gs200, call: SimCall) -> Answer:
     """``:MEAS?``: the current of a voltage, the voltage of a current."""
     unit.move(call.now)
     is_too_small = not unit.output.is_current and unit.ranges["VOLT"] < LOWEST_MONITORED_V
@@ -220,72 +220,72 @@ def measure(unit: Gs200, call: Call) -> Answer:
     return Later(unit.nplc * LINE_CYCLE_S + unit.monitor_delay_ms / 1000, finish)
 
 
-def set_nplc(unit: Gs200, call: Call) -> None:
+def set_nplc(unit: Gs200, call: SimCall) -> None:
     """``:SENS:NPLC``: 1 to 25."""
     unit.nplc = call.whole(0, lowest=1, highest=25)
 
 
-def set_monitor_delay(unit: Gs200, call: Call) -> None:
+def set_monitor_delay(unit: Gs200, call: SimCall) -> None:
     """``:SENS:DEL`` in milliseconds."""
     unit.monitor_delay_ms = call.whole(0, lowest=0, highest=999_999)
 
 
-def set_remote_sense(unit: Gs200, call: Call) -> None:
+def set_remote_sense(unit: Gs200, call: SimCall) -> None:
     """``:SENS:REM``."""
     unit.has_remote_sense = call.boolean(0)
 
 
-def set_guard(unit: Gs200, call: Call) -> None:
+def set_guard(unit: Gs200, call: SimCall) -> None:
     """``:SENS:GUAR``."""
     unit.has_guard = call.boolean(0)
 
 
-def begin_edit(unit: Gs200, _call: Call) -> None:
+def begin_edit(unit: Gs200, _call: SimCall) -> None:
     """``:PROG:EDIT:STAR``: the program is empty after it."""
     unit.program.clear()
     unit.is_editing, unit.started = True, None
 
 
-def end_edit(unit: Gs200, _call: Call) -> None:
+def end_edit(unit: Gs200, _call: SimCall) -> None:
     """``:PROG:EDIT:END``."""
     unit.is_editing = False
 
 
-def set_slope(unit: Gs200, call: Call) -> None:
+def set_slope(unit: Gs200, call: SimCall) -> None:
     """``:PROG:SLOP``: seconds that a step takes."""
     unit.slope_s = call.number(0, lowest=0.0, highest=LONGEST_S, unit="S")
 
 
-def set_interval(unit: Gs200, call: Call) -> None:
+def set_interval(unit: Gs200, call: SimCall) -> None:
     """``:PROG:INT``: seconds from step to step."""
     unit.interval_s = call.number(0, lowest=SHORTEST_INTERVAL_S, highest=LONGEST_S, unit="S")
 
 
-def set_repeat(unit: Gs200, call: Call) -> None:
+def set_repeat(unit: Gs200, call: SimCall) -> None:
     """``:PROG:REP``."""
     unit.is_repeating = call.boolean(0)
 
 
-def run(unit: Gs200, call: Call) -> None:
+def run(unit: Gs200, call: SimCall) -> None:
     """``:PROG:RUN``."""
     if unit.is_editing or not unit.program:
         raise ScpiError(-221)
     unit.started, unit.start_level = call.now, unit.level
 
 
-def pause(unit: Gs200, call: Call) -> None:
+def pause(unit: Gs200, call: SimCall) -> None:
     """``:PROG:HOLD``: the level stays where it is."""
     unit.move(call.now)
     unit.started = None
 
 
-def condition(unit: Gs200, call: Call) -> str:
+def condition(unit: Gs200, call: SimCall) -> str:
     """``:STAT:COND?``."""
     unit.move(call.now)
     return str(RUNNING_BIT if unit.started is not None else 0)
 
 
-def event(unit: Gs200, call: Call) -> str:
+def event(unit: Gs200, call: SimCall) -> str:
     """``:STAT:EVEN?``: read once."""
     unit.move(call.now)
     events, unit.events = unit.events, 0

@@ -73,7 +73,7 @@ class HislipMouth:
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class HislipClient:
     """The two channels of one client; ``incoming`` is a message that is not whole yet."""
 
     visit: Visit
@@ -93,7 +93,7 @@ class HislipWire:
         self.power_on = self._listener.power_on
         self.power_off = self._listener.power_off
         self.close = self._listener.close
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, HislipClient] = {}
         self._made = 0
         # As some instruments come: a client that wants one answer a question has to say so.
         self.is_overlapped = False
@@ -130,7 +130,7 @@ class HislipWire:
             return
         self._made = self._made % 0xFFFF + 1
         number = self._made
-        session = Session(visit, mouth, bytearray())
+        session = HislipClient(visit, mouth, bytearray())
         self._sessions[number] = session
         preference = int(self.is_overlapped)
         writer.write(message(INITIALIZE_RESPONSE, preference, VERSION_1_0 << 16 | number))
@@ -147,7 +147,7 @@ class HislipWire:
             await visit.stop()
 
     async def _hear(
-        self, session: Session, received: Received, writer: asyncio.StreamWriter
+        self, session: HislipClient, received: Received, writer: asyncio.StreamWriter
     ) -> None:
         match received.kind:
             case kind if kind in (DATA, DATA_END):
@@ -191,7 +191,7 @@ class HislipWire:
             session.mouth.end()
 
     @staticmethod
-    async def _answer_async(session: Session, received: Received) -> bytes:
+    async def _answer_async(session: HislipClient, received: Received) -> bytes:
         match received.kind:
             case kind if kind == MAX_SIZE and len(received.payload) == 8:
                 (takes,) = struct.unpack("!Q", received.payload)

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Final
 
 from edged.sim.faults import FaultKind
-from edged.sim.output import Output
+from edged.sim.output import HeldOutput
 from edged.sim.wires.stream import LOOPBACK, Host, TcpListener, Visit
 
-__all__ = ["PrologixAdapter", "PrologixWire"]
+__all__ = ["PrologixWire", "SimulatedAdapter"]
 
 VERSION: Final = b"Prologix GPIB-ETHERNET Controller version 1.6.6.0\r\n"
 READ_BYTES: Final = 65_536
@@ -29,10 +29,10 @@ HIGHEST_ADDRESS: Final = 30
 class PrologixWire:
     """One instrument's place on the bus; see ``Wire``."""
 
-    def __init__(self, host: Host, adapter: PrologixAdapter) -> None:
+    def __init__(self, host: Host, adapter: SimulatedAdapter) -> None:
         self._adapter = adapter
         self._host = host
-        self._output = Output()
+        self._output = HeldOutput()
         self._visit: Visit | None = None
         self.gpib = 0
         self._is_on = False
@@ -61,7 +61,7 @@ class PrologixWire:
         """See ``Wire``."""
         if not self._is_on:
             self._is_on = True
-            self._output = Output()
+            self._output = HeldOutput()
             self._visit = self._host.join(self._output)
 
     def power_off(self) -> None:
@@ -113,7 +113,7 @@ class PrologixWire:
             self._output.clear()
 
 
-class PrologixAdapter:
+class SimulatedAdapter:
     """The adapter itself; takes one connection at a time, as the real one does."""
 
     def __init__(self) -> None:

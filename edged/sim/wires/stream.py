@@ -35,7 +35,7 @@ from edged.sim.faults import (
     FaultBook,
     FaultKind,
     Reset,
-    Send,
+    SendBytes,
     Wait,
     deliver,
     merged,
@@ -45,16 +45,16 @@ from edged.sim.scpi import PretendedInstrument
 __all__ = [
     "LOOPBACK",
     "ByteLog",
-    "Entry",
-    "Framer",
     "Host",
+    "LineFramer",
     "Mouth",
+    "SimWire",
     "SocketWire",
     "TcpListener",
     "Visit",
-    "Visitor",
-    "Wire",
+    "WireEntry",
     "WireKind",
+    "WireVisitor",
     "reset",
 ]
 
@@ -62,7 +62,7 @@ LONGEST_MESSAGE_BYTES: Final = 1024 * 1024
 """What an input buffer holds; instruments hold less, and this only bounds memory."""
 
 
-class Framer:
+class LineFramer:
     """Cuts one connection's bytes at line ends; a carriage return before one is dropped."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ SHOWN_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class WireEntry:
     """One thing that happened on a wire.
 
     ``direction``: ``in`` (to the instrument), ``out`` (from it), ``open`` and ``close`` (of a
@@ -128,7 +128,7 @@ class ByteLog:
 
     def __init__(self, clock: Clock, file: Path | None = None) -> None:
         self._clock = clock
-        self._ring: deque[Entry] = deque()
+        self._ring: deque[WireEntry] = deque()
         self._bytes = 0
         self._seq = 0
         self._file: TextIO | None = file.open("a", encoding="ascii") if file else None
@@ -147,7 +147,7 @@ class ByteLog:
     def record(self, instrument: str, connection: int, direction: str, data: bytes = b"") -> None:
         """Note that it happened, now."""
         self._seq += 1
-        entry = Entry(
+        entry = WireEntry(
             seq=self._seq,
             t=self._clock.monotonic(),
             wall_ms=self._clock.wall_ms(),
@@ -164,9 +164,11 @@ class ByteLog:
             self._file.write(json.dumps(entry.as_json()) + "\n")
             self._file.flush()
 
-    def entries(self, *, instrument: str = "", since: int = 0, limit: int = 10_000) -> list[Entry]:
+    def entries(
+        self, *, instrument: str = "", since: int = 0, limit: int = 10_000
+    ) -> list[WireEntry]:
         """The oldest ``limit`` entries after number ``since``, of one instrument or of all."""
-        chosen: list[Entry] = []
+        chosen: list[WireEntry] = []
         for entry in self._ring:
             if entry.seq > since and instrument in ("", entry.instrument):
                 chosen.append(entry)
@@ -215,7 +217,7 @@ class Mouth(Protocol):
         ...
 
 
-class Visitor(Protocol):
+class WireVisitor(Protocol):
     """What a visit needs of the station it is at."""
 
     instrument: PretendedInstrument[Any]
@@ -230,7 +232,7 @@ class Visit:
 
     def __init__(
         self,
-        station: Visitor,
+        station: WireVisitor,
         number: int,
         mouth: Mouth,
         *,
@@ -333,7 +335,7 @@ class Visit:
         steps = deliver(answer, faults.take(), self._station.instrument.random)
         for step in merged(steps) if self.mouth.is_stream else steps:
             match step:
-                case Send(data, is_end):
+                case SendBytes(data, is_end):
                     await self.say(data, is_end=is_end, tag=tag)
                 case Wait(seconds):
                     await self._clock.sleep(seconds)
@@ -486,7 +488,7 @@ class Host(Protocol):
         ...
 
 
-class Wire(Protocol):
+class SimWire(Protocol):
     """One way to one instrument."""
 
     @property
@@ -545,7 +547,7 @@ class StreamMouth:
 
 
 class SocketWire:
-    """A raw TCP socket; see ``Wire``."""
+    """A raw TCP socket; see ``SimWire``."""
 
     def __init__(self, host: Host, at: str = LOOPBACK) -> None:
         self._host = host
@@ -558,17 +560,17 @@ class SocketWire:
 
     @property
     def address(self) -> str:
-        """See ``Wire``."""
+        """See ``SimWire``."""
         return f"TCPIP::{self._at}::{self.port}::SOCKET"
 
     @property
     def port(self) -> int:
-        """See ``Wire``."""
+        """See ``SimWire``."""
         return self._listener.port
 
     @property
     def is_listening(self) -> bool:
-        """See ``Wire``."""
+        """See ``SimWire``."""
         return self._listener.is_listening
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -576,7 +578,7 @@ class SocketWire:
         if visit is None:
             reset(writer)
             return
-        framer = Framer()
+        framer = LineFramer()
         try:
             try:
                 while data := await reader.read(READ_BYTES):

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from edged.sim.faults import FaultKind
-from edged.sim.output import Output
+from edged.sim.output import HeldOutput
 from edged.sim.wires.stream import LOOPBACK, Host, TcpListener, Visit, reset
 
 __all__ = ["Vxi11Wire"]
@@ -38,11 +38,11 @@ class Hangup(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class CreatedLink:
     """One created link: its reader, what is said to it, and a message that is not whole yet."""
 
     visit: Visit
-    output: Output
+    output: HeldOutput
     incoming: bytearray = field(default_factory=bytearray)
     is_aborted: bool = False
 
@@ -81,7 +81,7 @@ class Vxi11Wire:
         self._at = at
         self._core = TcpListener(self._serve, at)
         self._abort = TcpListener(self._serve_abort, at)
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, CreatedLink] = {}
         self._made = 0
 
     @property
@@ -175,12 +175,12 @@ class Vxi11Wire:
 
     async def create_link(self, _given: Arguments, mine: list[int]) -> bytes:
         """A new link, or out of resources where one reader at a time is taken."""
-        output = Output()
+        output = HeldOutput()
         visit = self._host.join(output)
         if visit is None:
             return integers(OUT_OF_RESOURCES, 0, 0, 0)
         self._made += 1
-        self._links[self._made] = Link(visit, output)
+        self._links[self._made] = CreatedLink(visit, output)
         mine.append(self._made)
         return integers(NO_ERROR, self._made, self._abort.port, TAKES_BYTES)
 

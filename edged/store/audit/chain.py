@@ -33,7 +33,7 @@ from edged.store.audit.row import (
     texts_of,
 )
 
-__all__ = ["Chain", "Familiar", "Link", "Shelf", "Stored", "Texts"]
+__all__ = ["Chain", "ChainLink", "Familiar", "Shelf", "Stored", "Texts"]
 
 MOST: Final = 1_024
 """Texts that are remembered; at most some 3 MB."""
@@ -160,7 +160,7 @@ INSERT_FULL: Final = _Insert("audit_full", COLUMNS)
 INSERT_REPEATED: Final = _Insert("audit_repeat", REPEATED)
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """A place in the chain: a row's number and its hash."""
 
     seq: int
@@ -176,7 +176,7 @@ class Chain:
 
     def __init__(self) -> None:
         self.is_followed = False
-        self._head = Link(0, GENESIS)
+        self._head = ChainLink(0, GENESIS)
         self._committed = self._head
         # Where shared texts are, by their number; 0 for those that have come but once.
         self._places: dict[Texts, int] = {}
@@ -185,7 +185,7 @@ class Chain:
         self._appended: list[tuple[object, ...]] = []
 
     @property
-    def head(self) -> Link:
+    def head(self) -> ChainLink:
         """The newest row, also one not committed yet."""
         return self._head
 
@@ -209,7 +209,7 @@ class Chain:
         Returns:
             The first and the last of the rows that were there and are not any more.
         """
-        places = [Link(0, GENESIS)]
+        places = [ChainLink(0, GENESIS)]
         for query in (
             "SELECT seq, hash FROM audit_checkpoint",
             "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1",
@@ -217,11 +217,11 @@ class Chain:
         ):
             row = connection.execute(query).fetchone()
             if row is not None and isinstance(row[0], int) and isinstance(row[1], bytes):
-                places.append(Link(*row))
+                places.append(ChainLink(*row))
         stored = max(reversed(places), key=lambda place: place.seq)
-        known = Link(0, GENESIS)
+        known = ChainLink(0, GENESIS)
         if not is_new:
-            known = max(self._committed, Link(*mark or known), key=lambda place: place.seq)
+            known = max(self._committed, ChainLink(*mark or known), key=lambda place: place.seq)
         self._places.clear()
         self._appended.clear()
         if known.seq <= stored.seq:
@@ -264,7 +264,7 @@ class Chain:
         INSERT_FULL.run(connection, full)
         INSERT_REPEATED.run(connection, repeated)
         connection.execute(SET_HEAD, (seq, prev))
-        self._head = Link(seq, prev)
+        self._head = ChainLink(seq, prev)
 
     def _duration(self, duration_ms: float) -> str:
         """A duration as it is hashed. Those of short calls come again, and floats print slowly."""
@@ -286,7 +286,7 @@ class Chain:
 
     def remove_before(
         self, connection: sqlite3.Connection, *, before_ms: int, most: int, now_ms: int
-    ) -> tuple[Link, int]:
+    ) -> tuple[ChainLink, int]:
         """Remove at most ``most`` of the oldest rows, all older than ``before_ms``.
 
         A row from the future was written by a clock that was wrong; it is as old at least as the
@@ -307,7 +307,7 @@ class Chain:
                 if time_ms <= latest_ms:
                     break
                 continue
-            last = Link(seq, digest if isinstance(digest, bytes) else b"")
+            last = ChainLink(seq, digest if isinstance(digest, bytes) else b"")
             removed = count
         if removed:
             for table in ("audit_full", "audit_repeat"):

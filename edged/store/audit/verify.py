@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
-from edged.store.audit.chain import Link
+from edged.store.audit.chain import ChainLink
 from edged.store.audit.queries import fetch
 from edged.store.audit.row import COLUMNS, GENESIS, RETENTION_TOOL, Phase, row_hash
 from edged.store.file import MIGRATIONS, DatabaseFile, close
@@ -105,8 +105,8 @@ class VerifyReport:
 class Marks(NamedTuple):
     """What stands beside the rows, read in one transaction with the number of the newest row."""
 
-    checkpoint: Link | None
-    head: Link | None
+    checkpoint: ChainLink | None
+    head: ChainLink | None
     last_seq: int
 
 
@@ -126,11 +126,11 @@ def read_marks(connection: sqlite3.Connection) -> Marks:
     )
 
 
-def _link(row: Sequence[Any] | None) -> Link | None:
+def _link(row: Sequence[Any] | None) -> ChainLink | None:
     """A mark; one that nobody can read is none, and is missed."""
     if row is None or not isinstance(row[0], int):
         return None
-    return Link(row[0], row[1] if isinstance(row[1], bytes) else b"")
+    return ChainLink(row[0], row[1] if isinstance(row[1], bytes) else b"")
 
 
 def check_page(connection: sqlite3.Connection, check: ChainCheck) -> None:
@@ -153,7 +153,7 @@ class ChainCheck:
         self.marks = marks
         self.is_done = False
         self.fed_seq = SMALLEST
-        self._at = marks.checkpoint or Link(0, GENESIS)
+        self._at = marks.checkpoint or ChainLink(0, GENESIS)
         self._rows = 0
         self._first_seq = 0
         self._problem_count = 0
@@ -162,7 +162,7 @@ class ChainCheck:
         self._unsound: list[Sequence[Any]] = []
         self._is_at_sound = True
         # What the newest retention row says was the last row removed.
-        self._told: Link | None = None
+        self._told: ChainLink | None = None
 
     def feed(self, rows: Sequence[Sequence[Any]]) -> None:
         """Look at the next rows: the values of ``COLUMNS``."""
@@ -205,7 +205,7 @@ class ChainCheck:
             self._note_retention(row)
         else:
             self._unsound.append(row)
-        self._at = Link(seq, digest if isinstance(digest, bytes) else b"")
+        self._at = ChainLink(seq, digest if isinstance(digest, bytes) else b"")
         self._is_at_sound = is_sound
 
     def _judge_broken_link(self, seq: int) -> None:
@@ -268,7 +268,7 @@ class ChainCheck:
             return
         try:
             told = json.loads(row[PARAMETERS_AT])
-            self._told = Link(told["last_seq"], bytes.fromhex(told["last_hash"]))
+            self._told = ChainLink(told["last_seq"], bytes.fromhex(told["last_hash"]))
         except (KeyError, TypeError, ValueError, RecursionError):
             self._told = None
 
@@ -327,4 +327,4 @@ def _with_mark(path: Path, marks: Marks) -> Marks:
     told = head_mark_of(path).read()
     if told is None or told[0] <= (marks.head.seq if marks.head else 0):
         return marks
-    return marks._replace(head=Link(*told))
+    return marks._replace(head=ChainLink(*told))

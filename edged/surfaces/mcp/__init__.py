@@ -2,13 +2,13 @@
 
 from edged.surfaces.mcp.seams import CallerGuard, CallerHead, DirectGuard
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
-from edged.surfaces.mcp.tool_list import Listing
+from edged.surfaces.mcp.tool_list import ToolListing
 
 __all__ = [
     "CallerGuard",
     "CallerHead",
     "DirectGuard",
-    "Listing",
     "McpSettings",
     "McpSurface",
+    "ToolListing",
 ]

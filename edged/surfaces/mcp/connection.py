@@ -23,7 +23,7 @@ from edged.http.connection import HEAD_END, HttpConnection
 from edged.protocol.http_rules import MAX_HEADER_BYTES, rejection
 from edged.surfaces.mcp.known_heads import HeadBook, KnownHead, body_size
 
-__all__ = ["WAITS", "Connection", "ConnectionServer", "Front"]
+__all__ = ["WAITS", "ConnectionServer", "Front", "McpConnection"]
 
 LINGERING_S: Final = 2.0
 """How long the rest of a body that was refused unread is drained, so that the refusal is read."""
@@ -51,7 +51,9 @@ class Front(Protocol):
         """Serve a request that aiohttp has read."""
         ...
 
-    def answer_at_once(self, head: KnownHead, body: bytes, connection: Connection) -> bytes | None:
+    def answer_at_once(
+        self, head: KnownHead, body: bytes, connection: McpConnection
+    ) -> bytes | None:
         """The whole answer to one with a known head; ``None`` if ``handle`` must serve it.
 
         Nothing (``WAITS``) where the answer comes later: see ``Connection.await_answer``.
@@ -62,16 +64,16 @@ class Front(Protocol):
 class ConnectionBook(Protocol):
     """Who wants to know of connections."""
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: McpConnection) -> None:
         """It is open."""
         ...
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: McpConnection) -> None:
         """It is gone."""
         ...
 
 
-class Connection(HttpConnection):
+class McpConnection(HttpConnection):
     """See the module.
 
     Attributes:
@@ -299,7 +301,7 @@ TOO_SLOW: Final = (
 
 
 class ConnectionServer(web.Server):
-    """aiohttp's low-level server, making ``Connection``s."""
+    """aiohttp's low-level server, making ``McpConnection``s."""
 
     def __init__(self, front: Front, *, book: ConnectionBook, clock: Clock) -> None:
         super().__init__(front.handle)
@@ -307,9 +309,9 @@ class ConnectionServer(web.Server):
         self._book = book
         self._clock = clock
 
-    def __call__(self) -> Connection:
+    def __call__(self) -> McpConnection:
         """The protocol of one accepted socket."""
-        return Connection(
+        return McpConnection(
             self,
             front=self._front,
             book=self._book,

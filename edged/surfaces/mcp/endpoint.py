@@ -32,7 +32,7 @@ from edged.protocol.http_rules import (
     JSON_HEADERS,
     SSE_HEADERS,
     Accepted,
-    Door,
+    AccessPolicy,
     HttpHead,
     Rejected,
     Verb,
@@ -57,7 +57,7 @@ from edged.protocol.session import SessionEvent, SessionState, admit
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.body import BodyReader, ClientGoneError, Glance, id_of, parsed
 from edged.surfaces.mcp.calling import AT_ONCE, Answer, Asked, AskedCall, begin_call
-from edged.surfaces.mcp.connection import WAITS, Connection
+from edged.surfaces.mcp.connection import WAITS, McpConnection
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.known_heads import HeadBook, KnownHead
 from edged.surfaces.mcp.methods import (
@@ -400,7 +400,7 @@ class Endpoint:
     def __init__(
         self,
         *,
-        door: Door,
+        door: AccessPolicy,
         guard: CallerGuard,
         trusted_peer: TrustedPeer,
         board: SessionBoard,
@@ -444,7 +444,9 @@ class Endpoint:
         finally:
             wire.connection.rest()
 
-    def answer_at_once(self, head: KnownHead, body: bytes, connection: Connection) -> bytes | None:
+    def answer_at_once(
+        self, head: KnownHead, body: bytes, connection: McpConnection
+    ) -> bytes | None:
         """The whole answer to a request with a known head, where it waits for nothing.
 
         ``WAITS`` where it waits for one answer of an instrument, and will be given later. ``None``
@@ -458,7 +460,9 @@ class Endpoint:
         except BadMessage:
             return None
 
-    def _answer_at_once(self, head: KnownHead, body: bytes, connection: Connection) -> bytes | None:
+    def _answer_at_once(
+        self, head: KnownHead, body: bytes, connection: McpConnection
+    ) -> bytes | None:
         accepted = head.accepted
         message = parse(body)
         if not accepted.wants_json or not isinstance(message, Request):

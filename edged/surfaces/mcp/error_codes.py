@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.actions.outcome import Link, Outcome, Picture
+from edged.actions.outcome import Outcome, Picture, ResourceLink
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode
 from edged.protocol.results import Server, Told, told_result, tool_result
@@ -94,7 +94,7 @@ def _image(picture: Picture) -> dict[str, str]:
     return {"type": "image", "data": data, "mimeType": picture.mime}
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _link(link: ResourceLink) -> dict[str, Any]:
     return {
         "type": "resource_link",
         "uri": link.uri,

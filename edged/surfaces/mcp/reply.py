@@ -25,7 +25,7 @@ from edged.clock import Clock
 from edged.http.connection import GO_ON
 from edged.protocol.http_rules import HeaderList
 from edged.protocol.sse import KEEP_ALIVE
-from edged.surfaces.mcp.connection import Connection
+from edged.surfaces.mcp.connection import McpConnection
 
 __all__ = ["CLOSED", "DateLine", "KeepAlives", "Quiet", "StreamReply", "Wire", "whole_answer"]
 
@@ -237,13 +237,13 @@ class Wire:
     )
 
     def __init__(
-        self, request: web.BaseRequest | Connection, *, clock: Clock, date: DateLine
+        self, request: web.BaseRequest | McpConnection, *, clock: Clock, date: DateLine
     ) -> None:
         self._clock = clock
         self._date = date
         self._transport = request.transport
         self.is_answered = False
-        if isinstance(request, Connection):
+        if isinstance(request, McpConnection):
             # Only plain POSTs of HTTP/1.1 on connections that go on are known by their heads.
             self._request: web.BaseRequest | None = None
             self.connection = request
@@ -251,7 +251,7 @@ class Wire:
             self._is_1_1 = True
         else:
             self._request = request
-            self.connection = cast("Connection", request.protocol)
+            self.connection = cast("McpConnection", request.protocol)
             self.keeps_connection = request.keep_alive and request.version >= HttpVersion10
             self._is_1_1 = request.version >= HttpVersion11
 

@@ -25,7 +25,7 @@ from aiohttp import web
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.protocol.http_rules import FULL_HEADER, rejection
-from edged.surfaces.mcp.connection import Connection, ConnectionServer, Front
+from edged.surfaces.mcp.connection import ConnectionServer, Front, McpConnection
 
 __all__ = ["Listener", "connection_limit", "move_high", "raise_limit"]
 
@@ -136,7 +136,7 @@ class Listener:
         self._socket: socket.socket | None = None
         self._server: web.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._connections: set[Connection] = set()
+        self._connections: set[McpConnection] = set()
         self._turned_away: set[_TurnedAway] = set()
         self.port = 0
 
@@ -182,11 +182,11 @@ class Listener:
             await self._server.shutdown(CLOSE_WITHIN_S)
             self._server = None
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: McpConnection) -> None:
         """See ``connection.ConnectionBook``."""
         self._connections.add(connection)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: McpConnection) -> None:
         """See ``connection.ConnectionBook``."""
         self._connections.discard(connection)
 

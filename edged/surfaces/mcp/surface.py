@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edged import __version__
 from edged.clock import Clock
-from edged.protocol.http_rules import Door, Guard
+from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.body import BodyReader
@@ -30,7 +30,7 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.server import Listener
 from edged.surfaces.mcp.sessions import SessionBoard
-from edged.surfaces.mcp.tool_list import Choice, Listing, ListSize, ToolList, instructions_for
+from edged.surfaces.mcp.tool_list import Choice, ListSize, ToolList, ToolListing, instructions_for
 
 __all__ = ["McpSettings", "McpSurface"]
 
@@ -59,7 +59,7 @@ class McpSettings:
     allowed_origins: tuple[str, ...] = ()
     session_idle_s: float = 1_800.0
     max_sessions: int = 10_000
-    listing: Listing = Listing.ALL
+    listing: ToolListing = ToolListing.ALL
     max_connections: int = 12_000
     slow_sender_s: float = 30.0
     keep_alive_s: float = 15.0
@@ -218,8 +218,8 @@ class McpSurface:
         await self._listener.stop()
 
 
-def _door(settings: McpSettings) -> Door:
-    return Door(
+def _door(settings: McpSettings) -> AccessPolicy:
+    return AccessPolicy(
         path=settings.path,
         guard=Guard.of(
             host_name=settings.host_name,

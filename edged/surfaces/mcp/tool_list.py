@@ -25,8 +25,8 @@ from edged.tools.tool import Tool
 __all__ = [
     "Choice",
     "ListSize",
-    "Listing",
     "ToolList",
+    "ToolListing",
     "instructions_for",
     "read_choice",
     "warning_of",
@@ -38,7 +38,7 @@ MAX_KEPT_LISTS: Final = 32
 """Lists kept encoded; each may have a megabyte or more."""
 
 
-class Listing(enum.StrEnum):
+class ToolListing(enum.StrEnum):
     """Which tools are listed: all; the always-there and the essential; only the always-there."""
 
     ALL = "all"
@@ -54,7 +54,7 @@ class Choice:
         instrument: id or alias of the only instrument whose tools are wanted; empty for any.
     """
 
-    listing: Listing
+    listing: ToolListing
     instrument: str = ""
 
 
@@ -71,12 +71,12 @@ def read_choice(query: str, default: Choice) -> Choice:
     except ValueError:
         raise Invalid("The query has too many fields.", code=ErrorCode.BAD_REQUEST) from None
     wanted = given.get("tools", [default.listing.value])[-1]
-    if wanted not in set(Listing):
+    if wanted not in set(ToolListing):
         raise Invalid(
             f"?tools={wanted[:40]!r} means nothing; use all, essential or static.",
             code=ErrorCode.BAD_REQUEST,
         )
-    return Choice(Listing(wanted), given.get("instrument", [default.instrument])[-1])
+    return Choice(ToolListing(wanted), given.get("instrument", [default.instrument])[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class ToolList:
         self._server = server
         self._instrument_id_of = instrument_id_of
         self._generation = registry.generation
-        self._pages: OrderedDict[tuple[Revision, Listing, str | None], tuple[bytes, ...]] = (
+        self._pages: OrderedDict[tuple[Revision, ToolListing, str | None], tuple[bytes, ...]] = (
             OrderedDict()
         )
         self._size: tuple[int, Choice, ListSize] | None = None
@@ -164,11 +164,13 @@ class ToolList:
 NOT_HERE: Final = "\0"
 
 
-def _is_wanted(tool: Tool, listing: Listing, instrument_id: str) -> bool:
+def _is_wanted(tool: Tool, listing: ToolListing, instrument_id: str) -> bool:
     is_static = tool.is_essential and not tool.instrument_id
     if is_static:
         return True
-    if listing is Listing.STATIC or (listing is Listing.ESSENTIAL and not tool.is_essential):
+    if listing is ToolListing.STATIC or (
+        listing is ToolListing.ESSENTIAL and not tool.is_essential
+    ):
         return False
     return not instrument_id or tool.instrument_id == instrument_id
 

@@ -16,7 +16,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
-from edged.surfaces.rpc.events import EventHub, Subscription
+from edged.surfaces.rpc.events import EventHub, EventSubscription
 from edged.surfaces.rpc.methods import told
 
 __all__ = ["EventSockets"]
@@ -80,7 +80,9 @@ class EventSockets:
                 transport.abort()
 
 
-async def _read(socket: web.WebSocketResponse, hub: EventHub, subscription: Subscription) -> None:
+async def _read(
+    socket: web.WebSocketResponse, hub: EventHub, subscription: EventSubscription
+) -> None:
     async for message in socket:
         if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
             return
@@ -89,7 +91,7 @@ async def _read(socket: web.WebSocketResponse, hub: EventHub, subscription: Subs
             await socket.send_str(_answer(text, hub, subscription).decode())
 
 
-def _answer(body: bytes, hub: EventHub, subscription: Subscription) -> bytes:
+def _answer(body: bytes, hub: EventHub, subscription: EventSubscription) -> bytes:
     try:
         message = jsonrpc.parse(body)
     except BadMessage as bad:
@@ -108,7 +110,7 @@ def _answer(body: bytes, hub: EventHub, subscription: Subscription) -> bytes:
         return jsonrpc.error_bytes(message.id, RpcCode.INVALID_PARAMS, error.message, told(error))
 
 
-def _perform(request: Request, hub: EventHub, subscription: Subscription) -> dict[str, Any]:
+def _perform(request: Request, hub: EventHub, subscription: EventSubscription) -> dict[str, Any]:
     topics = request.params.get("topics")
     topics = [] if topics is None else topics
     if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
@@ -127,7 +129,7 @@ def _perform(request: Request, hub: EventHub, subscription: Subscription) -> dic
     return {"topics": hub.choose(subscription, chosen)}
 
 
-async def _write(socket: web.WebSocketResponse, subscription: Subscription) -> None:
+async def _write(socket: web.WebSocketResponse, subscription: EventSubscription) -> None:
     """Send what there is; waits for a reader that is slower than the events."""
     while True:
         events, missed = await subscription.take()

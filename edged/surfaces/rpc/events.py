@@ -23,9 +23,9 @@ from edged.store.lockouts import Lockouts
 
 __all__ = [
     "EventHub",
+    "EventSubscription",
     "Publish",
     "Source",
-    "Subscription",
     "audit_feed",
     "instrument_feed",
     "stream_feed",
@@ -42,7 +42,7 @@ Source = Callable[[Publish], Callable[[], None]]
 """Begins to publish; the result ends that."""
 
 
-class Subscription:
+class EventSubscription:
     """One reader of some topics.
 
     Attributes:
@@ -85,7 +85,7 @@ class EventHub:
     def __init__(self, *, sources: Mapping[str, Source], clock: Clock) -> None:
         self._sources = dict(sources)
         self._clock = clock
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: set[EventSubscription] = set()
         self._followed: dict[str, Callable[[], None]] = {}
 
     @property
@@ -98,7 +98,7 @@ class EventHub:
         """How many listen."""
         return len(self._subscriptions)
 
-    def subscribe(self) -> Subscription:
+    def subscribe(self) -> EventSubscription:
         """A new reader, of no topic yet.
 
         Raises:
@@ -106,11 +106,11 @@ class EventHub:
         """
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Conflict(f"{MAX_SUBSCRIPTIONS} readers of events are connected already.")
-        subscription = Subscription()
+        subscription = EventSubscription()
         self._subscriptions.add(subscription)
         return subscription
 
-    def choose(self, subscription: Subscription, topics: Iterable[str]) -> list[str]:
+    def choose(self, subscription: EventSubscription, topics: Iterable[str]) -> list[str]:
         """Listen to these and to nothing else.
 
         Raises:
@@ -128,7 +128,7 @@ class EventHub:
         self._follow_what_is_wanted()
         return sorted(wanted)
 
-    def leave(self, subscription: Subscription) -> None:
+    def leave(self, subscription: EventSubscription) -> None:
         """End a reader."""
         self._subscriptions.discard(subscription)
         self._follow_what_is_wanted()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Figure"]
+__all__ = ["MetricFigure"]
 
 Read = Callable[[], float | Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class MetricFigure:
     """One figure besides those of calls.
 
     Attributes:

@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from edged import __version__
 from edged.commands.record import BUCKETS_S, CountedRecord, Latencies
-from edged.surfaces.rpc.figures import Figure
+from edged.surfaces.rpc.figures import MetricFigure
 
 __all__ = ["MetricsPage"]
 
@@ -30,7 +30,7 @@ class MetricsPage:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, counts: CountedRecord, figures: Sequence[Figure]) -> None:
+    def __init__(self, counts: CountedRecord, figures: Sequence[MetricFigure]) -> None:
         self._counts = counts
         self._figures = tuple(figures)
         self._registry = CollectorRegistry(auto_describe=False)
@@ -91,7 +91,7 @@ def _buckets(latencies: Latencies) -> list[tuple[str, float]]:
     return buckets
 
 
-def _family(figure: Figure) -> Metric:
+def _family(figure: MetricFigure) -> Metric:
     kind = CounterMetricFamily if figure.is_total else GaugeMetricFamily
     family = kind(
         f"edged_{figure.name}", figure.help, labels=[figure.label] if figure.label else []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edged.commands.record import CountedRecord
-from edged.surfaces.rpc.figures import Figure
+from edged.surfaces.rpc.figures import MetricFigure
 
 if TYPE_CHECKING:
     from edged.surfaces.rpc.metrics import MetricsPage
@@ -26,7 +26,7 @@ class MetricsSource:
         figures: everything else.
     """
 
-    def __init__(self, counts: CountedRecord, figures: Sequence[Figure]) -> None:
+    def __init__(self, counts: CountedRecord, figures: Sequence[MetricFigure]) -> None:
         self._counts = counts
         self._figures = tuple(figures)
 

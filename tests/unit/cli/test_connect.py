@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from edged.cli.connect import CLIENTS, Target, address_of, why_loopback
+from edged.cli.connect import CLIENTS, ClientTarget, address_of, why_loopback
 
-BENCH = Target(name="bench", url="http://10.0.0.7:8767/mcp")
-RELAYED = Target(name="bench", url="https://relay.example.org/mcp/edge-1", needs_token=True)
+BENCH = ClientTarget(name="bench", url="http://10.0.0.7:8767/mcp")
+RELAYED = ClientTarget(name="bench", url="https://relay.example.org/mcp/edge-1", needs_token=True)
 
 
-def of_json(client: str, target: Target) -> Any:
+def of_json(client: str, target: ClientTarget) -> Any:
     return json.loads(CLIENTS[client].write(target))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Purpose, ReadState, RunCommand, SendScpi, State
+from edged.actions.action import CachedState, Purpose, ReadState, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
@@ -23,7 +23,7 @@ from edged.errors import ErrorCode, Failed, NotFound
 from edged.runs.units import unit_of_instrument
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import AuditRow
-from edged.store.experience import Knowledge
+from edged.store.experience import CommandKnowledge
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
@@ -85,7 +85,7 @@ class House:
     async def phases(self) -> list[tuple[str, str]]:
         return [(row.phase, row.command or row.tool) for row in await self.rows()]
 
-    def known(self, command: str) -> Knowledge:
+    def known(self, command: str) -> CommandKnowledge:
         return self.store.capability.of(unit_of_instrument(self.supply))[command]  # type: ignore[arg-type]
 
     async def fill_the_disk(self) -> None:
@@ -263,7 +263,7 @@ def _tell(house: House, caller: Caller, tool: str, **given: Any) -> None:
         caller=caller,
         action_id=f"a{next(house.ids)}",
         arguments=given,
-        state=State.STATUS,
+        state=CachedState.STATUS,
     )
     assert house.path.perform_at_once(action).status is OutcomeStatus.OK
 

@@ -6,12 +6,12 @@ import pytest
 
 from edged.actions.action import (
     Action,
+    CachedState,
     Purpose,
     ReadState,
     RunCommand,
     RunSequence,
     SendScpi,
-    State,
 )
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
@@ -438,7 +438,7 @@ async def test_what_is_read_at_once_is_judged_and_recorded_like_anything_else(
         action_id="a",
         arguments=arguments,
         check=compile_schema("get_status", NO_ARGUMENTS),
-        state=State.STATUS,
+        state=CachedState.STATUS,
     )
     outcomes = [house.path.perform_at_once(action), await house.path.perform(action)]
     codes = {outcome.error.code if outcome.error else None for outcome in outcomes}

@@ -23,7 +23,7 @@ from edged.doctor.bench_checks import check_wrappers
 from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
 from edged.doctor.port_checks import check_relay
-from edged.doctor.report import Line, Verdict, fail, passed, report, skip, warn
+from edged.doctor.report import CheckLine, Verdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.profiles.bench_file import SeenUnit
 from edged.profiles.loading import load_library
@@ -64,7 +64,7 @@ def facts(tmp_path: Path, *, status: Any = STATUS, engine: bool = True, **more: 
     return Facts(**{**known, **more})
 
 
-def told(line: Line) -> tuple[str, str]:
+def told(line: CheckLine) -> tuple[str, str]:
     assert line.found.endswith((".", ":", ";")) or line.found, line
     if line.verdict in {Verdict.WARN, Verdict.FAIL}:
         assert line.remedy, f"nothing says what to do about: {line.found}"
@@ -558,7 +558,7 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
         "remedy": "Install WaveForms.",
     }
 
-    def look(*wrappers: Any, complaints: Any = ()) -> Line:
+    def look(*wrappers: Any, complaints: Any = ()) -> CheckLine:
         sdk = {"wrappers": list(wrappers), "complaints": list(complaints)}
         return check_wrappers(facts(tmp_path, status={**STATUS, "sdk": sdk}))
 

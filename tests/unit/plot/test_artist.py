@@ -8,15 +8,15 @@ import pytest
 
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.plot.artist import MAX_WAITING, Artist
-from edged.plot.figure import Figure, Line, Panel, read_figure
+from edged.plot.figure import Curve, Figure, Panel, read_figure
 
 FIGURE = Figure(
     title="a title",
     x_label="time",
     x_unit="s",
     panels=(
-        Panel(label="", unit="V", lines=(Line(label="a", x=[0.0, 1.0], low=[1.0, None]),)),
-        Panel(label="I", unit="A", lines=(Line(label="b", x=[0.0], low=[1.0], high=[2.0]),)),
+        Panel(label="", unit="V", lines=(Curve(label="a", x=[0.0, 1.0], low=[1.0, None]),)),
+        Panel(label="I", unit="A", lines=(Curve(label="b", x=[0.0], low=[1.0], high=[2.0]),)),
     ),
 )
 PNG = r"b'\x89PNG\r\n\x1a\n'"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.profiles.drafting import Met, draft_profile, key_of, read_headers
+from edged.profiles.drafting import MetInstrument, draft_profile, key_of, read_headers
 from edged.profiles.lint import lint_profile
 from edged.profiles.loading import ProfileLibrary, parse_profile
 from edged.profiles.match import find_profile
@@ -54,7 +54,9 @@ def test_a_list_of_headers_is_read_as_scpi_has_it() -> None:
 
 def test_the_draft_loads_is_clean_and_takes_who_it_was_drafted_from() -> None:
     idn = "Example Instruments,GX100,GX000001,1.0"
-    met = Met(idn=idn, address=ADDRESS, error_query="SYST:ERR?", headers=read_headers(LISTED))
+    met = MetInstrument(
+        idn=idn, address=ADDRESS, error_query="SYST:ERR?", headers=read_headers(LISTED)
+    )
     text = draft_profile(met, "example_gx100")
     profile = parse_profile(text)
     library = ProfileLibrary(profiles={profile.key: profile})
@@ -67,13 +69,13 @@ def test_the_draft_loads_is_clean_and_takes_who_it_was_drafted_from() -> None:
 
 
 def test_what_the_instrument_lists_is_no_command_before_somebody_has_looked_it_up() -> None:
-    met = Met(idn="A,B,C,D", address=ADDRESS, headers=read_headers(LISTED))
+    met = MetInstrument(idn="A,B,C,D", address=ADDRESS, headers=read_headers(LISTED))
     assert list(parse_profile(draft_profile(met, "a_b")).commands) == ["identify"]
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.text(min_size=1, max_size=80).filter(lambda idn: bool(idn.strip().strip("\"'").strip())))
 def test_whatever_answers_the_draft_loads(idn: str) -> None:
-    met = Met(idn=idn, address=ADDRESS)
+    met = MetInstrument(idn=idn, address=ADDRESS)
     profile = parse_profile(draft_profile(met, key_of(idn) or "x"))
     assert profile.commands

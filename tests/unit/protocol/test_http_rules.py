@@ -10,7 +10,7 @@ import pytest
 from edged.protocol.http_rules import (
     MAX_HEADER_BYTES,
     Accepted,
-    Door,
+    AccessPolicy,
     Guard,
     HttpHead,
     Rejected,
@@ -21,7 +21,7 @@ from edged.protocol.http_rules import (
 )
 from edged.protocol.jsonrpc import BadMessage, RpcCode
 
-DOOR = Door(path="/mcp", guard=Guard.of(host_name="bench7"))
+DOOR = AccessPolicy(path="/mcp", guard=Guard.of(host_name="bench7"))
 BASE = {
     "Host": "127.0.0.1:8767",
     "Content-Type": "application/json",

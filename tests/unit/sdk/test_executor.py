@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edged.errors import Conflict, ErrorCode, Failed
-from edged.sdk.executor import MOST_WAITING, State
+from edged.sdk.executor import MOST_WAITING, WrapperState
 from edged.sdk.process import WorkerDied
 from edged.sdk.wrapper import stamp_of
 from tests.bench.driven_clock import DrivenClock, settle
@@ -43,7 +43,7 @@ async def failing(bench: WorkerBench, name: str) -> Failed:
 
 async def test_a_loaded_wrapper_has_tools_and_says_so_once(bench: WorkerBench) -> None:
     await up(bench)
-    assert bench.executor.state is State.READY
+    assert bench.executor.state is WrapperState.READY
     assert [spec.name for spec in bench.executor.specs] == ["read", "set", "arm", "off"]
     bench.answers = [{"value": 1.5}]
     assert await bench.run("read") == 1.5
@@ -186,10 +186,10 @@ async def test_one_that_dies_while_it_is_loaded_is_tried_again_after_rests(
     bench.starts = [WorkerDied("crashed (SIGSEGV)"), WorkerDied("crashed (SIGSEGV)")]
     await up(bench)
     await settle()
-    assert bench.executor.state is State.RESTARTING
+    assert bench.executor.state is WrapperState.RESTARTING
     assert "crashed (SIGSEGV) while it was loaded" in bench.executor.problem
     await driven_clock.advance(1.1)
-    assert bench.executor.state is State.READY
+    assert bench.executor.state is WrapperState.READY
 
 
 async def test_a_safe_call_does_not_wait_long_for_one_that_runs(bench: WorkerBench) -> None:
@@ -202,7 +202,7 @@ async def test_a_safe_call_does_not_wait_long_for_one_that_runs(bench: WorkerBen
     with pytest.raises(Failed, match="A safe tool") as ended:
         await running
     assert ended.value.code is ErrorCode.PREEMPTED
-    assert bench.executor.state is State.READY
+    assert bench.executor.state is WrapperState.READY
 
 
 async def test_a_lockout_ends_what_runs_and_withdraws_what_waits(bench: WorkerBench) -> None:
@@ -221,7 +221,7 @@ async def test_a_worker_that_ends_while_nothing_runs_is_replaced(bench: WorkerBe
     bench.workers[0].die()
     await settle()
     assert len(bench.workers) == 2
-    assert bench.executor.state is State.READY
+    assert bench.executor.state is WrapperState.READY
     assert bench.executor.restarts == 1
 
 
@@ -235,11 +235,11 @@ async def test_a_broken_one_is_tried_again_when_its_file_has_changed(
     error = {"type": "RuntimeError", "message": "no licence", "line": 3}
     bench.starts = [{"broken": error, "stamp": stamp_of(path)}, loaded()]
     await up(bench)
-    assert bench.executor.state is State.BROKEN
+    assert bench.executor.state is WrapperState.BROKEN
     assert bench.executor.problem == f"{path}:3: it could not be loaded: RuntimeError: no licence"
     path.write_text("# corrected")
     async with asyncio.timeout(20):
-        while bench.executor.state is not State.READY:
+        while bench.executor.state is not WrapperState.READY:
             await driven_clock.advance(1.0)
             await asyncio.sleep(0.01)  # stat runs on a thread of its own
     await bench.executor.stop()
@@ -248,7 +248,7 @@ async def test_a_broken_one_is_tried_again_when_its_file_has_changed(
 async def test_specifications_that_break_a_rule_make_it_broken(bench: WorkerBench) -> None:
     bench.starts = [loaded([{"name": "x", "description": "y"}])]
     await up(bench)
-    assert bench.executor.state is State.BROKEN
+    assert bench.executor.state is WrapperState.BROKEN
     assert 'toy.py:1:1: toy.x has no "method".' in bench.executor.problem
 
 
@@ -256,13 +256,13 @@ async def test_a_missing_library_is_told_until_a_call_goes_well(bench: WorkerBen
     missing = {"kind": "SdkMissing", "message": "libx.so is not here.", "remedy": "Install X."}
     bench.starts = [loaded(missing=missing)]
     await up(bench)
-    assert bench.executor.state is State.LIBRARY_MISSING
+    assert bench.executor.state is WrapperState.LIBRARY_MISSING
     bench.answers = [{"error": {**missing, "type": "SdkMissing"}}, {"value": 1.0}]
     failed = await failing(bench, "read")
     assert (failed.code, failed.remedy) == (ErrorCode.SDK_MISSING, "Install X.")
     assert not bench.executor.has_answered
     assert await bench.run("read") == 1.0
-    assert bench.executor.state is State.READY
+    assert bench.executor.state is WrapperState.READY
 
 
 async def test_stopping_tells_everybody_who_waits(bench: WorkerBench) -> None:
@@ -287,7 +287,7 @@ async def test_a_worker_that_says_what_nobody_understands_is_replaced(
     bench.starts = [nonsense, nonsense, loaded()]
     await up(bench)
     await driven_clock.advance(1.1)
-    assert bench.executor.state is State.READY
+    assert bench.executor.state is WrapperState.READY
     bench.answers = [{"error": 7}, {"value": 1.0}]
     failed = await failing(bench, "read")
     assert "could not be understood" in str(failed) or failed.code is ErrorCode.WRAPPER_FAILED

@@ -8,13 +8,13 @@ import pytest
 
 from edged.errors import Invalid
 from edged.sdk.failures import checked, failure_of
-from edged.sdk.specs import Source, WrapperSpec, read_specs
+from edged.sdk.specs import SpecSource, WrapperSpec, read_specs
 from tests.promises import promise
 
 GOOD: dict[str, Any] = {"name": "set", "description": "Set it.", "method": "set_it"}
 VOLTS: dict[str, Any] = {"volts": {"type": "float", "min": 0, "max": 30, "unit": "V"}}
 TAKES = {"set_it": {"takes": ["volts", "slowly"], "needs": ["volts"]}}
-SOURCE = Source(stem="toy", path="/w/toy.py", line=4, lines=[5, 9], methods=TAKES)
+SOURCE = SpecSource(stem="toy", path="/w/toy.py", line=4, lines=[5, 9], methods=TAKES)
 
 
 def read(**changes: Any) -> WrapperSpec:
@@ -94,7 +94,7 @@ def test_a_module_that_declares_no_tools_has_none() -> None:
 
 
 def test_nothing_is_said_of_functions_that_could_not_be_seen() -> None:
-    source = Source(stem="toy", path="/w/toy.py", methods=None)
+    source = SpecSource(stem="toy", path="/w/toy.py", methods=None)
     assert read_specs([GOOD], source)[0].method == "set_it"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edged.sdk.specs import Source, read_specs
+from edged.sdk.specs import SpecSource, read_specs
 from edged.sdk.wrapper import NotConnected, SdkMissing
 from tests.bench.fake_dwf import SOURCE, compile_fake_dwf
 
@@ -131,7 +131,7 @@ def test_a_supply_that_is_zero_stays_off(wrapper: Any) -> None:
 
 
 def test_its_specifications_are_sound() -> None:
-    specs = read_specs(digilent.MCP_TOOL_SPECS, Source(stem=STEM, path=str(PATH)))
+    specs = read_specs(digilent.MCP_TOOL_SPECS, SpecSource(stem=STEM, path=str(PATH)))
     by_name = {spec.name: spec for spec in specs}
     assert {name for name, spec in by_name.items() if spec.is_dangerous} == {
         "generate",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import serial
 
-from edged.sdk.specs import Source, read_specs
+from edged.sdk.specs import SpecSource, read_specs
 from edged.sdk.wrapper import NotConnected
 
 PATH = Path(__file__).resolve().parents[3] / "sdk_wrappers" / "korad_ka3005p.py"
@@ -137,7 +137,7 @@ def test_its_specifications_are_sound_and_its_limits_the_owners(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SDK_SETTING_MAX_VOLTS", "12")
-    source = Source(stem="korad_ka3005p", path=str(PATH))
+    source = SpecSource(stem="korad_ka3005p", path=str(PATH))
     specs = {spec.name: spec for spec in read_specs(load().MCP_TOOL_SPECS, source)}
     assert specs["set_voltage"].check.schema["properties"]["volts"]["maximum"] == 12
     assert specs["output_on"].is_dangerous

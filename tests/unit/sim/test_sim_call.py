@@ -2,11 +2,11 @@ from random import Random
 
 import pytest
 
-from edged.sim.scpi import Call, ScpiError, nearest_at_least
+from edged.sim.scpi import ScpiError, SimCall, nearest_at_least
 
 
-def call(*arguments: str, suffixes: tuple[int | None, ...] = ()) -> Call:
-    return Call(header="X", suffixes=suffixes, arguments=arguments, now=0.0, random=Random(1))
+def call(*arguments: str, suffixes: tuple[int | None, ...] = ()) -> SimCall:
+    return SimCall(header="X", suffixes=suffixes, arguments=arguments, now=0.0, random=Random(1))
 
 
 def error_of(function: object, *arguments: object, **options: object) -> int:

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from edged.errors import Invalid
 from edged.sim.faults import (
     Close,
-    Fault,
     FaultBook,
     FaultKind,
     Reset,
-    Send,
+    SendBytes,
     Wait,
+    WireFault,
     deliver,
     make_fault,
     parse_fault,
@@ -22,26 +22,26 @@ ANSWER = b"+1.00000000E+00\n"
 
 
 def delivered(kind: FaultKind, **options: float) -> tuple[object, ...]:
-    return deliver(ANSWER, Fault(kind=kind, **options), Random(1))
+    return deliver(ANSWER, WireFault(kind=kind, **options), Random(1))
 
 
 def test_without_a_fault_the_answer_comes_as_it_is() -> None:
-    assert deliver(ANSWER, None, Random(1)) == (Send(ANSWER),)
+    assert deliver(ANSWER, None, Random(1)) == (SendBytes(ANSWER),)
 
 
 def test_each_kind_spoils_the_answer_in_its_way() -> None:
     assert delivered(FaultKind.TIMEOUT) == ()
-    assert delivered(FaultKind.LATE, seconds=0.6) == (Wait(0.6), Send(ANSWER))
-    assert delivered(FaultKind.DROP) == (Send(ANSWER[:8], is_end=False), Close())
-    assert delivered(FaultKind.DOUBLE) == (Send(ANSWER), Send(ANSWER))
-    assert delivered(FaultKind.STRAY) == (Send(b"\n" + ANSWER),)
+    assert delivered(FaultKind.LATE, seconds=0.6) == (Wait(0.6), SendBytes(ANSWER))
+    assert delivered(FaultKind.DROP) == (SendBytes(ANSWER[:8], is_end=False), Close())
+    assert delivered(FaultKind.DOUBLE) == (SendBytes(ANSWER), SendBytes(ANSWER))
+    assert delivered(FaultKind.STRAY) == (SendBytes(b"\n" + ANSWER),)
     assert delivered(FaultKind.RESET) == (Reset(),)
     assert delivered(FaultKind.HANG) == ()
-    assert delivered(FaultKind.EXTRA) == (Send(ANSWER), Send(b"8.888\n"))
+    assert delivered(FaultKind.EXTRA) == (SendBytes(ANSWER), SendBytes(b"8.888\n"))
     assert delivered(FaultKind.EXTRA, seconds=0.02) == (
-        Send(ANSWER), Wait(0.02), Send(b"8.888\n"),
+        SendBytes(ANSWER), Wait(0.02), SendBytes(b"8.888\n"),
     )  # fmt: skip
-    assert delivered(FaultKind.SECOND_LINE) == (Send(ANSWER + b"8.888\n"),)
+    assert delivered(FaultKind.SECOND_LINE) == (SendBytes(ANSWER + b"8.888\n"),)
 
 
 def test_garbage_is_no_text_but_ends_as_the_answer_does() -> None:
@@ -54,8 +54,8 @@ def test_garbage_is_no_text_but_ends_as_the_answer_does() -> None:
 @given(st.binary(min_size=1, max_size=200))
 @settings(max_examples=50)
 def test_pieces_are_the_whole_answer(answer: bytes) -> None:
-    steps = deliver(answer, Fault(kind=FaultKind.SPLIT), Random(1))
-    assert b"".join(step.data for step in steps if isinstance(step, Send)) == answer
+    steps = deliver(answer, WireFault(kind=FaultKind.SPLIT), Random(1))
+    assert b"".join(step.data for step in steps if isinstance(step, SendBytes)) == answer
 
 
 def test_a_counted_fault_ends_by_itself_and_the_next_one_follows() -> None:
@@ -81,7 +81,7 @@ def test_what_an_instrument_is_like_spoils_no_answer_and_stays(kind: str) -> Non
     book.add(make_fault("late", 1.0, 1))
     assert [fault and fault.kind for fault in (book.take(), book.take())] == [FaultKind.LATE, None]
     assert book.is_under(FaultKind(kind))
-    assert delivered(FaultKind(kind)) == (Send(ANSWER),)
+    assert delivered(FaultKind(kind)) == (SendBytes(ANSWER),)
 
 
 def test_power_faults_do_not_touch_answers() -> None:
@@ -94,11 +94,11 @@ def test_power_faults_do_not_touch_answers() -> None:
 def test_a_fault_flag_is_read() -> None:
     assert parse_fault("late:psu1:0.6:3") == (
         "psu1",
-        Fault(kind=FaultKind.LATE, seconds=0.6, count=3),
+        WireFault(kind=FaultKind.LATE, seconds=0.6, count=3),
     )
-    assert parse_fault("timeout:dmm1") == ("dmm1", Fault(kind=FaultKind.TIMEOUT))
-    assert parse_fault("timeout") == ("", Fault(kind=FaultKind.TIMEOUT))
-    assert parse_fault("timeout:dmm1::1") == ("dmm1", Fault(kind=FaultKind.TIMEOUT, count=1))
+    assert parse_fault("timeout:dmm1") == ("dmm1", WireFault(kind=FaultKind.TIMEOUT))
+    assert parse_fault("timeout") == ("", WireFault(kind=FaultKind.TIMEOUT))
+    assert parse_fault("timeout:dmm1::1") == ("dmm1", WireFault(kind=FaultKind.TIMEOUT, count=1))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.sim.physics import RISE_S, Node, Resistor, Sink, SinkKind, Source, World
+from edged.sim.physics import RISE_S, Node, Resistor, Sink, SinkKind, SupplyOutput, World
 
 COLD = Resistor(ohms=10.0, lead_ohms=0.0, tempco_per_k=0.0)
 
 
 def powered(volts: float, amps: float, load: Resistor = COLD) -> Node:
-    node = Node("n", load=load, source=Source(volts=volts, amps_limit=amps, is_on=True))
+    node = Node("n", load=load, source=SupplyOutput(volts=volts, amps_limit=amps, is_on=True))
     node.advance(0.0)
     return node.advance(1.0)
 
@@ -36,14 +36,14 @@ def test_leads_drop_some_of_the_voltage_on_its_way_to_the_load() -> None:
 
 
 def test_the_output_settles_with_its_time_constant() -> None:
-    node = Node("n", load=COLD, source=Source(volts=5.0, amps_limit=1.0, is_on=True))
+    node = Node("n", load=COLD, source=SupplyOutput(volts=5.0, amps_limit=1.0, is_on=True))
     node.advance(0.0)
     assert node.advance(RISE_S).volts == pytest.approx(5.0 * (1 - math.exp(-1)))
 
 
 def test_a_load_that_works_grows_warm_and_drifts() -> None:
     node = Node(
-        "n", load=Resistor(ohms=10.0), source=Source(volts=10.0, amps_limit=3.0, is_on=True)
+        "n", load=Resistor(ohms=10.0), source=SupplyOutput(volts=10.0, amps_limit=3.0, is_on=True)
     )
     node.advance(0.0)
     early = node.advance(1.0).load_ohms
@@ -100,7 +100,7 @@ def test_a_supply_never_gives_more_than_its_limits(
     node = Node(
         "n",
         load=Resistor(ohms=ohms, lead_ohms=lead),
-        source=Source(volts=volts, amps_limit=amps, is_on=True),
+        source=SupplyOutput(volts=volts, amps_limit=amps, is_on=True),
     )
     node.sinks["load"] = Sink(kind=kind, value=value, is_on=True)
     node.advance(0.0)

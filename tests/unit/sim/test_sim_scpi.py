@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from edged.errors import NotFound
 from edged.sim.models import load_model, model_names
 from edged.sim.scpi import MOST_ERRORS, block
-from edged.sim.wires.stream import LONGEST_MESSAGE_BYTES, Framer
+from edged.sim.wires.stream import LONGEST_MESSAGE_BYTES, LineFramer
 from tests.bench.pretended import PretendedBench
 
 HEARS_AGAIN_S = 0.2
@@ -125,8 +125,8 @@ def test_a_block_tells_its_length_in_nine_digits() -> None:
 @settings(max_examples=50)
 def test_messages_are_the_same_however_they_arrive(lines: list[bytes], size: int) -> None:
     data = b"\n".join(lines) + b"\n"
-    at_once = Framer().feed(data)
-    in_pieces = Framer()
+    at_once = LineFramer().feed(data)
+    in_pieces = LineFramer()
     pieces = [
         message
         for start in range(0, len(data), size)
@@ -136,7 +136,7 @@ def test_messages_are_the_same_however_they_arrive(lines: list[bytes], size: int
 
 
 def test_a_message_that_never_ends_is_thrown_away_and_the_next_one_is_heard() -> None:
-    framer = Framer()
+    framer = LineFramer()
     assert framer.feed(b"x" * (LONGEST_MESSAGE_BYTES + 1)) == []
     assert framer.overruns == 1
     assert framer.feed(b"still the same\r\n*IDN?\r\n") == [b"*IDN?"]

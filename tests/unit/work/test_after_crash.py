@@ -8,7 +8,7 @@ import pytest
 
 from edged.errors import ErrorCode, Failed
 from edged.runs.crash_recovery import AfterCrash
-from edged.runs.left_work import Clean, Left, is_still_there
+from edged.runs.left_work import Clean, LeftWork, is_still_there
 from edged.store.journal import JournalEntry, JournalKind
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock
 from tests.bench.sweep_bench import Notebook
@@ -56,7 +56,7 @@ class Bench:
     sent: list[str] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)
     journal: Notebook = field(default_factory=Notebook)
-    visited: dict[str, Left] = field(default_factory=dict)
+    visited: dict[str, LeftWork] = field(default_factory=dict)
 
     @contextlib.asynccontextmanager
     async def visit(self, address: str, journal: Mapping[str, Any]) -> AsyncIterator["Bench"]:
@@ -203,7 +203,7 @@ async def test_a_unit_that_is_busy_with_what_the_dead_daemon_asked_is_asked_agai
 async def test_what_first_aid_has_visited_is_told_of_and_not_visited_again(
     bench: Bench, done: Clean
 ) -> None:
-    bench.visited["sweep-1"] = Left(entry=entry(), done=done, reason="" if done else "why")
+    bench.visited["sweep-1"] = LeftWork(entry=entry(), done=done, reason="" if done else "why")
     after = await bench.found(entry())
     assert bench.sent == []
     assert after.found[0].needs_attention is (done is Clean.LEFT_ALONE)

@@ -10,14 +10,14 @@ from edged.protocol.revisions import REVISIONS
 from edged.surfaces.mcp.tool_list import (
     MAX_KEPT_LISTS,
     Choice,
-    Listing,
     ToolList,
+    ToolListing,
     read_choice,
     warning_of,
 )
 from tests.bench.fake_tools import FakeTools
 
-ALL = Choice(Listing.ALL)
+ALL = Choice(ToolListing.ALL)
 REVISION = REVISIONS["2025-06-18"]
 V11 = REVISIONS["2025-11-25"]
 
@@ -39,10 +39,10 @@ def names(pages: tuple[bytes, ...]) -> list[str]:
     [
         ("", ALL),
         ("tools=all", ALL),
-        ("tools=essential", Choice(Listing.ESSENTIAL)),
-        ("tools=static&x=1", Choice(Listing.STATIC)),
-        ("instrument=psu1", Choice(Listing.ALL, "psu1")),
-        ("instrument=USB0%3A%3A1&tools=essential", Choice(Listing.ESSENTIAL, "USB0::1")),
+        ("tools=essential", Choice(ToolListing.ESSENTIAL)),
+        ("tools=static&x=1", Choice(ToolListing.STATIC)),
+        ("instrument=psu1", Choice(ToolListing.ALL, "psu1")),
+        ("instrument=USB0%3A%3A1&tools=essential", Choice(ToolListing.ESSENTIAL, "USB0::1")),
         ("x=%ff&&;", ALL),
     ],
 )
@@ -72,12 +72,12 @@ async def test_an_instrument_that_is_not_here_has_only_the_static_tools() -> Non
     tools.add("psu__on", tools.call, instrument_id="USB0::1")
     tools.add("wrapper__scan", tools.call, is_essential=False)
     made = tool_list(tools)
-    nobody = names(made.pages(REVISION, Choice(Listing.ALL, "nobody")))
+    nobody = names(made.pages(REVISION, Choice(ToolListing.ALL, "nobody")))
     assert "echo" in nobody
     assert not [name for name in nobody if "__" in name]
-    mine = names(made.pages(REVISION, Choice(Listing.ALL, "psu1")))
+    mine = names(made.pages(REVISION, Choice(ToolListing.ALL, "psu1")))
     assert [name for name in mine if "__" in name] == ["psu__on"]
-    static = names(made.pages(REVISION, Choice(Listing.STATIC)))
+    static = names(made.pages(REVISION, Choice(ToolListing.STATIC)))
     assert "wrapper__scan" not in static
 
 
@@ -89,7 +89,7 @@ async def test_clients_that_ask_for_many_instruments_cannot_fill_the_memory() ->
         instrument_id_of=lambda name: name,
     )
     for number in range(3 * MAX_KEPT_LISTS):
-        made.pages(REVISION, Choice(Listing.ALL, f"x{number}"))
+        made.pages(REVISION, Choice(ToolListing.ALL, f"x{number}"))
     assert len(made._pages) <= MAX_KEPT_LISTS
 
 
@@ -105,4 +105,4 @@ async def test_the_size_of_the_list_is_what_a_client_gets_and_many_tools_are_a_w
     tools.change()
     assert made.size(ALL).tools == small.tools + 101
     assert "cut a list at 100" in warning_of(made.size(ALL))
-    assert made.size(Choice(Listing.ESSENTIAL)).tools == small.tools
+    assert made.size(Choice(ToolListing.ESSENTIAL)).tools == small.tools
