@@ -54,6 +54,7 @@ from edged.host import (
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.verification import FOLDER
 from edged.runs.left_work import LeftWork
+from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.server import RpcListener
@@ -150,30 +151,9 @@ class Engine:
         )
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
-        self._work = LongWork(
-            config,
-            pool=self._pool,
-            stores=self._stores,
-            profiles=lambda: self._profiles.knowledge.library.profiles,
-            note_stopped=self._acquisitions.note_stopped,
-            visa=self._visa,
-            perform=self._perform,
-            precheck=self._precheck,
-            new_id=new_id,
-            clock=clock,
-            visited=visited,
-            recall=self._recalls.stop,
-            wrapper_aborts=self._sdk.aborts,
-        )
+        self._work = self._make_work(new_id, visited)
         self._path = self._make_path(permissions)
-        self._registry = ToolRegistry(
-            static=static_tools(),
-            bench=bench_tools(),
-            pool=self._pool,
-            catalog=self._catalog,
-            wrappers=self._sdk.shelf.offered,
-            is_strict=config.tool_names is ToolNames.STRICT,
-        )
+        self._registry = self._make_registry()
         self._sdk.shelf.subscribe(self._registry.refresh)
         self._late = LateImports(clock)
         self._desk = ToolDesk(
@@ -184,28 +164,8 @@ class Engine:
         )
         self.is_restarting = False
         self._asked: asyncio.Event | None = None
-        self._restart = IdleRestart(
-            work=Work(
-                sweeps=self._work.sweeps.active,
-                streams=self._work.streams.running,
-                sequences=self._work.sequences.running,
-                calls=lambda: self._desk.in_flight,
-            ),
-            is_supervised=is_supervised,
-            end=self._end_for_restart,
-            clock=clock,
-        )
-        parts = self._rpc_parts()
-        self._rpc = RpcListener(
-            desk=self._desk,
-            port=config.rpc_port,
-            token=config.inbound_auth_token,
-            new_action_id=new_id,
-            record=self._stores.record,
-            sights=parts.sights(),
-            clock=clock,
-            own=parts.methods(),
-        )
+        self._restart = self._make_restart(is_supervised=is_supervised)
+        self._rpc = self._make_rpc(new_id)
         self._engine_file = config.state_dir / ENGINE_FILE
         self._is_told = False
         self._relay = RelayRoute(
@@ -214,43 +174,8 @@ class Engine:
             clock=clock,
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
-        self._mcp = McpParts(
-            config,
-            desk=self._desk,
-            registry=self._registry,
-            path=self._path,
-            permissions=permissions,
-            pool=self._pool,
-            work=self._work,
-            profiles=lambda: self._profiles.knowledge.library.profiles,
-            guard=self._relay.guard,
-            new_id=new_id,
-            is_supervised=is_supervised,
-            clock=clock,
-        )
-        self._status = StatusReport(
-            edge_id=self._edge_id,
-            edge_name=config.edge_name,
-            pool=self._pool,
-            sequences=self._work.sequences,
-            streams=self._work.streams,
-            sweeps=self._work.sweeps,
-            mcp=self._mcp.status,
-            marks=self._marks,
-            clock=clock,
-            more={
-                "relay": self._relay.status,
-                "profiles": self._profiles.status,
-                **self._work.status(),
-                "set_aside": self._discovery.set_aside,
-                "discovery": self._discovery.summary,
-                "loop": self._watch.status,
-                "store": self._stores.status,
-                "sdk": self._sdk.shelf.status,
-                "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
-                "told_on": self._stores.told_on.told,
-            },
-        )
+        self._mcp = self._make_mcp(permissions, new_id, is_supervised=is_supervised)
+        self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start every part; ``parts`` gets what ends each, so that they end in reverse.
@@ -355,6 +280,102 @@ class Engine:
                 self._config, knowledge.library.heads.values(), self._sim, self._clock
             ),
             pick_monitor=monitor_for(self._config),
+        )
+
+    def _make_work(self, new_id: NewId, visited: Mapping[str, LeftWork]) -> LongWork:
+        return LongWork(
+            self._config,
+            pool=self._pool,
+            stores=self._stores,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            note_stopped=self._acquisitions.note_stopped,
+            visa=self._visa,
+            perform=self._perform,
+            precheck=self._precheck,
+            new_id=new_id,
+            clock=self._clock,
+            visited=visited,
+            recall=self._recalls.stop,
+            wrapper_aborts=self._sdk.aborts,
+        )
+
+    def _make_registry(self) -> ToolRegistry:
+        return ToolRegistry(
+            static=static_tools(),
+            bench=bench_tools(),
+            pool=self._pool,
+            catalog=self._catalog,
+            wrappers=self._sdk.shelf.offered,
+            is_strict=self._config.tool_names is ToolNames.STRICT,
+        )
+
+    def _make_restart(self, *, is_supervised: bool) -> IdleRestart:
+        return IdleRestart(
+            work=Work(
+                sweeps=self._work.sweeps.active,
+                streams=self._work.streams.running,
+                sequences=self._work.sequences.running,
+                calls=lambda: self._desk.in_flight,
+            ),
+            is_supervised=is_supervised,
+            end=self._end_for_restart,
+            clock=self._clock,
+        )
+
+    def _make_rpc(self, new_id: NewId) -> RpcListener:
+        parts = self._rpc_parts()
+        return RpcListener(
+            desk=self._desk,
+            port=self._config.rpc_port,
+            token=self._config.inbound_auth_token,
+            new_action_id=new_id,
+            record=self._stores.record,
+            sights=parts.sights(),
+            clock=self._clock,
+            own=parts.methods(),
+        )
+
+    def _make_mcp(
+        self, permissions: Permissions, new_id: NewId, *, is_supervised: bool
+    ) -> McpParts:
+        return McpParts(
+            self._config,
+            desk=self._desk,
+            registry=self._registry,
+            path=self._path,
+            permissions=permissions,
+            pool=self._pool,
+            work=self._work,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            guard=self._relay.guard,
+            new_id=new_id,
+            is_supervised=is_supervised,
+            clock=self._clock,
+        )
+
+    def _make_status(self) -> StatusReport:
+        return StatusReport(
+            edge_id=self._edge_id,
+            edge_name=self._config.edge_name,
+            pool=self._pool,
+            sequences=self._work.sequences,
+            streams=self._work.streams,
+            sweeps=self._work.sweeps,
+            mcp=self._mcp.status,
+            marks=self._marks,
+            clock=self._clock,
+            more={
+                "relay": self._relay.status,
+                "profiles": self._profiles.status,
+                **self._work.status(),
+                "set_aside": self._discovery.set_aside,
+                "discovery": self._discovery.summary,
+                "loop": self._watch.status,
+                "store": self._stores.status,
+                "sdk": self._sdk.shelf.status,
+                "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
+                "told_on": self._stores.told_on.told,
+            },
         )
 
     def _make_path(self, permissions: Permissions) -> CommandPath:
