@@ -58,9 +58,10 @@ from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.server import RpcListener
+from edged.tools.bench import bench_tools
 from edged.tools.desk import ToolDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.static import bench_tools, static_tools
+from edged.tools.static import static_tools
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["Engine", "main"]

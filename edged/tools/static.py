@@ -27,7 +27,6 @@ from edged.actions.action import (
     SendScpi,
     StartStream,
     StartSweep,
-    StopAll,
     StopStream,
     StopSweep,
 )
@@ -56,7 +55,6 @@ from edged.tools.tool import (
 
 __all__ = [
     "STATIC_TOOLS",
-    "bench_tools",
     "execute_command",
     "execute_sequence",
     "fetch_waveform",
@@ -67,7 +65,6 @@ __all__ = [
     "start_stream",
     "start_sweep",
     "static_tools",
-    "stop_all",
     "stop_stream",
     "stop_sweep",
 ]
@@ -248,17 +245,6 @@ def stop_sweep(call: ToolCall, check: Check) -> Action:
         check=check,
         sweep_id=_text(call.arguments, "sweep_id"),
         hold=call.arguments.get("hold") is True,
-    )
-
-
-def stop_all(call: ToolCall, check: Check) -> Action:
-    """Everything, at once."""
-    return StopAll(
-        tool=call.name,
-        caller=call.caller,
-        action_id=call.action_id,
-        arguments=call.arguments,
-        check=check,
     )
 
 
@@ -689,29 +675,3 @@ STATIC_TOOLS: Final[tuple[Callable[[], Tool], ...]] = (
         make=fetch_waveform,
     ),
 )
-
-
-def bench_tools() -> tuple[Tool, ...]:
-    """The tools that are there while any instrument is registered."""
-    return (
-        entry(
-            "bench__stop_all",
-            "Make the whole bench safe",
-            "Stop everything at once: ends every sweep, stream and sequence and runs the abort of "
-            "each sweep, instrument and SDK wrapper (outputs off), ahead of whatever is on the "
-            "lines. Within a second it reports for each instrument what was sent and what it "
-            "confirmed: is_confirmed is true only if all that was told to put something out "
-            "answered that it is off. Use it whenever something looks wrong; it is never refused "
-            "for danger, conflicts or lockouts. No substitute for an emergency switch.",
-            schema=NO_ARGUMENTS,
-            output=result_of(
-                is_confirmed=BOOLEAN,
-                took_ms=NUMBER,
-                instruments=LIST,
-                unproved=LIST,
-                sweeps=LIST,
-            ),
-            annotations=CALM,
-            make=stop_all,
-        ),
-    )

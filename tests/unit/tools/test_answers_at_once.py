@@ -1,6 +1,7 @@
 from edged.actions.action import AT_ONCE
 from edged.actions.caller import Caller, Route
-from edged.tools.static import bench_tools, static_tools
+from edged.tools.bench import bench_tools
+from edged.tools.static import static_tools
 from edged.tools.tool import ToolCall
 
 

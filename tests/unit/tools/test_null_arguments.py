@@ -10,7 +10,8 @@ import pytest
 from edged.actions.caller import Caller, Route
 from edged.errors import Invalid
 from edged.surfaces.rpc.reference import METHOD_TABLE, Method
-from edged.tools.static import bench_tools, static_tools
+from edged.tools.bench import bench_tools
+from edged.tools.static import static_tools
 from edged.tools.tool import Tool, ToolCall
 from tests.promises import promise
 
