@@ -1,4 +1,6 @@
-"""Each platform's request to stop → one event.
+"""A daemon beside its platform: asked to stop, telling that it lives, alone, and not in the way.
+
+Each platform's request to stop → one event.
 
 Linux: SIGTERM, SIGINT, and SIGHUP (its terminal has gone, unless ``nohup`` has it ignored) through
 the event loop. Where the loop has no signal handlers (Windows'
