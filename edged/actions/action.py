@@ -1,7 +1,7 @@
 """The closed set of things that can be asked of the daemon.
 
 An action is made by a tool from raw arguments (``tools/``), or by long work from inside the daemon
-(``work/``), and is performed by ``commands/path.py`` and by nothing else. Making one judges
+(``runs/``), and is performed by ``commands/path.py`` and by nothing else. Making one judges
 nothing: ``check`` is the tool's own compiled schema, which the path applies *after* it has
 authorized tool and scope. Until then the typed fields hold whatever was sent, or an empty value
 where that was of another type; nobody reads them before ``check`` has passed.

@@ -4,7 +4,8 @@ A hold is a function from (action, target) that raises or lets pass; the path as
 order, before it validates. Safe commands are held back by nothing, nor is what is aimed at no
 instrument.
 
-Calling writes back: a write that was judged is asked again before each line of it goes out.
+The second part is about calling writes back: a write that was judged is asked again before each
+line of it goes out.
 
 Between its judgement and its bytes it may wait for the disk, for its turn, for a line that comes
 back. Meanwhile everything may have been stopped, its instrument locked out, or the owner's bench

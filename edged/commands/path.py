@@ -164,7 +164,7 @@ class CommandPath:
         self._permissions.authorize_measure(action.caller, measure.command_name, (plain, present))
 
     def precheck(self, action: Action) -> tuple[str, ...]:
-        """``judge`` for those who only want to know; see ``work.ports.Precheck``."""
+        """``judge`` for those who only want to know; see ``runs.ports.Precheck``."""
         return self.judge(action).lines
 
     async def perform(self, action: Action) -> Outcome:

@@ -1,7 +1,7 @@
 """Notes which outputs an action is about to tell something, before its intent is written down.
 
 The mark and the intent go to disk together, so that not even a killed daemon forgets that it had
-something switched on; ``work/stop.py`` believes nothing else.
+something switched on; ``runs/stop_all.py`` believes nothing else.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class SdkParts:
         self.shelf.start()
 
     def executors(self) -> dict[type[Action], Executor]:
-        """Their part of ``EXECUTORS``."""
+        """Their part of ``Executors.table()``."""
         return WrapperExecutors(shelf=self.shelf, clock=self._clock).table()
 
     def find_spec(self, stem: str, name: str) -> WrapperSpec:

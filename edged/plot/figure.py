@@ -1,6 +1,6 @@
 """What a picture shows, as values: panels above each other over one axis. Pure.
 
-Made by whoever knows the data (``work/pictures.py``), read by the program that draws
+Made by whoever knows the data (``runs/recordings/figures.py``), read by the program that draws
 (``draw.py``); between them it is JSON.
 """
 

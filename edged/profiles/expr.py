@@ -21,7 +21,7 @@ What a value in a sequence means: a literal, a name in braces, or an expression.
   expression may stand without braces: these are the *bare* places.
 - Everything else is itself: ``"DC"`` is text, ``0.5`` a number, ``true`` a bool.
 
-Filling in is ``work/sequences``'s business, where the values are.
+Filling in is ``runs/sequences``'s business, where the values are.
 """
 
 from __future__ import annotations

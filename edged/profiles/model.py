@@ -352,7 +352,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandStep:
-    """``{command, parameters?, as?}``; values as ``sequence_values.py`` says."""
+    """``{command, parameters?, as?}``; values as ``runs/sequences/run.py`` says."""
 
     command: str
     parameters: Mapping[str, object] = field(default_factory=dict)

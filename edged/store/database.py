@@ -434,7 +434,7 @@ class _Awaited(Generic[T]):
 
 
 class _Job(_Awaited[T]):
-    """An awaited write; implements ``writer.Job``."""
+    """An awaited write; implements ``writer.WriteJob``."""
 
     def __init__(
         self, statement: Statement[T], loop: asyncio.AbstractEventLoop, *, is_durable: bool

@@ -1,1 +1,1 @@
-"""The tools that callers see: fourteen fixed ones, the rest made from profiles and wrappers."""
+"""The tools that callers see: the fixed ones, and those made from profiles and wrappers."""

@@ -2,7 +2,8 @@
 
 Each entry reads as one block: what it takes, what it answers, what it means.
 
-From a static tool's raw arguments to the action that they mean; nothing is judged here.
+Before the entries stand the functions from raw arguments to the action that they mean; nothing is
+judged here.
 
 An argument of another type than its schema says becomes an empty value: the path applies the schema
 after it has authorized, and nobody reads the fields before that.

@@ -1,11 +1,12 @@
 """The seam to a wire: what an actor needs of a connection, whatever carries it.
 
 A ``Link`` moves bytes for one line. It is used by one thread, the actor's, but for ``preempt``,
-which any thread may call. ``visa.py`` has the real ones; ``tests/bench`` has one that plays a
-script. Every failure is one of the errors below: whatever pyvisa, pyserial, pyusb or a socket
-raised has been translated by the link, because each of them raises differently.
+which any thread may call. Each transport's module has a real one, and ``visa.py`` chooses it;
+``tests/bench`` has one that plays a script. Every failure is one of the errors below: whatever
+pyvisa, pyserial, pyusb or a socket raised has been translated by the link, because each of them
+raises differently.
 
-How a wait on sockets is ended from another thread.
+Beside it: how a wait on sockets is ended from another thread.
 
 A link that can wait on a descriptor waits on ``Wake`` beside it.
 """

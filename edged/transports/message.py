@@ -1,12 +1,13 @@
-"""Any other resource, and all of them under a vendor's VISA: whole messages through PyVISA itself.
+"""GPIB by a driver, and all transports under a vendor's VISA: whole messages, by PyVISA itself.
 
 Nothing here knows what carries them (GPIB by a driver, a vendor's USBTMC or LAN). VISA's read is
 one call that cannot be woken: it is made in slices, and where one that ended at a time limit has
 left the answer half-way, the line is cleared by ``viClear`` or opened anew. Not tried on hardware.
 
-An answer gathered in pieces and taken in parts, whether or not the wire marks where it ends.
+Beside it what others use too: an answer gathered in pieces and taken in parts, whether or not the
+wire marks where it ends.
 
-Whether a peer tells its status byte, so that none is asked in vain again and again.
+And whether a peer tells its status byte, so that none is asked in vain again and again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A bus whose devices a test plugs in and out, and a hot-plug monitor that it makes speak.
 
-Implements ``edged.discovery.buses.Source``; the listing runs in a real scan thread.
+Implements ``edged.discovery.buses.BusSource``; the listing runs in a real scan thread.
 """
 
 from __future__ import annotations

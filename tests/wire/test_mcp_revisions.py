@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edged.surfaces.mcp import Listing
+from edged.surfaces.mcp import ToolListing
 from tests.bench.mcp_client import MODERN, Answer, modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.mcp_rules import holds
@@ -146,7 +146,7 @@ async def test_a_client_chooses_what_is_listed_by_the_query(mcp: Endpoint) -> No
 
 @promise("mcp.listing-choice")
 async def test_the_owner_decides_what_is_listed_to_who_does_not_choose() -> None:
-    async with running_endpoint(listing=Listing.STATIC) as mcp:
+    async with running_endpoint(listing=ToolListing.STATIC) as mcp:
         mcp.tools.add("psu__on", mcp.tools.call, instrument_id="USB0::1")
         answer = await (await mcp.session()).request("tools/list")
         assert "psu__on" not in answer.body.decode()

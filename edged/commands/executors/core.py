@@ -1,4 +1,4 @@
-"""``EXECUTORS``: action type → how it is run. The only list of what the daemon can do.
+"""``Executors.table()``: action type → how it is run. The only list of what the daemon can do.
 
 Each executor gets a judged action and its target, does it through the rooms below, and puts the
 result into the tool's own shape. Failures of each tool have a shape too: ``failure_shape``.
@@ -94,7 +94,7 @@ class Executors:
     more: Mapping[type[Action], Executor] = field(default_factory=dict)
 
     def table(self) -> dict[type[Action], Executor]:
-        """``EXECUTORS``, bound to these rooms."""
+        """Action type → its function, bound to these parts."""
         return {
             RunCommand: self._run_command,
             RunSequence: self._run_sequence,
@@ -133,12 +133,12 @@ class Executors:
         return Done(data=data, scpi=sent, links=links)
 
     def ask(self, target: Target, waiter: Waiter) -> Talk:
-        """See ``underway.Asking``."""
+        """See ``pending.Asking``."""
         instrument, command = target.aimed_command()
         return ask(instrument, command, target.values, target.lines, waiter)
 
     def answered(self, target: Target, reply: Reply, began: float) -> Done:
-        """See ``underway.Asking``."""
+        """See ``pending.Asking``."""
         part = read_reply(reply)
         data = {
             "success": True,

@@ -54,7 +54,7 @@ class StreamExecutors:
     artist: Artist
 
     def table(self) -> dict[type[Action], Executor]:
-        """Their part of ``EXECUTORS``."""
+        """Their part of ``Executors.table()``."""
         return {
             StartStream: self._start,
             StopStream: self._stop,
@@ -108,7 +108,7 @@ class ResourceExecutors:
     waveforms: WaveformBook
 
     def table(self) -> dict[type[Action], Executor]:
-        """Their part of ``EXECUTORS``."""
+        """Their part of ``Executors.table()``."""
         return {
             ReadProfile: self._profile,
             ReadStream: self._stream,

@@ -60,7 +60,7 @@ class SweepExecutors:
     note_stopped: Callable[[str], None] = _nobody_minds
 
     def table(self) -> dict[type[Action], Executor]:
-        """Their part of ``EXECUTORS``."""
+        """Their part of ``Executors.table()``."""
         return {
             StartSweep: self._start,
             ReadSweep: self._read,

@@ -29,7 +29,7 @@ class WrapperExecutors:
     clock: Clock
 
     def table(self) -> dict[type[Action], Executor]:
-        """Its part of ``EXECUTORS``."""
+        """Its part of ``Executors.table()``."""
         return {CallWrapper: self._call}
 
     async def _call(self, action: CallWrapper, target: Target, began: float) -> Done:

@@ -1,7 +1,7 @@
 """One entry of ``commands``: nodes → Command, with every rule that concerns the command alone.
 
 What a command says about others (a sweep's readback, a setting's ``set``) is checked by
-``cross_checks.py`` when all are known.
+``profile.py`` when all are known.
 
 ``abort`` of a profile and of a sweep: nodes → AbortStep.
 """

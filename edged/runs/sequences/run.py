@@ -1,13 +1,13 @@
 """One run of a sequence: what it knows and what it sent; and the actions of its steps.
 
-The values that a sequence run computes with: parameters, saved answers, loop variables.
+Then the values that it computes with: parameters, saved answers, loop variables.
 
 Pure. A value that is not known yet (it will come from an answer) is ``UNKNOWN`` during the check
 before the first step; whatever depends on it raises ``NotKnownYet`` and is checked when it runs.
 
 Source: docs/profiles.md, "Sequence steps".
 
-What a sequence leaves in the journal: the lines of its ``finally`` steps, rendered beforehand.
+Last what it leaves in the journal: the lines of its ``finally`` steps, rendered beforehand.
 
 Nothing is journalled for a sequence without ``finally`` steps: it leaves nothing to clean up.
 """

@@ -1,8 +1,8 @@
 """The steps of a sequence, done: each action goes through the command path, answers are saved.
 
-The recording of a sequence's table: its columns, and its rows as cells. Pure.
+Beside it the recording of a table: its columns, and its rows as cells. Pure.
 
-The judgement of a sequence before its first step is sent: each step that can be known now.
+And the judgement of a sequence before its first step is sent: each step that can be known now.
 """
 
 from __future__ import annotations

@@ -863,7 +863,7 @@ async def test_a_sweep_found_after_a_crash_has_no_rows_and_says_so(house: SweepH
         begun_ms=1,
         updated_ms=1,
     )
-    house.sweeps.adopt([left_work.Left(entry=entry)])
+    house.sweeps.adopt([left_work.LeftWork(entry=entry)])
     told = await house.status("sweep-9", points=3)
     assert (told["columns"], told["points"]) == ([], [])
     assert "points" not in await house.status("sweep-9")

@@ -1,7 +1,7 @@
 import pytest
 
 from edged.protocol.http_rules import Accepted, Verb
-from edged.surfaces.mcp import Listing
+from edged.surfaces.mcp import ToolListing
 from edged.surfaces.mcp.known_heads import MAX_HEADS, HeadBook, body_size
 from edged.surfaces.mcp.tool_list import Choice
 
@@ -12,7 +12,7 @@ START = b"POST /mcp HTTP/1.1\r\nHost: a"
 def learn(book: HeadBook, head: bytes) -> None:
     """As two requests with this head do."""
     for _ in range(2):
-        book.learn(head, ACCEPTED, Choice(Listing.ALL))
+        book.learn(head, ACCEPTED, Choice(ToolListing.ALL))
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,17 @@ def test_framing_that_readers_could_disagree_about_is_left_to_a_real_parser(more
 
 def test_a_head_is_known_from_its_second_time_on() -> None:
     book = HeadBook()
-    book.learn(START, ACCEPTED, Choice(Listing.ALL))
+    book.learn(START, ACCEPTED, Choice(ToolListing.ALL))
     assert book.find(START) is None
-    book.learn(START, ACCEPTED, Choice(Listing.ALL))
+    book.learn(START, ACCEPTED, Choice(ToolListing.ALL))
     assert book.find(START) is not None
 
 
 def test_heads_that_came_once_are_forgotten_when_there_are_too_many() -> None:
     book = HeadBook()
     for number in range(MAX_HEADS + 1):
-        book.learn(START + b"%d" % number, ACCEPTED, Choice(Listing.ALL))
-    book.learn(START + b"0", ACCEPTED, Choice(Listing.ALL))
+        book.learn(START + b"%d" % number, ACCEPTED, Choice(ToolListing.ALL))
+    book.learn(START + b"0", ACCEPTED, Choice(ToolListing.ALL))
     assert book.find(START + b"0") is None
 
 
