@@ -143,16 +143,25 @@ def encode_long(value: object) -> bytes:
     Args:
         value: a long text is looked for no deeper than a result's contents are.
     """
+    if not _has_long(value, LONG_TEXT_LEVELS):
+        return encode(value)
     texts: list[str] = []
     mark = secrets.token_hex(16)
     short = _marked(value, mark, texts, LONG_TEXT_LEVELS)
-    if not texts:
-        return encode(value)
     first, *rest = encode(short).split(mark.encode("ascii"))
     parts = [first]
     for text, part in zip(texts, rest, strict=True):
         parts += (text.encode("ascii"), part)
     return b"".join(parts)
+
+
+def _has_long(value: object, levels: int) -> bool:
+    if type(value) is Base64Text:
+        return True
+    if not levels or not isinstance(value, dict | list | tuple):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return any(_has_long(item, levels - 1) for item in inner)
 
 
 def _marked(value: object, mark: str, texts: list[str], levels: int) -> object:
