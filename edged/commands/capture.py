@@ -16,9 +16,9 @@ from typing import Any, Final
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import ResourceLink
 from edged.commands.freshness import Acquisitions, notes_of
-from edged.commands.holds import recallable
 from edged.commands.run import GRACE_S, PRIORITY
-from edged.commands.target import MayGo, Target
+from edged.commands.send_guard import guarded
+from edged.commands.target import SendGuard, Target
 from edged.errors import Failed
 from edged.instruments.conversation import (
     Ask,
@@ -142,7 +142,7 @@ class Captures:
     async def _capture(
         self, purpose: Purpose, instrument: Instrument, command: Command, target: Target
     ) -> _Capture:
-        return await _converse(purpose, instrument, command, target.values, target.may_go)
+        return await _converse(purpose, instrument, command, target.values, target.send_guard)
 
     def _as_resource(
         self,
@@ -210,7 +210,7 @@ async def _converse(
     instrument: Instrument,
     command: Command,
     values: Mapping[str, Scalar],
-    may_go: MayGo | None,
+    guard: SendGuard | None,
 ) -> _Capture:
     connection, answer = instrument.connection, command.returns
     if not isinstance(answer, WaveformAnswer | ImageAnswer):
@@ -228,10 +228,10 @@ async def _converse(
     steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble) + bool(question)
     own = {line for stretch in stretches for line in (*stretch.setup, stretch.data)}
     return await instrument.converse(
-        lambda: recallable(
+        lambda: guarded(
             _captured(command, stretches, preamble, connection, values, question),
             own,
-            may_go,
+            guard,
         ),
         priority=PRIORITY[purpose],
         timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,

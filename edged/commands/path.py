@@ -18,19 +18,21 @@ from edged.actions.action import (
     AT_ONCE,
     Action,
     RunCommand,
+    SendScpi,
     StartSweep,
 )
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
-from edged.commands.holds import Hold, Recalls
 from edged.commands.pending import Asking, Done, Underway
+from edged.commands.policy import Policy
+from edged.commands.preconditions import Precondition
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
 from edged.commands.run import is_plain_query
+from edged.commands.send_guard import SendGuards
 from edged.commands.target import Target
 from edged.commands.telling import NoteTold
-from edged.commands.values import with_values
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound
 from edged.instruments.conversation import Reply
 from edged.profiles.naming import tool_name
@@ -69,7 +71,8 @@ class CommandPath:
     Args:
         permissions: who may do what.
         resolver: what names mean.
-        holds: what holds actions back.
+        policy: judges what may be sent.
+        preconditions: what may stand in the way of an action just now.
         record: where attempts are written.
         executors: action type → how it is run; the only list of what the daemon can do.
         failure_shape: the data of a failure or refusal, in the tool's own shape.
@@ -77,7 +80,7 @@ class CommandPath:
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
         asking: runs what ``begin`` begins; without it nothing is begun.
-        recalls: calls writes back that have been judged and not been sent.
+        send_guards: call writes back that have been judged and not been sent.
         note_told: told of what may put something out, before its intent is written down.
 
     Attributes:
@@ -89,26 +92,28 @@ class CommandPath:
         *,
         permissions: Permissions,
         resolver: Resolver,
-        holds: Sequence[Hold],
+        policy: Policy,
+        preconditions: Sequence[Precondition],
         record: Record,
         executors: Mapping[type[Action], Executor],
         failure_shape: FailureShape,
         clock: Clock,
         present_tool: PresentTool = _no_tool,
         asking: Asking | None = None,
-        recalls: Recalls | None = None,
+        send_guards: SendGuards | None = None,
         note_told: NoteTold = _nobody_is_told,
     ) -> None:
         self.record = record
         self._permissions = permissions
         self._resolver = resolver
-        self._holds = tuple(holds)
+        self._policy = policy
+        self._preconditions = tuple(preconditions)
         self._executors = executors
         self._failure_shape = failure_shape
         self._clock = clock
         self._present_tool = present_tool
         self._asking = asking
-        self._recalls = recalls or Recalls()
+        self._send_guards = send_guards or SendGuards()
         self._note_told = note_told
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
@@ -124,27 +129,21 @@ class CommandPath:
         )
         action.check(action.arguments)
         target = self._resolve(action)
+        if isinstance(action, SendScpi):
+            self._policy.check_raw(action, target)
         for measure in target.inner:
             self._authorize_measure(action, measure)
-        self._permissions.authorize_danger(
-            action.caller,
-            target.command_name or action.tool,
-            is_dangerous=target.is_dangerous,
-        )
-        self._hold(action, target)
-        is_dangerous = target.is_dangerous
-        target = with_values(action, target)
-        if target.is_dangerous and not is_dangerous:
-            self._permissions.authorize_danger(
-                action.caller, target.command_name, is_dangerous=True
-            )
-        return target
-
-    def _hold(self, action: Action, target: Target) -> None:
+        self._policy.check_danger(action.caller, target, name=action.tool)
         if target.is_aimed and not target.is_safe:
-            for hold in self._holds:
-                for held in (target, *target.inner):
-                    hold(action, held)
+            for each in (target, *target.inner):
+                self._policy.check_name(action, each)
+            self._check_preconditions(action, target)
+        return self._policy.check_values(action, target)
+
+    def _check_preconditions(self, action: Action, target: Target) -> None:
+        for precondition in self._preconditions:
+            for each in (target, *target.inner):
+                precondition(action, each)
 
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
@@ -190,14 +189,15 @@ class CommandPath:
         try:
             target = self.judge(action)
             if target.is_write and not target.is_safe:
-                target.may_go = self._recalls.watch(action, target)
+                target.send_guard = self._send_guards.of(action, target)
                 # In the same breath: what is marked when all is stopped is called back by that.
                 self._note_told(action, target)
                 await self.record.intend(action, target)
-                if target.may_go is not None:
-                    target.may_go()
+                if target.send_guard is not None:
+                    target.send_guard()
                 # While the disk was waited for, a sweep may have taken what this would change.
-                self._hold(action, target)
+                if target.is_aimed:
+                    self._check_preconditions(action, target)
             done = await self._run(action, target, began)
         except asyncio.CancelledError:
             cancelled = Failed("The caller went away.", code=ErrorCode.CANCELLED)

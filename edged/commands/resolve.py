@@ -1,13 +1,13 @@
 """From the names in an action to the thing they mean, or what to do instead.
 
-Looks things up and judges nothing but whether they exist and fit together; holding back (lockout,
-sweeps, the owner's denials) is ``holds.py``.
+Looks things up and judges nothing but whether they exist and fit together: what may be sent is the
+``policy``'s to say, what stands in the way just now the ``preconditions``'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Final, assert_never
 
 from edged.actions.action import (
     AT_ONCE,
@@ -33,19 +33,23 @@ from edged.actions.action import (
     StopStream,
     StopSweep,
 )
-from edged.commands.owner_policy import check_raw_scpi, is_one_command, only_reads_or_makes_safe
+from edged.commands.policy import check_measurable
 from edged.commands.target import Catalog, Target
-from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
-from edged.profiles.model import Command, ImageAnswer
-from edged.profiles.raw import RawPart
+from edged.profiles.model import ImageAnswer
+from edged.profiles.raw import RawPart, identify, split_compound
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["FindSpec", "Resolver", "check_measurable"]
+__all__ = ["MAX_RAW_LINE", "FindSpec", "Resolver"]
 
-NOTHING = Target()
+NOTHING: Final = Target()
+MAX_RAW_LINE: Final = 4096
+"""Characters of one raw line; real instruments take a few hundred."""
+COMMON_READS: Final = frozenset({"*IDN?", "*STB?", "*ESR?", "*ESE?", "*SRE?", "*OPC?", "*OPT?"})
+"""IEEE 488.2's questions that change nothing but what has been read."""
+
 FindSpec = Callable[[str, str], WrapperSpec]
 """Stem and name → one tool of an SDK wrapper; raises ``NotFound``."""
 
@@ -60,7 +64,6 @@ class Resolver:
     Args:
         pool: the instruments.
         catalog: their compiled checks.
-        raw_scpi: RAW_SCPI of the configuration.
         find_spec: the tools of SDK wrappers.
     """
 
@@ -69,12 +72,10 @@ class Resolver:
         *,
         pool: InstrumentPool,
         catalog: Catalog,
-        raw_scpi: RawScpi,
         find_spec: FindSpec = _no_wrapper,
     ) -> None:
         self._pool = pool
         self._catalog = catalog
-        self._raw_scpi = raw_scpi
         self._find_spec = find_spec
 
     def resolve(self, action: Action) -> Target:
@@ -82,8 +83,8 @@ class Resolver:
 
         Raises:
             NotFound: an instrument, command or sequence that does not exist.
-            Invalid: what the caller expects contradicts the profile; or raw SCPI that cannot be.
-            Refused: raw SCPI that may not be sent.
+            Invalid: what the caller expects contradicts the profile; BAD_SCPI, raw SCPI that is
+                empty, too long, or holds a line end or control character.
         """
         if type(action) in AT_ONCE:
             return NOTHING
@@ -223,7 +224,8 @@ class Resolver:
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         has_profile = instrument.profile is not None
         checks = self._catalog.of(instrument, run_id) if has_profile else None
-        parts = check_raw_scpi(instrument, action.scpi, checks, self._raw_scpi)
+        _check_text(action.scpi)
+        parts = identify(checks.profile, action.scpi) if checks is not None else ()
         is_known_read = (
             bool(action.caller.outer_tool)
             and bool(parts)
@@ -233,9 +235,11 @@ class Resolver:
             instrument=instrument,
             is_dangerous=not is_known_read,
             is_write=not is_known_read,
-            is_let_through=only_reads_or_makes_safe(action.scpi, parts),
-            is_one_command=is_one_command(action.scpi, parts, instrument.connection.errors.query),
+            is_let_through=_only_reads_or_makes_safe(action.scpi, parts),
+            is_one_command=_is_one_command(action.scpi, parts, instrument.connection.errors.query),
             lines=(action.scpi.strip(),),
+            parts=parts,
+            profile_checks=checks,
         )
 
 
@@ -243,22 +247,60 @@ def _is_dangerous(part: RawPart) -> bool:
     return any(match.command.is_dangerous for match in part.matches)
 
 
-def check_measurable(command: Command) -> None:
-    """Let pass what a stream or a sweep's ``measure`` may ask over and over.
+def _check_text(line: str) -> None:
+    if not line.strip():
+        raise Invalid("scpi_command is empty.", code=ErrorCode.BAD_SCPI)
+    if len(line) > MAX_RAW_LINE:
+        raise Invalid(
+            f"scpi_command has {len(line)} characters; {MAX_RAW_LINE} are allowed.",
+            code=ErrorCode.BAD_SCPI,
+        )
+    bad = next((c for c in line if (ord(c) < 32 and c != "\t") or ord(c) >= 127), None)
+    if bad is not None:
+        raise Invalid(
+            f"scpi_command holds the character {bad!r}; one line of printable ASCII is allowed.",
+            code=ErrorCode.BAD_SCPI,
+            data={"parameter": "scpi_command", "value": bad},
+            remedy="Send one line, without a line end: the daemon adds it.",
+        )
 
-    Raises:
-        Invalid: it writes, or may only be ramped.
+
+def _only_reads_or_makes_safe(line: str, parts: tuple[RawPart, ...]) -> bool:
+    """Whether a raw line certainly changes nothing, or makes safe.
+
+    A ``?`` alone is no proof: there are questions that switch an output on.
+
+    Args:
+        parts: what the profile knows it as; none where there is no profile.
     """
-    if command.requires_sweep:
-        raise Invalid(
-            f"{command.name} may only be ramped, never measured.",
-            data={"parameter": "command_name", "value": command.name},
-            remedy="Call start_sweep to ramp it; measure with a query.",
-        )
-    if not command.is_query:
-        raise Invalid(
-            f"{command.name} is no query, so there is nothing to measure.",
-            data={"parameter": "command_name", "value": command.name},
-            remedy="get_capabilities says which commands have is_query; set values by "
-            "execute_command.",
-        )
+    if not parts:
+        texts = split_compound(line)
+        return bool(texts) and all(_is_common_read(text) for text in texts)
+    return all(_is_common_read(p.text) or _is_known_harmless(p) for p in parts)
+
+
+def _is_one_command(line: str, parts: tuple[RawPart, ...], error_query: str) -> bool:
+    """Whether it is known by how many lines a raw line is answered: it is one known command.
+
+    Args:
+        parts: as for ``_only_reads_or_makes_safe``.
+        error_query: what the instrument's errors are asked by; empty where they are not.
+    """
+    texts = [part.text for part in parts] or split_compound(line)
+    if len(texts) != 1:
+        return False
+    text = texts[0].upper()
+    if text in COMMON_READS or text.lstrip(":") == error_query.upper().lstrip(":"):
+        return True
+    return any(match.command.is_query == part.is_query for part in parts for match in part.matches)
+
+
+def _is_common_read(text: str) -> bool:
+    return text.upper() in COMMON_READS
+
+
+def _is_known_harmless(part: RawPart) -> bool:
+    commands = [match.command for match in part.matches]
+    if part.is_query:
+        return bool(commands) and not any(command.is_dangerous for command in commands)
+    return part.is_certain and all(command.is_safe for command in commands)

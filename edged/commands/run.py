@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
-from edged.commands.holds import recallable
-from edged.commands.target import MayGo, Target
+from edged.commands.send_guard import guarded
+from edged.commands.target import SendGuard, Target
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Talk
 from edged.instruments.conversation import (
@@ -57,12 +57,14 @@ __all__ = [
 ]
 
 
-def at_one_meeting(action: RunCommand, instrument: Instrument, may_go: MayGo | None) -> MayGo:
-    """``may_go``, and only while the line has not been opened anew since ``action.meeting``."""
+def at_one_meeting(
+    action: RunCommand, instrument: Instrument, guard: SendGuard | None
+) -> SendGuard:
+    """``guard``, and only while the line has not been opened anew since ``action.meeting``."""
 
     def may_step() -> None:
-        if may_go is not None:
-            may_go()
+        if guard is not None:
+            guard()
         if action.meeting is not None and instrument.meeting != action.meeting:
             raise Failed(
                 f"{instrument.id} was connected anew before {action.command_name} was sent.",
@@ -116,13 +118,13 @@ async def run_command(
     lines: tuple[str, ...],
     purpose: Purpose,
     *,
-    may_go: MayGo | None = None,
+    guard: SendGuard | None = None,
     note_written: Callable[[], None] | None = None,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Send the lines, read what there is to read.
 
     Args:
-        may_go: see ``Target``.
+        guard: see ``Target``.
         note_written: called on the line's thread once a setter's lines have gone out.
 
     Returns:
@@ -139,7 +141,7 @@ async def run_command(
     filled = _with_poll(command, values)
 
     def make() -> Conversation[Reply]:
-        conversation = recallable(
+        conversation = guarded(
             command_conversation(
                 lines=lines,
                 command=filled,
@@ -150,7 +152,7 @@ async def run_command(
                 confirm=lambda found: _verified(command, values, found),
             ),
             lines,
-            may_go,
+            guard,
         )
         if note_written is None:
             return conversation
@@ -223,7 +225,7 @@ async def send_raw(
     purpose: Purpose,
     *,
     is_known: bool = False,
-    may_go: MayGo | None = None,
+    guard: SendGuard | None = None,
 ) -> Reply:
     """Send raw lines; ask for an answer if the last one is a query.
 
@@ -236,10 +238,10 @@ async def send_raw(
     connection = instrument.connection
     asks = is_query(lines[-1])
     reply = await instrument.converse(
-        lambda: recallable(
+        lambda: guarded(
             raw_conversation(lines=lines, asks=asks, connection=connection, is_known=is_known),
             lines,
-            may_go,
+            guard,
         ),
         priority=PRIORITY[purpose],
         timeout_s=connection.timeout_ms / 1000 + GRACE_S,

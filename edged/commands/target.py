@@ -17,12 +17,13 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.model import Command, Profile, Scalar, Sequence
 from edged.profiles.owner_rules import UnitRules, tightened
+from edged.profiles.raw import RawPart
 from edged.profiles.template import optional_names
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["Catalog", "MayGo", "ProfileChecks", "Target"]
+__all__ = ["Catalog", "ProfileChecks", "SendGuard", "Target"]
 
-MayGo = Callable[[], None]
+SendGuard = Callable[[], None]
 """Raises ``EdgedError`` if a write that was judged must not be sent any more; from any thread."""
 
 
@@ -39,9 +40,11 @@ class Target:
         check: of the command's or sequence's own parameters.
         values: the parameters after ``check``, defaults filled in.
         lines: the SCPI that will be sent, where it is known beforehand.
+        parts: raw, and what each of its messages is in ``profile_checks``' profile.
+        profile_checks: raw, and what it is judged by; ``None`` where there is no profile.
         spec: one tool of an SDK wrapper, where that is what was called.
         inner: what else it will run, chosen by the caller: a sweep's measures.
-        may_go: asked again before each line of a write goes out; see ``holds.py``.
+        send_guard: asked before each line of a write goes out.
     """
 
     instrument: Instrument | None = None
@@ -55,9 +58,11 @@ class Target:
     check: ParameterCheck | None = None
     values: Mapping[str, Scalar] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    parts: tuple[RawPart, ...] = ()
+    profile_checks: ProfileChecks | None = None
     spec: WrapperSpec | None = None
     inner: tuple[Target, ...] = ()
-    may_go: MayGo | None = None
+    send_guard: SendGuard | None = None
 
     @property
     def is_aimed(self) -> bool:

@@ -26,12 +26,13 @@ from edged.clock import SystemClock
 from edged.commands.capture import Captures
 from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.freshness import Acquisitions
-from edged.commands.holds import Recalls, hold_denied, hold_swept, hold_unswept, locked_out
 from edged.commands.lockout import LockoutDesk
-from edged.commands.owner_policy import owner_allows
 from edged.commands.path import CommandPath
+from edged.commands.policy import Policy
+from edged.commands.preconditions import locked_out, swept
 from edged.commands.record import CountedRecord
 from edged.commands.resolve import Resolver
+from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
 from edged.config.load import Config, ToolNames
@@ -142,7 +143,8 @@ class Engine:
         self._catalog = Catalog()
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
         permissions = Permissions(_direct_grant(config))
-        self._recalls = Recalls(self._locked_out, owner_allows(config.raw_scpi, permissions))
+        self._policy = Policy(config.raw_scpi, permissions)
+        self._send_guards = SendGuards(self._locked_out, self._policy.check_again)
         self._discovery = self._make_discovery()
         self._sdk = SdkParts(
             config,
@@ -237,7 +239,7 @@ class Engine:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
         self._rpc.close_door()
-        self._recalls.close()
+        self._send_guards.close()
         await asyncio.gather(self._work.end(), self._sdk.shelf.stop(), self._remove_engine_file())
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:
@@ -296,7 +298,7 @@ class Engine:
             new_id=new_id,
             clock=self._clock,
             visited=visited,
-            recall=self._recalls.stop,
+            recall=self._send_guards.stop,
             wrapper_aborts=self._sdk.aborts,
         )
 
@@ -402,15 +404,10 @@ class Engine:
             resolver=Resolver(
                 pool=self._pool,
                 catalog=self._catalog,
-                raw_scpi=self._config.raw_scpi,
                 find_spec=self._sdk.find_spec,
             ),
-            holds=(
-                hold_denied,
-                hold_unswept,
-                self._locked_out,
-                hold_swept(self._work.sweeps.claims),
-            ),
+            policy=self._policy,
+            preconditions=(self._locked_out, swept(self._work.sweeps.claims)),
             record=self._counts,
             executors=executors.table(),
             failure_shape=failure_shape,
@@ -419,7 +416,7 @@ class Engine:
                 instrument_id, plain
             ),
             asking=executors,
-            recalls=self._recalls,
+            send_guards=self._send_guards,
             note_told=noting_tellings(self._stores.told_on.note),
         )
 

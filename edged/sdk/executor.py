@@ -60,7 +60,7 @@ class _Call:
     spec: WrapperSpec
     arguments: Mapping[str, Any]
     done: asyncio.Future[Any]
-    may_go: Callable[[], None] | None
+    guard: Callable[[], None] | None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     ended_for: str = ""
 
@@ -157,12 +157,12 @@ class WrapperExecutor:
         self,
         spec: WrapperSpec,
         arguments: Mapping[str, Any],
-        may_go: Callable[[], None] | None = None,
+        guard: Callable[[], None] | None = None,
     ) -> Any:
         """Run one function in the worker; whoever stops waiting for it does not stop it.
 
         Args:
-            may_go: asked when its turn has come; raises the ``EdgedError`` that it ends by then.
+            guard: asked when its turn has come; raises the ``EdgedError`` that it ends by then.
 
         Raises:
             Failed: it failed, crashed, took too long; or the wrapper cannot be used.
@@ -173,7 +173,7 @@ class WrapperExecutor:
         if len(self._waiting) >= MOST_WAITING and not spec.is_safe:
             raise self._busy(f"{len(self._waiting)} calls wait for it already")
         done = asyncio.get_running_loop().create_future()
-        call = _Call(spec=spec, arguments=arguments, done=done, may_go=may_go)
+        call = _Call(spec=spec, arguments=arguments, done=done, guard=guard)
         self._enqueue(call)
         try:
             await self._its_turn(call)
@@ -312,8 +312,8 @@ class WrapperExecutor:
         spec = call.spec
         call.begun.set()
         try:
-            if call.may_go is not None:
-                call.may_go()
+            if call.guard is not None:
+                call.guard()
         except EdgedError as recalled:
             call.settle(recalled)
             return True

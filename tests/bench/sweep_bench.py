@@ -16,11 +16,12 @@ from edged.commands.capture import Captures
 from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.executors.sweeps import SweepExecutors
 from edged.commands.freshness import Acquisitions
-from edged.commands.holds import Recalls, hold_denied, hold_swept, hold_unswept, locked_out
-from edged.commands.owner_policy import owner_allows
 from edged.commands.path import CommandPath
+from edged.commands.policy import Policy
+from edged.commands.preconditions import locked_out, swept
 from edged.commands.record import LogRecord, Record
 from edged.commands.resolve import Resolver
+from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
 from edged.config.keys import RawScpi
@@ -294,7 +295,8 @@ class SweepHouse:
         self.lockout: Lockout | None = None
         hold_locked_out = locked_out(lambda _instrument: self.lockout)
         permissions = permissions or Permissions()
-        self.recalls = Recalls(hold_locked_out, owner_allows(RawScpi.ALL, permissions))
+        self.policy = Policy(RawScpi.ALL, permissions)
+        self.send_guards = SendGuards(hold_locked_out, self.policy.check_again)
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
         self.sweeps = SweepBook(
@@ -322,7 +324,7 @@ class SweepHouse:
             made_safe=self.sweeps.note_made_safe,
             told_on=self.told_on,
             try_for_s=120,
-            recall=self.recalls.stop,
+            recall=self.send_guards.stop,
         )
         acquisitions = Acquisitions()
         self.waveforms = WaveformBook(8)
@@ -348,13 +350,14 @@ class SweepHouse:
         )
         self.path = CommandPath(
             permissions=permissions,
-            resolver=Resolver(pool=self.pool, catalog=catalog, raw_scpi=RawScpi.ALL),
-            holds=(hold_denied, hold_unswept, hold_locked_out, hold_swept(self.sweeps.claims)),
+            resolver=Resolver(pool=self.pool, catalog=catalog),
+            policy=self.policy,
+            preconditions=(hold_locked_out, swept(self.sweeps.claims)),
             record=record or LogRecord(),
             executors=rooms.table(),
             failure_shape=failure_shape,
             clock=clock,
-            recalls=self.recalls,
+            send_guards=self.send_guards,
             note_told=noting_tellings(self.told_on.note),
         )
 

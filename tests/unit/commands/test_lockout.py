@@ -12,11 +12,10 @@ import pytest
 
 from edged.actions.action import Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
-from edged.commands.holds import locked_out
 from edged.commands.lockout import LockoutDesk
+from edged.commands.preconditions import locked_out
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
-from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed, NotFound, Refused
 from edged.profiles.match import Identity
 from tests.bench.fake_instruments import FakeInstrument as ToySupply
@@ -212,7 +211,7 @@ async def test_raw_scpi_passes_where_it_only_reads_or_makes_safe(
         scpi=line,
     )
     pool = FakePool(ToySupply(id=ADDRESS, profile=toy_profile(), alias="psu"))
-    resolver = Resolver(pool=pool, catalog=Catalog(), raw_scpi=RawScpi.ALL)
+    resolver = Resolver(pool=pool, catalog=Catalog())
     target = replace(resolver.resolve(action), instrument=supply)  # type: ignore[arg-type]
     assert target.is_write, "its intent is recorded all the same"
     if passes:

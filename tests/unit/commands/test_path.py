@@ -17,8 +17,8 @@ from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
 from edged.commands.executors.core import Executors, failure_shape
-from edged.commands.holds import hold_denied, hold_unswept
 from edged.commands.path import CommandPath
+from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
@@ -84,10 +84,12 @@ class House:
             lockout=lambda _: None,
             clock=clock,
         )
+        permissions = Permissions(grant) if grant else Permissions()
         self.path = CommandPath(
-            permissions=Permissions(grant) if grant else Permissions(),
-            resolver=Resolver(pool=pool, catalog=catalog, raw_scpi=raw),  # type: ignore[arg-type]
-            holds=(hold_denied, hold_unswept),
+            permissions=permissions,
+            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
+            policy=Policy(raw, permissions),
+            preconditions=(),
             record=self.record,
             executors=rooms.table(),
             failure_shape=failure_shape,

@@ -24,8 +24,8 @@ from edged.commands.capture import LARGEST_INLINE_BYTES, Captures
 from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.executors.streams import ResourceExecutors, StreamExecutors
 from edged.commands.freshness import Acquisitions
-from edged.commands.holds import hold_denied, hold_unswept
 from edged.commands.path import CommandPath
+from edged.commands.policy import Policy
 from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog
@@ -135,8 +135,9 @@ class House:
         )
         self.path = CommandPath(
             permissions=Permissions(),
-            resolver=Resolver(pool=pool, catalog=catalog, raw_scpi=RawScpi.ALL),  # type: ignore[arg-type]
-            holds=(hold_denied, hold_unswept),
+            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
+            policy=Policy(RawScpi.ALL, Permissions()),
+            preconditions=(),
             record=LogRecord(),
             executors=executors.table(),
             failure_shape=failure_shape,

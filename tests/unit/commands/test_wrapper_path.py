@@ -14,8 +14,9 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
 from edged.commands.executors.core import failure_shape
 from edged.commands.executors.wrappers import WrapperExecutors, wrapper_capabilities
-from edged.commands.holds import locked_out
 from edged.commands.path import CommandPath
+from edged.commands.policy import Policy
+from edged.commands.preconditions import locked_out
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
@@ -60,10 +61,10 @@ class House:
             resolver=Resolver(
                 pool=pool,
                 catalog=Catalog(),
-                raw_scpi=RawScpi.ALL,
                 find_spec=lambda stem, name: self.find(stem, name)[1],
             ),
-            holds=(locked_out(lambda _instrument: None, lambda _id: self.lockout),),
+            policy=Policy(RawScpi.ALL, permissions),
+            preconditions=(locked_out(lambda _instrument: None, lambda _id: self.lockout),),
             record=self.record,
             executors=WrapperExecutors(shelf=self.shelf, clock=clock).table(),
             failure_shape=failure_shape,

@@ -24,6 +24,7 @@ from edged.auth.permissions import Permissions
 from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.freshness import Acquisitions
 from edged.commands.path import CommandPath, Done
+from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
@@ -122,8 +123,9 @@ class Bench:
         permissions = Permissions()
         self.path = CommandPath(
             permissions=permissions,
-            resolver=Resolver(pool=pool, catalog=catalog, raw_scpi=RawScpi.ALL),  # type: ignore[arg-type]
-            holds=(),
+            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
+            policy=Policy(RawScpi.ALL, Permissions()),
+            preconditions=(),
             record=self.record,
             executors=rooms.table(),
             present_tool=lambda instrument_id, plain: self.registry.present_name(

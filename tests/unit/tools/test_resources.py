@@ -13,6 +13,7 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.executors.core import failure_shape
 from edged.commands.path import CommandPath, Done
+from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
@@ -143,8 +144,9 @@ class Bench:
             ),
             path=CommandPath(
                 permissions=permissions,
-                resolver=Resolver(pool=pool, catalog=Catalog(), raw_scpi=RawScpi.ALL),
-                holds=(),
+                resolver=Resolver(pool=pool, catalog=Catalog()),
+                policy=Policy(RawScpi.ALL, Permissions()),
+                preconditions=(),
                 record=self.record,
                 executors={kind: run if kind in AT_ONCE else run_later for kind in action_types},
                 failure_shape=failure_shape,

@@ -10,8 +10,8 @@ import pytest
 from edged.actions.action import Action, SendScpi, StopAll
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.holds import recallable
 from edged.commands.record import LogRecord
+from edged.commands.send_guard import guarded
 from edged.commands.target import Target
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Answer, Ask, Conversation, Send
@@ -89,7 +89,7 @@ async def test_what_is_called_after_a_stop_is_sent(house: SweepHouse) -> None:
 
 async def test_once_the_daemon_stops_only_what_makes_safe_is_begun(house: SweepHouse) -> None:
     sweep_id = await house.start(10)
-    house.recalls.close()
+    house.send_guards.close()
     for refused in (
         await house.command("output_on", channel=2),
         await house.scpi(":OUTP CH2,ON"),
@@ -281,7 +281,7 @@ def two_lines() -> Conversation[str]:
 
 
 class Says:
-    """``may_go``: one verdict for each time it is asked."""
+    """a guard: one verdict for each time it is asked."""
 
     def __init__(self, *verdicts: Exception | None) -> None:
         self.verdicts: Iterator[Exception | None] = iter(verdicts)
@@ -306,14 +306,14 @@ def drive(conversation: Conversation[str], answer: Answer = "done") -> tuple[lis
 
 
 def test_only_its_own_lines_are_asked_for_and_its_result_is_given() -> None:
-    conversation = recallable(two_lines(), ("A 1", "B 1"), Says(None, None))
+    conversation = guarded(two_lines(), ("A 1", "B 1"), Says(None, None))
     assert drive(conversation) == (["STAT?", "A 1", "B 1", "VERIFY?"], "done")
 
 
 def test_a_refusal_before_its_first_line_stays_one() -> None:
     refused = Refused("no", code=ErrorCode.LOCKED_OUT)
     with pytest.raises(Refused):
-        drive(recallable(two_lines(), ("A 1", "B 1"), Says(refused)))
+        drive(guarded(two_lines(), ("A 1", "B 1"), Says(refused)))
 
 
 @pytest.mark.parametrize(
@@ -323,5 +323,5 @@ def test_a_refusal_after_its_first_line_is_a_failure_for_part_of_it_is_done(
     no: Refused | Invalid,
 ) -> None:
     with pytest.raises(Failed) as failed:
-        drive(recallable(two_lines(), ("A 1", "B 1"), Says(None, no)))
+        drive(guarded(two_lines(), ("A 1", "B 1"), Says(None, no)))
     assert failed.value.code is no.code

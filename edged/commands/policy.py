@@ -1,0 +1,471 @@
+"""The one judge of what may be sent: deny, danger, requires_sweep, limits and raw SCPI.
+
+Every road asks it: a command with typed values, a sequence, a sweep and its measures, a raw line,
+and a write that waited while the owner changed the bench file. It judges in three steps, as more
+becomes known: by name (``check_name``), a raw line as soon as it is read (``check_raw``), and the
+values with the lines that they make (``check_values``). ``check_again`` is all of them at once, by
+the rules of now.
+
+What would go out is looked up in the profile message by message, however it is spelled
+(``profiles.raw``), and each command that a message may be is judged by the same three rules:
+denied, only by a sweep, outside of a limit. Many instruments set one thing in several ways, a
+voltage alone or with the current: what the owner limited, denied or marked under one name is not
+reached under another, by a typed command no more than by a raw line.
+
+Source: docs/bench-file.md; docs/promises.md sections 4 and 5. What a profile may not even say (a
+step of a sequence that requires a sweep) its format refuses when it is loaded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from edged.actions.action import (
+    Action,
+    CallWrapper,
+    Purpose,
+    RunCommand,
+    RunSequence,
+    SendScpi,
+    StartStream,
+    StartSweep,
+)
+from edged.actions.caller import Caller
+from edged.auth.permissions import Permissions
+from edged.commands.target import ProfileChecks, Target
+from edged.config.keys import RawScpi
+from edged.errors import ErrorCode, Invalid, Refused
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import Bound, Command, Scalar
+from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
+from edged.profiles.raw import (
+    RawMatch,
+    RawPart,
+    classify,
+    identify,
+    means_another_unit,
+)
+from edged.profiles.template import render_lines
+
+__all__ = ["Policy", "check_measurable"]
+
+WITH_PARAMETERS: Final = RunCommand | RunSequence | StartStream | CallWrapper
+
+
+class Policy:
+    """Judges actions that have been resolved; see the module's own words.
+
+    Args:
+        raw_scpi: RAW_SCPI of the configuration.
+        permissions: who may do what is dangerous.
+    """
+
+    def __init__(self, raw_scpi: RawScpi, permissions: Permissions) -> None:
+        self._raw_scpi = raw_scpi
+        self._permissions = permissions
+
+    def check_danger(self, caller: Caller, target: Target, *, name: str = "") -> None:
+        """Let something dangerous pass only for whom danger is allowed.
+
+        Args:
+            name: what to call it where it is no command: the tool.
+
+        Raises:
+            Refused: DANGEROUS.
+        """
+        self._permissions.authorize_danger(
+            caller, target.command_name or name, is_dangerous=target.is_dangerous
+        )
+
+    def check_name(self, action: Action, target: Target) -> None:
+        """What the owner's bench file denies, and what only a sweep may send.
+
+        Raises:
+            Refused: DENIED_BY_OWNER or REQUIRES_SWEEP.
+        """
+        name, command = target.command_name, target.command
+        if target.instrument is not None and name and name in target.instrument.rules.deny:
+            raise _denied(f"The owner of this bench denies {name} on {target.instrument.id}.", name)
+        if command is None or not command.requires_sweep:
+            return
+        if not isinstance(action, StartSweep) and not _is_ramped(action):
+            raise _only_by_sweep(
+                f"{command.name} may only be ramped, not set at once.",
+                command.name,
+                f"Call start_sweep with command_name {command.name!r}, target_value and "
+                "sweep_rate.",
+            )
+
+    def check_raw(self, action: SendScpi, target: Target) -> None:
+        """Let a raw line pass: RAW_SCPI, the owner's bench file, and the profile's own limits.
+
+        Raises:
+            Refused: RAW_SCPI_RESTRICTED, DENIED_BY_OWNER or REQUIRES_SWEEP.
+            Invalid: a value outside of a limit.
+        """
+        rules = target.aimed_instrument().rules
+        # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
+        modes, checks = rules.raw_scpi_rules(self._raw_scpi.value), target.profile_checks
+        if RawScpi.OFF in modes:
+            raise _restricted(action.scpi, "raw SCPI is switched off here")
+        if checks is None:
+            if RawScpi.KNOWN in modes:
+                raise _restricted(
+                    action.scpi, "only known raw SCPI may be sent, and it has no profile"
+                )
+            if RawScpi.QUERIES in modes and not classify(action.scpi).is_only_queries:
+                raise _restricted(action.scpi, "only queries may be sent raw")
+            return
+        for part in target.parts:
+            if RawScpi.QUERIES in modes and not part.is_query:
+                raise _restricted(part.text, "only queries may be sent raw")
+            if not part.matches and RawScpi.KNOWN in modes and not _is_common_query(part):
+                raise _restricted(part.text, "only what the profile knows may be sent raw")
+            road = _Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes)
+            _check_message(road, part, part.matches)
+
+    def check_values(self, action: Action, target: Target) -> Target:
+        """The parameters within their limits, and what the lines that they make are besides.
+
+        Returns:
+            The target with ``values`` and ``lines``, and dangerous where what it sends is.
+
+        Raises:
+            Invalid: a parameter that is missing, unknown or outside of its limits; or a value
+                outside of those of another command that sends the same, or not to be judged by
+                them.
+            Refused: the owner's word about another command holds for what this one sends; or it
+                is dangerous by that, and the caller may not.
+        """
+        if isinstance(action, StartSweep):
+            return _with_swept_value(action, target)
+        if target.check is None or not isinstance(action, WITH_PARAMETERS):
+            return target
+        # The target is this action's own: one with a check is made anew for each.
+        target.values = target.check.validate(action.parameters)
+        target.lines = render_lines(target.command, target.values) if target.command else ()
+        if isinstance(action, RunCommand) and action.purpose is not Purpose.FINALLY_STEP:
+            was_dangerous = target.is_dangerous
+            _check_equivalents(target, is_ramped=_is_ramped(action))
+            if target.is_dangerous and not was_dangerous:
+                self.check_danger(action.caller, target)
+        return target
+
+    def check_again(self, action: Action, target: Target) -> None:
+        """Judge a write once more, by what its instrument's owner says now.
+
+        The bench file may be written anew while a write waits for the disk, for its turn, for a
+        line that comes back. What the new one forbids must not go out any more: so what was judged
+        is judged once more, by the unit's present rules, with the very values and lines that are
+        going out. Works on the line's thread too: it reads the instrument's present rules and
+        profile, which are only ever replaced whole, compiles its own checks and shares nothing.
+
+        Raises:
+            Refused, Invalid: as the same call would be refused if it came now.
+        """
+        instrument = target.instrument
+        if instrument is None:
+            return
+        try:
+            if isinstance(action, SendScpi):
+                self._check_raw_again(action, instrument)
+            else:
+                now = _as_of_now(target, instrument)
+                self.check_name(action, now)
+                if now.check is not None:
+                    now.check.validate(target.values)
+                if isinstance(action, RunCommand):
+                    _check_equivalents(now, is_ramped=_is_ramped(action))
+                if now.is_dangerous and not target.is_dangerous:
+                    self.check_danger(action.caller, now)
+        except (Refused, Invalid) as no:
+            raise type(no)(
+                f"The owner changed what may be done with {instrument.id} while this waited: "
+                f"{no.message}",
+                code=no.code,
+                data=no.data,
+                remedy=no.remedy,
+            ) from no
+
+    def _check_raw_again(self, action: SendScpi, instrument: Instrument) -> None:
+        profile = instrument.profile
+        checks = ProfileChecks(profile) if profile is not None else None
+        parts = identify(profile, action.scpi) if profile is not None else ()
+        now = Target(instrument=instrument, parts=parts, profile_checks=checks)
+        self.check_raw(action, now)
+
+
+def check_measurable(command: Command) -> None:
+    """Let pass what a stream or a sweep's ``measure`` may ask over and over.
+
+    Raises:
+        Invalid: it writes, or may only be ramped.
+    """
+    data = {"parameter": "command_name", "value": command.name}
+    if command.requires_sweep:
+        raise Invalid(
+            f"{command.name} may only be ramped, never measured.",
+            data=data,
+            remedy="Call start_sweep to ramp it; measure with a query.",
+        )
+    if not command.is_query:
+        raise Invalid(
+            f"{command.name} is no query, so there is nothing to measure.",
+            data=data,
+            remedy="get_capabilities says which commands have is_query; set values by "
+            "execute_command.",
+        )
+
+
+# One message, by whichever road it comes
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """The lines of a command with its values: only the owner's word about others counts."""
+
+    rules: UnitRules
+    command: Command
+    values: Mapping[str, Scalar]
+    is_ramped: bool
+
+    def denied(self, other: str) -> str:
+        return f"{self.command.name} does what {other} does"
+
+    def only_by_sweep(self, other: str) -> Refused:
+        return _only_by_sweep(
+            f"{self.command.name} sets what {other} sets, which may only be ramped here.",
+            other,
+            f"Call start_sweep with command_name {other!r}.",
+        )
+
+    def has_a_free_sender(self, _matches: tuple[RawMatch, ...]) -> bool:
+        """It is what sends it, and ``check_name`` has let it pass."""
+        return True
+
+    def check_limits(self, match: RawMatch) -> None:
+        other = match.command
+        for name, bound in self.rules.limits.get(other.name, {}).items():
+            unit = other.parameters[name].unit
+            for value in _values(match, name, self.values):
+                _check_value(self.command, f"{other.name}.{name}", bound, value, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """One message of a raw line: everything that it may be counts."""
+
+    rules: UnitRules
+    part: RawPart
+    checks: ProfileChecks
+    is_known: bool
+    is_ramped: bool = False
+
+    def denied(self, other: str) -> str:
+        return f"{self.part.text!r} is {other}"
+
+    def only_by_sweep(self, other: str) -> Refused:
+        return _only_by_sweep(
+            f"{self.part.text!r} is {other}, which may only be ramped.",
+            other,
+            f"Use start_sweep with command_name {other!r}.",
+        )
+
+    def has_a_free_sender(self, matches: tuple[RawMatch, ...]) -> bool:
+        """Whether it certainly is what a command sends that need not be ramped."""
+        return any(self._may_send(match) for match in matches)
+
+    def _may_send(self, match: RawMatch) -> bool:
+        if match.command.requires_sweep or not match.is_certain:
+            return False
+        _, check = self.checks.command(match.command.name)
+        try:
+            for values in match.readings:
+                check.validate(values)
+        except Invalid:
+            return False
+        return True
+
+    def check_limits(self, match: RawMatch) -> None:
+        """Every value that it may carry, of a command that the owner limited or where all count."""
+        name, text = match.command.name, self.part.text
+        if not self.is_known and name not in self.rules.limits:
+            return
+        if not match.is_certain:
+            raise _restricted(text, f"its value cannot be judged against {name}'s limits")
+        _, check = self.checks.command(name)
+        for values in match.readings:
+            check.validate(values)
+        for values in match.unitless:
+            try:
+                check.validate(values)
+            except Invalid as error:
+                raise Invalid(
+                    f"{text!r} is within its limits only with its unit, which some instruments "
+                    f"ignore: {error.message}",
+                    code=error.code,
+                    data=error.data,
+                    remedy="Write the number in the base unit, without a suffix.",
+                ) from error
+
+
+def _check_message(road: _Typed | _Raw, part: RawPart, matches: tuple[RawMatch, ...]) -> None:
+    """Every command that a message may be, with every value it may carry, must be allowed."""
+    for match in matches:
+        name = match.command.name
+        if name in road.rules.deny:
+            raise _denied(f"{road.denied(name)}, which the owner of this bench denies.", name)
+    if not part.is_query and not road.is_ramped:
+        _check_ramped(road, matches)
+    for match in matches:
+        road.check_limits(match)
+
+
+def _check_ramped(road: _Typed | _Raw, matches: tuple[RawMatch, ...]) -> None:
+    """The profile's requires_sweep binds its command, the owner's all that send the line."""
+    bound = [match.command.name for match in matches if match.command.requires_sweep]
+    by_owner = [m.command.name for m in matches if m.command.name in road.rules.requires_sweep]
+    if by_owner or (bound and not road.has_a_free_sender(matches)):
+        raise road.only_by_sweep((by_owner or bound)[0])
+
+
+def _check_equivalents(target: Target, *, is_ramped: bool) -> None:
+    """What the owner's word about other commands says of what a typed command sends.
+
+    Costs a fraction of a millisecond, and only on a unit about which the bench file says something.
+    """
+    instrument, command = target.instrument, target.command
+    if instrument is None or command is None or command.is_query or command.is_safe:
+        return
+    rules = instrument.rules
+    if not rules.key or instrument.profile is None:
+        return
+    spoken_of = {*rules.limits, *rules.deny, *rules.is_dangerous, *rules.requires_sweep}
+    others = spoken_of - {command.name}
+    if not others:
+        return
+    road = _Typed(rules, command, target.values, is_ramped)
+    for template, line in zip(command.scpi, target.lines, strict=True):
+        for part in identify(instrument.profile, line):
+            matches = tuple(
+                match
+                for match in part.matches
+                if match.command.name in others
+                and not means_another_unit(command, template, match.command)
+            )
+            _check_message(road, part, matches)
+            is_marked = any(match.command.name in rules.is_dangerous for match in matches)
+            target.is_dangerous = target.is_dangerous or is_marked
+
+
+def _values(match: RawMatch, name: str, known: Mapping[str, Scalar]) -> Iterator[Scalar | None]:
+    """What the parameter may be: every reading that agrees with the values that were given."""
+    agreeing = [
+        reading
+        for reading in match.readings
+        if all(known.get(other, value) == value for other, value in reading.items())
+    ]
+    for reading in agreeing or match.readings:
+        yield None if name in match.unknown else reading.get(name)
+
+
+def _check_value(
+    command: Command, limited: str, bound: Bound, value: Scalar | None, unit: str
+) -> None:
+    words = f"the limits that the owner set for {limited}"
+    data = {"parameter": limited.rpartition(".")[2], "value": value}
+    if value is None:
+        raise Invalid(f"What {command.name} sends cannot be judged by {words}.", data=data)
+    if bound.options is not None and value not in bound.options:
+        options = ", ".join(bound.options)
+        raise Invalid(f"{command.name}: {value!r} is outside of {words}: {options}.", data=data)
+    if isinstance(value, str):
+        return
+    for key, limit, is_outside in (
+        ("maximum", bound.max, bound.max is not None and value > bound.max),
+        ("minimum", bound.min, bound.min is not None and value < bound.min),
+    ):
+        if is_outside:
+            raise Invalid(
+                f"{command.name}: {value:g} {unit} is outside of {words}: the {key} is "
+                f"{limit:g} {unit}.".replace(" .", ".").replace("  ", " "),
+                data={**data, key: limit, "unit": unit},
+            )
+
+
+def _with_swept_value(action: StartSweep, target: Target) -> Target:
+    """A sweep's parameters with the target in its place, and those of each measure."""
+    sweep = target.command.sweep if target.command else None
+    if target.check is None or sweep is None:
+        return target
+    if action.parameters.get(sweep.parameter) is not None:
+        raise Invalid(
+            f"{sweep.parameter} is what is swept: it is given as target_value, not in parameters.",
+            data={"parameter": sweep.parameter},
+        )
+    wanted = {**action.parameters, sweep.parameter: action.arguments.get("target_value")}
+    measures = [
+        dataclasses.replace(inner, values=inner.check.validate(inner.values))
+        for inner in target.inner
+        if inner.check is not None
+    ]
+    return dataclasses.replace(target, values=target.check.validate(wanted), inner=tuple(measures))
+
+
+def _as_of_now(target: Target, instrument: Instrument) -> Target:
+    """A copy of the target, its command or sequence narrowed by the present rules."""
+    profile = instrument.profile or instrument.safe_by
+    if profile is None:
+        return dataclasses.replace(target)
+    commands, sequences = dict(profile.commands), dict(profile.sequences)
+    if target.command is not None:
+        commands[target.command.name] = target.command
+    if target.sequence is not None:
+        sequences[target.sequence.name] = target.sequence
+    judged = dataclasses.replace(profile, commands=commands, sequences=sequences)
+    checks = ProfileChecks(tightened(judged, instrument.rules))
+    if target.command is not None:
+        command, check = checks.command(target.command.name)
+        is_dangerous = target.is_dangerous or command.is_dangerous
+        return dataclasses.replace(target, command=command, check=check, is_dangerous=is_dangerous)
+    if target.sequence is not None:
+        sequence, check = checks.sequence(target.sequence.name)
+        is_dangerous = target.is_dangerous or sequence.is_dangerous
+        return dataclasses.replace(
+            target, sequence=sequence, check=check, is_dangerous=is_dangerous
+        )
+    return dataclasses.replace(target)
+
+
+def _is_ramped(action: Action) -> bool:
+    """It is a step of a sweep that was judged as one."""
+    return isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP
+
+
+def _is_common_query(part: RawPart) -> bool:
+    """IEEE 488.2's own queries, which no profile needs to list."""
+    return part.is_query and part.text.lstrip().startswith("*")
+
+
+def _denied(message: str, name: str) -> Refused:
+    return Refused(
+        message,
+        code=ErrorCode.DENIED_BY_OWNER,
+        data={"command": name},
+        remedy=ASK_THE_OWNER,
+    )
+
+
+def _only_by_sweep(message: str, name: str, remedy: str) -> Refused:
+    return Refused(message, code=ErrorCode.REQUIRES_SWEEP, data={"command": name}, remedy=remedy)
+
+
+def _restricted(what: str, why: str) -> Refused:
+    return Refused(
+        f"{what!r} was not sent, because {why}.",
+        code=ErrorCode.RAW_SCPI_RESTRICTED,
+        remedy="Use execute_command; get_capabilities lists the commands.",
+    )

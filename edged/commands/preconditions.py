@@ -1,0 +1,89 @@
+"""What stands in the way of an action just now, although it is allowed and well formed.
+
+A precondition is a function from (action, target) that raises or lets pass; the path asks all of
+them, in order, after the policy and before it validates, and a second time when the intent is on
+disk. Safe commands are held back by nothing, nor is what is aimed at no instrument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi
+from edged.commands.target import Target
+from edged.errors import ErrorCode, Invalid, Refused
+from edged.instruments.instrument import Instrument
+from edged.profiles.template import render_lines
+from edged.runs.sweeps.conflicts import SweepClaims
+from edged.store.lockouts import Lockout
+
+__all__ = ["ENDS_WORK", "Precondition", "locked_out", "swept"]
+
+Precondition = Callable[[Action, Target], None]
+ENDS_WORK: Final = frozenset({Purpose.FINALLY_STEP, Purpose.ABORT})
+"""What ends work that runs already must get through: a lockout begins by stopping it."""
+
+
+def locked_out(
+    find: Callable[[Instrument], Lockout | None],
+    find_wrapper: Callable[[str], Lockout | None] = lambda _wrapper_id: None,
+) -> Precondition:
+    """Lockouts: every write is refused with the reason, reads pass.
+
+    Args:
+        find: the lockout of an instrument, if it has one.
+        find_wrapper: the same of an SDK wrapper, by its id.
+    """
+
+    def check(action: Action, target: Target) -> None:
+        if not target.is_write or target.is_let_through:
+            return
+        if isinstance(action, RunCommand | SendScpi | SendLines) and action.purpose in ENDS_WORK:
+            return
+        lockout = None
+        if target.instrument is not None:
+            lockout = find(target.instrument)
+        elif target.spec is not None:
+            lockout = find_wrapper(target.spec.wrapper_id)
+        if lockout is None:
+            return
+        raise Refused(
+            f"{target.instrument_id} is locked out by {lockout.by}: {lockout.reason.rstrip('.')}.",
+            code=ErrorCode.LOCKED_OUT,
+            data=lockout.to_json(),
+            remedy="Reads and safe commands still work. Who locked it out lifts it, at the edge "
+            "itself, by `edged lockout --clear`.",
+        )
+
+    return check
+
+
+def swept(claims: SweepClaims) -> Precondition:
+    """What sweeps hold: one sweep a parameter of an instrument, and no other writer."""
+
+    def check(action: Action, target: Target) -> None:
+        """Raises ``Conflict`` SWEEP_CONFLICT with the sweep's id."""
+        instrument = target.instrument
+        if instrument is None or not isinstance(action, RunCommand | SendScpi):
+            return
+        if target.is_write and claims.holds_on(instrument.id):
+            lines = _lines(action, target)
+            claims.refuse_writer(
+                instrument.id,
+                lines,
+                action.caller.on_behalf_of,
+                is_raw=isinstance(action, SendScpi),
+            )
+
+    return check
+
+
+def _lines(action: Action, target: Target) -> tuple[str, ...]:
+    """What it would send; nothing if that is not well formed, which is judged after this."""
+    if not isinstance(action, RunCommand) or target.command is None or target.check is None:
+        return target.lines
+    try:
+        return render_lines(target.command, target.check.validate(action.parameters))
+    except Invalid:
+        return ()

@@ -1,0 +1,120 @@
+"""Calling writes back: one that was judged is asked again before each line of it goes out.
+
+Between its judgement and its bytes a write may wait for the disk, for its turn, for a line that
+comes back. Meanwhile everything may have been stopped, its instrument locked out, or the owner's
+bench file written anew: whoever has been told that must not see an earlier write take effect. What
+has gone out is not taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeVar
+
+from edged.actions.action import Action
+from edged.commands.preconditions import ENDS_WORK, Precondition
+from edged.commands.target import SendGuard, Target
+from edged.errors import ErrorCode, Failed, Invalid, Refused
+from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
+
+__all__ = ["SendGuards", "guarded"]
+
+T = TypeVar("T")
+
+
+def _lets_pass(_action: Action, _target: Target) -> None:
+    return
+
+
+class SendGuards:
+    """Gives each write its guard.
+
+    Args:
+        locked_out: the precondition of lockouts; any thread may ask it.
+        check_again: the policy's, by the owner's present word; asked only where that was changed,
+            by any thread.
+    """
+
+    def __init__(
+        self,
+        locked_out: Precondition = _lets_pass,
+        check_again: Precondition = _lets_pass,
+    ) -> None:
+        self._locked_out = locked_out
+        self._check_again = check_again
+        self._stops = 0
+        self._is_closed = False
+
+    def stop(self) -> None:
+        """Everything is being stopped: nothing that was judged before this is begun any more."""
+        self._stops += 1
+
+    def close(self) -> None:
+        """The daemon stops: from now on nothing is begun but what makes safe.
+
+        What runs has been ended then, and nobody would end what came after it.
+        """
+        self._is_closed = True
+
+    def of(self, action: Action, target: Target) -> SendGuard | None:
+        """From now on: what says whether this write may still go; ``None``: nothing recalls it."""
+        if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
+            return None
+        stops = self._stops
+        instrument = target.instrument
+        rules = instrument.rules if instrument is not None else None
+
+        def guard() -> None:
+            if self._is_closed:
+                raise Failed(
+                    f"The daemon is stopping: {target.command_name or action.tool} was not begun.",
+                    code=ErrorCode.CANCELLED,
+                )
+            if self._stops != stops:
+                raise Failed(
+                    f"Everything was stopped before {target.command_name or action.tool} was sent.",
+                    code=ErrorCode.PREEMPTED,
+                    remedy="If it is still wanted, call it again.",
+                )
+            self._locked_out(action, target)
+            if instrument is not None and instrument.rules is not rules:
+                self._check_again(action, target)
+
+        return guard
+
+
+def guarded(
+    conversation: Conversation[T], lines: Collection[str], guard: SendGuard | None
+) -> Conversation[T]:
+    """The same conversation, which asks ``guard`` before each of the write's own ``lines``."""
+    return conversation if guard is None else _guarded(conversation, lines, guard)
+
+
+def _guarded(
+    conversation: Conversation[T], lines: Collection[str], guard: SendGuard
+) -> Conversation[T]:
+    answer, has_begun = None, False
+    try:
+        while True:
+            step = conversation.send(answer)
+            if isinstance(step, Send | Ask | AskBlock) and step.text in lines:
+                _ask(guard, has_begun=has_begun)
+                has_begun = True
+            answer = yield step
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        conversation.close()
+
+
+def _ask(guard: SendGuard, *, has_begun: bool) -> None:
+    try:
+        guard()
+    except (Refused, Invalid) as refused:
+        if not has_begun:
+            raise
+        # Part of it is in the instrument: that is no refusal, and what went is told.
+        raise Failed(
+            refused.message, code=refused.code, data=refused.data, remedy=refused.remedy
+        ) from refused

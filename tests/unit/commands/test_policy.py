@@ -1,0 +1,131 @@
+"""One judge: what the owner says of a command holds on every road, in every shipped profile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.actions.action import Action, RunCommand, SendScpi
+from edged.actions.caller import Caller, Route
+from edged.commands.policy import Policy
+from edged.commands.target import ProfileChecks, Target
+from edged.errors import EdgedError, ErrorCode
+from edged.profiles.loading import load_library
+from edged.profiles.model import Bound, Command, ParameterType, Profile, Scalar
+from edged.profiles.owner_rules import EMPTY_RULES, UnitRules, tightened
+from edged.profiles.template import render_lines
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.sweep_bench import SweepHouse
+from tests.promises import promise
+
+SHIPPED = dict(load_library([Path("profiles")]).profiles)
+ASKED: dict[str, Any] = {"caller": Caller(route=Route.DIRECT), "action_id": "a"}
+# A raw line that the profile does not know whole is restricted as soon as the owner said anything.
+DENIED = {ErrorCode.DENIED_BY_OWNER, ErrorCode.RAW_SCPI_RESTRICTED}
+RAMPED = {ErrorCode.REQUIRES_SWEEP, ErrorCode.RAW_SCPI_RESTRICTED}
+LIMITED = {ErrorCode.BAD_ARGUMENTS, ErrorCode.RAW_SCPI_RESTRICTED}
+
+
+def highest(command: Command) -> dict[str, Scalar]:
+    """Each parameter at its upper end."""
+    found: dict[str, Scalar] = {}
+    for name, parameter in command.parameters.items():
+        if parameter.options:
+            found[name] = parameter.options[-1]
+        elif parameter.type is ParameterType.BOOL:
+            found[name] = True
+        elif parameter.type is ParameterType.STRING:
+            found[name] = "A"
+        elif parameter.max is not None:
+            found[name] = (
+                int(parameter.max) if parameter.type is ParameterType.INT else parameter.max
+            )
+    return found
+
+
+def spellings(line: str) -> Iterator[str]:
+    yield line
+    yield line.lower()
+    yield "*CLS;" + line
+    yield line.replace(":", " :", 1) if line.startswith(":") else " " + line
+
+
+def roads(command: Command, profile: Profile) -> list[Action]:
+    """The command with its highest values, typed and in each raw spelling.
+
+    One line of several is not the command: the selection of a channel denies nobody anything.
+    """
+    values = highest(command)
+    try:
+        checked = ProfileChecks(profile).command(command.name)[1].validate(values)
+    except EdgedError:
+        return []
+    lines = render_lines(command, checked)
+    shared: dict[str, Any] = {**ASKED, "instrument_id": "S::psu1"}
+    return [
+        RunCommand(tool="execute_command", command_name=command.name, parameters=values, **shared),
+        *(
+            SendScpi(tool="send_scpi", scpi=spelled, **shared)
+            for line in (lines if len(lines) == 1 else ())
+            for spelled in spellings(line)
+        ),
+    ]
+
+
+def rules_of(command: Command) -> Iterator[tuple[UnitRules, set[ErrorCode]]]:
+    """What the owner may say that forbids the command at its highest values, and the answers."""
+    yield UnitRules(key="k", deny=frozenset({command.name})), DENIED
+    if command.sweep is not None:
+        yield UnitRules(key="k", requires_sweep=frozenset({command.name})), RAMPED
+    for name, parameter in command.parameters.items():
+        if parameter.min is not None and parameter.max is not None and not parameter.options:
+            half = Bound(max=(parameter.min + parameter.max) / 2)
+            yield UnitRules(key="k", limits={command.name: {name: half}}), LIMITED
+
+
+@promise("raw.owner-limits-hold")
+@pytest.mark.parametrize("key", SHIPPED)
+def test_no_road_passes_what_the_owner_forbids(key: str) -> None:
+    async def judge_all() -> int:
+        house, judged = SweepHouse(DrivenClock()), 0
+        supply, profile = house.supply, SHIPPED[key]
+        for command in profile.commands.values():
+            if command.is_query or command.is_safe:
+                continue
+            for action in roads(command, profile):
+                for rules, codes in rules_of(command):
+                    supply.rules, supply.profile = EMPTY_RULES, profile
+                    if _code(house, action) is not None:
+                        continue
+                    before = house.path.judge(replace(action, instrument_id=supply.id))
+                    supply.rules, supply.profile = rules, tightened(profile, rules)
+                    what = (command.name, getattr(action, "scpi", "typed"), rules)
+                    assert _code(house, action) in codes, what
+                    assert _code_again(house, action, before) in codes, what
+                    judged += 1
+        await house.sweeps.close(0.1)
+        return judged
+
+    assert asyncio.run(judge_all()) > 4
+
+
+def _code(house: SweepHouse, action: Action) -> ErrorCode | None:
+    try:
+        house.path.judge(replace(action, instrument_id=house.supply.id))
+    except EdgedError as error:
+        return error.code
+    return None
+
+
+def _code_again(house: SweepHouse, action: Action, target: Target) -> ErrorCode | None:
+    policy: Policy = house.policy
+    try:
+        policy.check_again(action, target)
+    except EdgedError as error:
+        return error.code
+    return None
