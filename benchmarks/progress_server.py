@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from edged.actions.action import Progress
-from edged.tools.tool import ToolCall
+from edged.actions.tool import ToolCall
 from tests.bench.mcp_endpoint import running_endpoint
 
 YIELD_EVERY = 50

@@ -17,13 +17,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "packaging")]
 
 from man_pages import parser_of, sentence_of, subparsers, value_name  # noqa: E402
 
+from edged.actions.tool import Tool  # noqa: E402
 from edged.cli.main import VERBS  # noqa: E402
 from edged.errors import ErrorCode  # noqa: E402
+from edged.operations.table import bench_tools, static_tools  # noqa: E402
 from edged.protocol.jsonrpc import RpcCode  # noqa: E402
 from edged.surfaces.mcp.error_codes import PLACES, Place  # noqa: E402
-from edged.tools.bench import bench_tools  # noqa: E402
-from edged.tools.static import static_tools  # noqa: E402
-from edged.tools.tool import Tool  # noqa: E402
 
 MADE: Final = "Made from the code by `make docs`; what is written here by hand is lost."
 

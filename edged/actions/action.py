@@ -1,4 +1,4 @@
-"""The closed set of things that can be asked of the daemon.
+"""What can be asked of the daemon: an action is one request, as it was made.
 
 An action is made by a tool from raw arguments (``tools/``), or by long work from inside the daemon
 (``runs/``), and is performed by ``commands/path.py`` and by nothing else. Making one judges
@@ -12,37 +12,24 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from edged.actions.caller import Caller
 
 __all__ = [
-    "AT_ONCE",
     "Action",
-    "CachedState",
     "CallWrapper",
     "Check",
-    "DrawSweep",
-    "FetchWaveform",
     "Progress",
     "ProgressSink",
     "Purpose",
-    "ReadPicture",
-    "ReadProfile",
-    "ReadRun",
-    "ReadState",
-    "ReadStream",
-    "ReadSweep",
     "RunCommand",
     "RunSequence",
-    "Scan",
     "SendLines",
     "SendScpi",
     "StartStream",
     "StartSweep",
     "StopAll",
-    "StopStream",
-    "StopSweep",
 ]
 
 Arguments = Mapping[str, Any]
@@ -94,8 +81,8 @@ class Purpose(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What every action carries.
+class Action:
+    """What every action carries; its type says what is asked.
 
     Attributes:
         tool: the name that was called, as the caller spelled it.
@@ -105,7 +92,11 @@ class _Asked:
         action_id: id of this action in the audit, unique in the database; ``parent_id`` of the one
             it was nested in, else empty.
         progress: takes progress reports, or ``None`` when nobody listens.
+        answers_at_once: it is read from memory and waits for nothing, so that nothing can come
+            between, or cancel it.
     """
+
+    answers_at_once: ClassVar[bool] = False
 
     tool: str
     caller: Caller
@@ -119,7 +110,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunCommand(_Asked):
+class RunCommand(Action):
     """Run one profile command. ``expects_query`` is the caller's ``is_query``, if it gave one.
 
     ``meeting``, of a sweep's step: only while the instrument's line has not been opened anew since.
@@ -134,7 +125,7 @@ class RunCommand(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSequence(_Asked):
+class RunSequence(Action):
     """Run one profile sequence to its end."""
 
     instrument_id: str
@@ -143,7 +134,7 @@ class RunSequence(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendScpi(_Asked):
+class SendScpi(Action):
     """Send one line as it is, if owner and configuration let it pass."""
 
     instrument_id: str
@@ -152,7 +143,7 @@ class SendScpi(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendLines(_Asked):
+class SendLines(Action):
     """Send a profile's own rendered lines: a set-point query, an abort. No tool makes this.
 
     With purpose ABORT the lines pre-empt whatever is on the wire, wait for no disk, and count as
@@ -171,7 +162,7 @@ class SendLines(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartSweep(_Asked):
+class StartSweep(Action):
     """Ramp a parameter from its present set-point; the rest of the wishes are in ``arguments``."""
 
     instrument_id: str
@@ -180,31 +171,7 @@ class StartSweep(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSweep(_Asked):
-    """Say how a sweep stands, with at most ``points`` rows."""
-
-    sweep_id: str
-    points: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawSweep(_Asked):
-    """What ``ReadSweep`` says, and a picture of all rows besides."""
-
-    sweep_id: str
-    points: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopSweep(_Asked):
-    """End a sweep: park it (``hold``) or abort it."""
-
-    sweep_id: str
-    hold: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartStream(_Asked):
+class StartStream(Action):
     """Measure on a grid; the rest of the wishes are in ``arguments``."""
 
     instrument_id: str
@@ -213,105 +180,14 @@ class StartStream(_Asked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopStream(_Asked):
-    """End a stream."""
-
-    stream_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopAll(_Asked):
+class StopAll(Action):
     """Make the whole bench safe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchWaveform(_Asked):
-    """Hand out one captured waveform."""
-
-    stream_id: str
-    point_index: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallWrapper(_Asked):
+class CallWrapper(Action):
     """Call one function of an SDK wrapper in its worker process."""
 
     wrapper: str
     spec_name: str
     parameters: Arguments = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan(_Asked):
-    """Look at every bus and address now."""
-
-
-class CachedState(enum.StrEnum):
-    """The cached things that can be read without touching hardware."""
-
-    INSTRUMENTS = "instruments"
-    CAPABILITIES = "capabilities"
-    PROFILES = "profiles"
-    STATUS = "status"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadState(_Asked):
-    """Read cached state."""
-
-    state: CachedState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadProfile(_Asked):
-    """Read a profile as a text for agents."""
-
-    profile_key: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadStream(_Asked):
-    """Say how a stream stands, with its newest points."""
-
-    stream_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPicture(_Asked):
-    """Hand out a captured picture that was too large for a result; ``tool`` made it."""
-
-    command_name: str
-    picture_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRun(_Asked):
-    """Read what a recording is, and its last rows."""
-
-    run_id: str
-
-
-Action = (
-    RunCommand
-    | RunSequence
-    | SendScpi
-    | SendLines
-    | StartSweep
-    | ReadSweep
-    | DrawSweep
-    | StopSweep
-    | StartStream
-    | StopStream
-    | StopAll
-    | FetchWaveform
-    | CallWrapper
-    | Scan
-    | ReadState
-    | ReadProfile
-    | ReadStream
-    | ReadRun
-    | ReadPicture
-)
-
-AT_ONCE: Final[frozenset[type[Action]]] = frozenset({ReadState})
-"""What is read from memory: it waits for nothing, so nothing can come between, or cancel it."""

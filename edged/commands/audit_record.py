@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import (
-    AT_ONCE,
     Action,
     CallWrapper,
     Purpose,
@@ -104,7 +103,7 @@ class AuditRecord:
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
         if (
-            type(action) in AT_ONCE
+            action.answers_at_once
             and outcome.status is OutcomeStatus.OK
             and not (action.arguments or action.parent_id)
         ):
@@ -264,7 +263,7 @@ def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
 
     Before the schema has passed they may be of any type.
     """
-    if type(action) in AT_ONCE:
+    if action.answers_at_once:
         return AT_NOTHING
     match action:
         case RunCommand() | StartSweep() | StartStream():

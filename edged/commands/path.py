@@ -9,13 +9,11 @@ schema belongs to the command.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
 from edged.actions.action import (
-    AT_ONCE,
     Action,
     RunCommand,
     SendScpi,
@@ -24,7 +22,8 @@ from edged.actions.action import (
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
-from edged.commands.pending import Asking, Done, Underway
+from edged.commands.operation import Done, Operation, failure_data
+from edged.commands.pending import Asking, Underway
 from edged.commands.policy import Policy
 from edged.commands.preconditions import Precondition
 from edged.commands.record import Record
@@ -38,20 +37,7 @@ from edged.instruments.conversation import Reply
 from edged.profiles.naming import tool_name
 from edged.runs.sweeps.request import SweepRequest
 
-__all__ = ["CommandPath", "Done", "Executor"]
-
-
-Executor = Callable[[Any, Target, float], Awaitable[Done] | Done]
-"""Runs a judged action of the type it stands under; the float is when that began (monotonic s).
-
-Those of ``AT_ONCE`` are plain functions, all others have to be awaited. Raises ``EdgedError``. Its
-first argument is ``Any`` because a table from types to functions of those types cannot be written
-otherwise.
-"""
-
-FailureShape = Callable[[Action, Target | None, EdgedError, float], Any]
-"""The data of an action that was refused or failed, in its tool's own shape; the float is
-milliseconds. ``None`` where the error says it all."""
+__all__ = ["CommandPath"]
 
 
 PresentTool = Callable[[str, str], str]
@@ -74,8 +60,7 @@ class CommandPath:
         policy: judges what may be sent.
         preconditions: what may stand in the way of an action just now.
         record: where attempts are written.
-        executors: action type → how it is run; the only list of what the daemon can do.
-        failure_shape: the data of a failure or refusal, in the tool's own shape.
+        operations: action type → what it means; the only list of what the daemon can do.
         clock: for execution times.
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
@@ -95,8 +80,7 @@ class CommandPath:
         policy: Policy,
         preconditions: Sequence[Precondition],
         record: Record,
-        executors: Mapping[type[Action], Executor],
-        failure_shape: FailureShape,
+        operations: Mapping[type[Action], Operation],
         clock: Clock,
         present_tool: PresentTool = _no_tool,
         asking: Asking | None = None,
@@ -108,8 +92,7 @@ class CommandPath:
         self._resolver = resolver
         self._policy = policy
         self._preconditions = tuple(preconditions)
-        self._executors = executors
-        self._failure_shape = failure_shape
+        self._operations = operations
         self._clock = clock
         self._present_tool = present_tool
         self._asking = asking
@@ -148,7 +131,7 @@ class CommandPath:
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
         try:
-            return self._resolver.resolve(action)
+            return self._operations[type(action)].aim(self._resolver, action)
         except NotFound:
             if isinstance(action, StartSweep):
                 for asked in SweepRequest.measures_asked(action.arguments):
@@ -175,7 +158,7 @@ class CommandPath:
         Raises:
             asyncio.CancelledError: the caller went away; recorded as such.
         """
-        if type(action) in AT_ONCE:
+        if action.answers_at_once:
             return self.perform_at_once(action)
         self.performed += 1
         try:
@@ -208,7 +191,7 @@ class CommandPath:
         return self._conclude(action, target, began, done)
 
     def perform_at_once(self, action: Action) -> Outcome:
-        """``perform`` for an action of ``AT_ONCE``: judged, run and recorded in one go."""
+        """``perform`` for what ``answers_at_once``: judged, run and recorded in one go."""
         began = self._clock.monotonic()
         target: Target | None = None
         try:
@@ -281,12 +264,12 @@ class CommandPath:
         return self._failure(action, target, found, began)
 
     async def _run(self, action: Action, target: Target, began: float) -> Done:
-        done = self._executors[type(action)](action, target, began)
+        done = self._operations[type(action)].run(action, target, began)
         return done if isinstance(done, Done) else await done
 
     def _run_at_once(self, action: Action, target: Target, began: float) -> Done:
-        if type(action) in AT_ONCE and not target.is_write:
-            done = self._executors[type(action)](action, target, began)
+        if action.answers_at_once and not target.is_write:
+            done = self._operations[type(action)].run(action, target, began)
             if isinstance(done, Done):
                 return done
         raise Fault(f"{type(action).__name__} is none that can be run at once.")
@@ -309,7 +292,7 @@ class CommandPath:
         is_failure = isinstance(error, Failed | Fault)
         return Outcome(
             status=OutcomeStatus.FAILED if is_failure else OutcomeStatus.REFUSED,
-            data=self._failure_shape(action, target, error, spent_ms),
+            data=failure_data(self._operations[type(action)], target, error, spent_ms),
             scpi=error.sent if isinstance(error, Failed) else (),
             execution_time_ms=spent_ms,
             error=error,

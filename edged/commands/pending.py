@@ -6,29 +6,18 @@ which calls back on the event loop. Whoever began it may cancel it, as a task wo
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-from edged.actions.outcome import Outcome, Picture, ResourceLink
+from edged.actions.outcome import Outcome
+from edged.commands.operation import Done
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.actor import Talk
 from edged.instruments.conversation import Reply
 from edged.instruments.mailbox import Waiter
 
-__all__ = ["Asking", "Done", "Underway"]
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class Done:
-    """What an executor made of an action. Made for every call, so not frozen."""
-
-    data: Any
-    scpi: tuple[str, ...] = ()
-    written_at: float = 0.0
-    pictures: tuple[Picture, ...] = ()
-    links: tuple[ResourceLink, ...] = ()
+__all__ = ["Asking", "Underway"]
 
 
 class Asking(Protocol):

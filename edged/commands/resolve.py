@@ -7,31 +7,17 @@ Looks things up and judges nothing but whether they exist and fit together: what
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, assert_never
+from typing import Final
 
 from edged.actions.action import (
-    AT_ONCE,
-    Action,
     CallWrapper,
-    DrawSweep,
-    FetchWaveform,
     Purpose,
-    ReadPicture,
-    ReadProfile,
-    ReadRun,
-    ReadState,
-    ReadStream,
-    ReadSweep,
     RunCommand,
     RunSequence,
-    Scan,
     SendLines,
     SendScpi,
     StartStream,
     StartSweep,
-    StopAll,
-    StopStream,
-    StopSweep,
 )
 from edged.commands.policy import check_measurable
 from edged.commands.target import Catalog, Target
@@ -42,7 +28,7 @@ from edged.profiles.raw import RawPart, identify, split_compound
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["MAX_RAW_LINE", "FindSpec", "Resolver"]
+__all__ = ["MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
 
 NOTHING: Final = Target()
 MAX_RAW_LINE: Final = 4096
@@ -59,7 +45,11 @@ def _no_wrapper(stem: str, _name: str) -> WrapperSpec:
 
 
 class Resolver:
-    """Looks up what actions mean.
+    """Looks up what actions mean: a method for each way in which an operation is aimed.
+
+    They raise ``NotFound`` for an instrument, command or sequence that does not exist, and
+    ``Invalid`` where what the caller expects contradicts the profile, or for raw SCPI (BAD_SCPI)
+    that is empty, too long, or holds a line end or control character.
 
     Args:
         pool: the instruments.
@@ -78,43 +68,8 @@ class Resolver:
         self._catalog = catalog
         self._find_spec = find_spec
 
-    def resolve(self, action: Action) -> Target:
-        """What the action is aimed at.
-
-        Raises:
-            NotFound: an instrument, command or sequence that does not exist.
-            Invalid: what the caller expects contradicts the profile; BAD_SCPI, raw SCPI that is
-                empty, too long, or holds a line end or control character.
-        """
-        if type(action) in AT_ONCE:
-            return NOTHING
-        match action:
-            case RunCommand():
-                return self._command(action)
-            case RunSequence():
-                return self._sequence(action)
-            case SendScpi():
-                return self._raw(action)
-            case ReadState() | ReadProfile() | ReadStream() | ReadRun() | Scan():
-                return NOTHING
-            case StartStream():
-                return self._stream(action)
-            case StartSweep():
-                return self._sweep(action)
-            case StopAll():
-                return Target(is_safe=True, is_write=True)
-            case SendLines():
-                return self._lines(action)
-            case CallWrapper():
-                return self._wrapper(action)
-            case ReadSweep() | DrawSweep() | StopSweep() | StopStream():
-                return NOTHING
-            case FetchWaveform() | ReadPicture():
-                return NOTHING
-            case _:
-                assert_never(action)
-
-    def _command(self, action: RunCommand) -> Target:
+    def command(self, action: RunCommand) -> Target:
+        """A command of an instrument."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         ends_work = action.purpose is Purpose.FINALLY_STEP
         checks = self._catalog.of(instrument, run_id, ends_work=ends_work)
@@ -135,7 +90,8 @@ class Resolver:
             is_write=command.is_dangerous or not command.is_query,
         )
 
-    def _stream(self, action: StartStream) -> Target:
+    def stream(self, action: StartStream) -> Target:
+        """A query of an instrument, again and again."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         command, check = self._catalog.of(instrument, run_id).command(action.command_name)
         check_measurable(command)
@@ -153,7 +109,7 @@ class Resolver:
             is_write=command.is_dangerous,
         )
 
-    def _sweep(self, action: StartSweep) -> Target:
+    def sweep(self, action: StartSweep) -> Target:
         """The command that is swept, and the measures; danger is that of all of them."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         command, check = self._catalog.of(instrument, run_id).command(action.command_name)
@@ -188,7 +144,7 @@ class Resolver:
             values=asked.parameters,
         )
 
-    def _lines(self, action: SendLines) -> Target:
+    def own_lines(self, action: SendLines) -> Target:
         """The profile's own lines: nothing in them is the caller's but values that were judged."""
         is_abort = action.purpose is Purpose.ABORT
         return Target(
@@ -198,7 +154,8 @@ class Resolver:
             lines=action.lines,
         )
 
-    def _wrapper(self, action: CallWrapper) -> Target:
+    def wrapper(self, action: CallWrapper) -> Target:
+        """A tool of an SDK wrapper."""
         spec = self._find_spec(action.wrapper, action.spec_name)
         return Target(
             spec=spec,
@@ -208,7 +165,8 @@ class Resolver:
             is_write=spec.is_dangerous or not spec.is_query,
         )
 
-    def _sequence(self, action: RunSequence) -> Target:
+    def sequence(self, action: RunSequence) -> Target:
+        """A sequence of an instrument."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         sequence, check = self._catalog.of(instrument, run_id).sequence(action.sequence_name)
         return Target(
@@ -219,7 +177,7 @@ class Resolver:
             is_write=True,
         )
 
-    def _raw(self, action: SendScpi) -> Target:
+    def raw(self, action: SendScpi) -> Target:
         """Raw SCPI is dangerous, but for a query inside a sequence that the profile knows."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         has_profile = instrument.profile is not None

@@ -24,7 +24,6 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.capture import Captures
-from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.freshness import Acquisitions
 from edged.commands.lockout import LockoutDesk
 from edged.commands.path import CommandPath
@@ -53,16 +52,17 @@ from edged.host import (
     write_atomically,
 )
 from edged.instruments.pool import InstrumentPool
+from edged.operations.bench import BenchOperations
+from edged.operations.commands import CommandOperations
+from edged.operations.table import bench_tools, static_tools
 from edged.profiles.verification import FOLDER
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.server import RpcListener
-from edged.tools.bench import bench_tools
 from edged.tools.desk import ToolDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.static import static_tools
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["Engine", "main"]
@@ -382,22 +382,24 @@ class Engine:
         )
 
     def _make_path(self, permissions: Permissions) -> CommandPath:
-        executors = Executors(
-            pool=self._pool,
-            discovery=self._discovery,
-            catalog=self._catalog,
+        commands = CommandOperations(
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms, self._acquisitions),
             acquisitions=self._acquisitions,
+            clock=self._clock,
+            on_safe=self._work.sweeps.note_safe,
+        )
+        bench = BenchOperations(
+            pool=self._pool,
+            discovery=self._discovery,
+            catalog=self._catalog,
             profiles=lambda: self._profiles.knowledge.library.heads,
             verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
-            clock=self._clock,
-            on_safe=self._work.sweeps.note_safe,
+            bench_stop=self._work.bench_stop,
             wrappers=self._sdk.capabilities,
-            more={**self._work.executors(), **self._sdk.executors()},
         )
         return CommandPath(
             permissions=permissions,
@@ -409,13 +411,17 @@ class Engine:
             policy=self._policy,
             preconditions=(self._locked_out, swept(self._work.sweeps.claims)),
             record=self._counts,
-            executors=executors.table(),
-            failure_shape=failure_shape,
+            operations={
+                **bench.table(),
+                **commands.table(),
+                **self._work.operations(),
+                **self._sdk.operations(),
+            },
             clock=self._clock,
             present_tool=lambda instrument_id, plain: self._registry.present_name(
                 instrument_id, plain
             ),
-            asking=executors,
+            asking=commands,
             send_guards=self._send_guards,
             note_told=noting_tellings(self._stores.told_on.note),
         )

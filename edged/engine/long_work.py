@@ -14,15 +14,16 @@ from typing import Any, Final
 
 from edged.actions.action import Action
 from edged.clock import Clock
-from edged.commands.executors.streams import ResourceExecutors, StreamExecutors
-from edged.commands.executors.sweeps import SweepExecutors
-from edged.commands.path import Executor
+from edged.commands.operation import Operation
 from edged.config.load import Config
 from edged.discovery.visit import Guest, visiting
 from edged.engine.parts import Stores
 from edged.errors import NotFound
 from edged.instruments.instrument import connection_for
 from edged.instruments.pool import InstrumentPool
+from edged.operations.resources import ResourceOperations
+from edged.operations.streams import StreamOperations
+from edged.operations.sweeps import SweepOperations
 from edged.plot.artist import Artist
 from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.model import Connection, Profile
@@ -127,7 +128,7 @@ class LongWork:
             clock=clock,
             told_on=stores.told_on,
         )
-        self._bench_stop = BenchStop(
+        self.bench_stop = BenchStop(
             pool=pool,
             sweeps=self.sweeps,
             end_work=(self.sequences.stop_all, lambda: self.streams.stop_all(StreamEvent.STOP)),
@@ -160,21 +161,20 @@ class LongWork:
             self.streams.stop_all(StreamEvent.SHUTDOWN),
         )
         await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
-        await asyncio.gather(self._bench_stop.close(), self._wrapper_stop.close())
+        await asyncio.gather(self.bench_stop.close(), self._wrapper_stop.close())
 
-    def executors(self) -> dict[type[Action], Executor]:
-        """The executors of this work's own actions."""
+    def operations(self) -> dict[type[Action], Operation]:
+        """What can be asked of this work."""
         return {
-            **StreamExecutors(
+            **StreamOperations(
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist
             ).table(),
-            **SweepExecutors(
+            **SweepOperations(
                 sweeps=self.sweeps,
-                bench_stop=self._bench_stop,
                 artist=self.artist,
                 note_stopped=self._note_stopped,
             ).table(),
-            **ResourceExecutors(
+            **ResourceOperations(
                 profiles=self._profiles,
                 streams=self.streams,
                 runs=self.runs,

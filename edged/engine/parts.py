@@ -19,8 +19,7 @@ from edged import __version__
 from edged.actions.action import Action
 from edged.clock import Clock
 from edged.commands.audit_record import AuditRecord
-from edged.commands.executors.wrappers import WrapperExecutors, wrapper_capabilities
-from edged.commands.path import Executor
+from edged.commands.operation import Operation
 from edged.config.instruments import InstrumentEntry
 from edged.config.load import Bus, Config
 from edged.discovery.buses import BusSource, Candidate, Listing
@@ -33,6 +32,7 @@ from edged.engine.sim_child import SimChild
 from edged.errors import EdgedError, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
+from edged.operations.wrappers import WrapperOperations, wrapper_capabilities
 from edged.profiles.model import ProfileHead
 from edged.runs.recordings.meta import clock_state
 from edged.runs.stop_all import WrapperAbort
@@ -171,9 +171,9 @@ class SdkParts:
         parts.push_async_callback(self.shelf.stop)
         self.shelf.start()
 
-    def executors(self) -> dict[type[Action], Executor]:
-        """Their part of ``Executors.table()``."""
-        return WrapperExecutors(shelf=self.shelf, clock=self._clock).table()
+    def operations(self) -> dict[type[Action], Operation]:
+        """What can be asked of them."""
+        return WrapperOperations(shelf=self.shelf, clock=self._clock).table()
 
     def find_spec(self, stem: str, name: str) -> WrapperSpec:
         """One tool of one wrapper; raises NotFound."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from edged.actions.action import Action
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.tool import Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
 from edged.commands.pending import Underway
 from edged.errors import EdgedError, NotFound
 from edged.tools.registry import ToolRegistry
-from edged.tools.tool import Tool, ToolCall
 
 __all__ = ["ToolDesk"]
 

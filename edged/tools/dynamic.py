@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from edged.actions.action import Action, CallWrapper, Check, RunCommand, RunSequence
+from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
 from edged.commands.target import Catalog
 from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
@@ -28,7 +29,6 @@ from edged.profiles.model import Command, Profile, Sequence
 from edged.profiles.naming import sequence_tool_name, strict_name, tool_name, wrapper_tool_name
 from edged.sdk.executor import WrapperExecutor
 from edged.sdk.specs import WrapperSpec
-from edged.tools.tool import MakeAction, Tool, ToolAnnotations, ToolCall
 
 __all__ = [
     "annotations_of",
@@ -195,12 +195,8 @@ def _profile_key(instrument: Instrument) -> str:
 def _make_command(instrument_id: str, command_name: str, plain_tool: str) -> MakeAction:
     def make(call: ToolCall, check: Check) -> Action:
         return RunCommand(
-            tool=call.name,
+            **call.asked(check),
             plain_tool=plain_tool,
-            caller=call.caller,
-            action_id=call.action_id,
-            arguments=call.arguments,
-            check=check,
             instrument_id=instrument_id,
             command_name=command_name,
             parameters=call.arguments,
@@ -212,12 +208,8 @@ def _make_command(instrument_id: str, command_name: str, plain_tool: str) -> Mak
 def _make_sequence(instrument_id: str, sequence_name: str, plain_tool: str) -> MakeAction:
     def make(call: ToolCall, check: Check) -> Action:
         return RunSequence(
-            tool=call.name,
+            **call.asked(check),
             plain_tool=plain_tool,
-            caller=call.caller,
-            action_id=call.action_id,
-            arguments=call.arguments,
-            check=check,
             progress=call.progress,
             instrument_id=instrument_id,
             sequence_name=sequence_name,
@@ -257,12 +249,8 @@ def _description(spec: WrapperSpec) -> str:
 def _make(wrapper: str, spec_name: str, plain_tool: str) -> MakeAction:
     def make(call: ToolCall, check: Check) -> Action:
         return CallWrapper(
-            tool=call.name,
+            **call.asked(check),
             plain_tool=plain_tool,
-            caller=call.caller,
-            action_id=call.action_id,
-            arguments=call.arguments,
-            check=check,
             wrapper=wrapper,
             spec_name=spec_name,
             parameters=call.arguments,

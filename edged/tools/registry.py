@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from edged.actions.tool import Tool
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
@@ -21,7 +22,6 @@ from edged.profiles.naming import KnownInstrument, Namer, loose_name, strict_nam
 from edged.profiles.owner_rules import ASK_THE_OWNER
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
-from edged.tools.tool import Tool
 
 __all__ = ["ToolRegistry"]
 

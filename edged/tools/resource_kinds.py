@@ -19,21 +19,15 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from edged.actions.action import (
-    Action,
-    CachedState,
-    FetchWaveform,
-    ReadPicture,
-    ReadProfile,
-    ReadRun,
-    ReadState,
-    ReadStream,
-    ReadSweep,
-)
+from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
+from edged.operations.bench import GetCapabilities, GetStatus, ListInstruments, ListProfiles
+from edged.operations.resources import ReadPicture, ReadProfile, ReadRun, ReadStream
+from edged.operations.streams import FetchWaveform
+from edged.operations.sweeps import ReadSweep
 from edged.profiles.model import Profile
 from edged.protocol.messages import CompletionParams, ResourceEntry
 from edged.runs.recordings.book import RunBook
@@ -166,16 +160,16 @@ def _values(parts: list[str], given: list[str]) -> dict[str, str] | None:
     return values
 
 
-def _state(state: CachedState) -> Callable[[ResourceRead, Mapping[str, Any]], Action]:
+def _memory(kind: type[Action]) -> Callable[[ResourceRead, Mapping[str, Any]], Action]:
     def make(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-        return ReadState(**shared, state=state, arguments={"uri": asked.uri})
+        return kind(**shared, arguments={"uri": asked.uri})
 
     return make
 
 
 def _capabilities(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     arguments = {"instrument_id": asked.values["instrument_id"], "uri": asked.uri}
-    return ReadState(**shared, state=CachedState.CAPABILITIES, arguments=arguments)
+    return GetCapabilities(**shared, arguments=arguments)
 
 
 def _profile(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
@@ -232,7 +226,7 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 title="Status of the daemon",
                 description="Identity, version, what runs, what needs attention.",
                 tool="get_status",
-                make=_state(CachedState.STATUS),
+                make=_memory(GetStatus),
             ),
             ResourceKind(
                 template="edged://instruments",
@@ -240,7 +234,7 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 title="Instruments on this bench",
                 description="Every instrument with id, alias, model and whether it answers.",
                 tool="list_instruments",
-                make=_state(CachedState.INSTRUMENTS),
+                make=_memory(ListInstruments),
             ),
             ResourceKind(
                 template="edged://instruments/{instrument_id}",
@@ -266,7 +260,7 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 title="Profiles",
                 description="Every instrument profile that this daemon knows.",
                 tool="list_profiles",
-                make=_state(CachedState.PROFILES),
+                make=_memory(ListProfiles),
             ),
             ResourceKind(
                 template="edged://profiles/{profile_key}",

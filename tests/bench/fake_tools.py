@@ -9,9 +9,9 @@ from typing import Any
 
 from edged.actions.action import Action, Check, Progress
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.tool import Tool, ToolAnnotations, ToolCall
 from edged.commands.pending import Underway
 from edged.errors import EdgedError, ErrorCode, NotFound
-from edged.tools.tool import Tool, ToolAnnotations, ToolCall
 
 Behaviour = Callable[[ToolCall], Coroutine[Any, Any, Any]]
 

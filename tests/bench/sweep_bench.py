@@ -8,13 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from edged.actions.action import Action, ReadSweep, RunCommand, SendScpi, StartSweep, StopSweep
+from edged.actions.action import Action, RunCommand, SendScpi, StartSweep
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.capture import Captures
-from edged.commands.executors.core import Executors, failure_shape
-from edged.commands.executors.sweeps import SweepExecutors
 from edged.commands.freshness import Acquisitions
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
@@ -27,6 +25,9 @@ from edged.commands.telling import noting_tellings
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
+from edged.operations.bench import BenchOperations
+from edged.operations.commands import CommandOperations
+from edged.operations.sweeps import ReadSweep, StopSweep, SweepOperations
 from edged.profiles.bench_file import UnitRules
 from edged.runs.run_head import RunHead
 from edged.runs.sequences.book import SequenceBook
@@ -328,25 +329,27 @@ class SweepHouse:
         )
         acquisitions = Acquisitions()
         self.waveforms = WaveformBook(8)
-        rooms = Executors(
+        commands = CommandOperations(
+            sequences=sequences,
+            captures=Captures(self.waveforms, acquisitions),
+            clock=clock,
+            acquisitions=acquisitions,
+            on_safe=self.sweeps.note_safe,
+        )
+        bench = BenchOperations(
             pool=self.pool,
             discovery=None,  # type: ignore[arg-type]
             catalog=catalog,
-            sequences=sequences,
-            captures=Captures(self.waveforms, acquisitions),
-            acquisitions=acquisitions,
             profiles=dict,
             status=dict,
-            experience=lambda _instrument: {},
-            lockout=lambda _instrument: None,
-            clock=clock,
-            on_safe=self.sweeps.note_safe,
-            more=SweepExecutors(
-                sweeps=self.sweeps,
-                bench_stop=self.bench_stop,
-                artist=self.artist,  # type: ignore[arg-type]
-                note_stopped=acquisitions.note_stopped,
-            ).table(),
+            experience=lambda _: {},
+            lockout=lambda _: None,
+            bench_stop=self.bench_stop,
+        )
+        sweeps = SweepOperations(
+            sweeps=self.sweeps,
+            artist=self.artist,  # type: ignore[arg-type]
+            note_stopped=acquisitions.note_stopped,
         )
         self.path = CommandPath(
             permissions=permissions,
@@ -354,8 +357,7 @@ class SweepHouse:
             policy=self.policy,
             preconditions=(hold_locked_out, swept(self.sweeps.claims)),
             record=record or LogRecord(),
-            executors=rooms.table(),
-            failure_shape=failure_shape,
+            operations={**bench.table(), **commands.table(), **sweeps.table()},
             clock=clock,
             send_guards=self.send_guards,
             note_told=noting_tellings(self.told_on.note),

@@ -13,8 +13,8 @@ import sys
 from typing import Any
 
 from edged.actions.action import Progress
+from edged.actions.tool import ToolCall
 from edged.errors import ErrorCode, Failed
-from edged.tools.tool import ToolCall
 from tests.bench.fake_tools import Behaviour, FakeTools
 from tests.bench.mcp_endpoint import running_endpoint
 from tests.conformance.fixture_content import AUDIO, IMAGE, Shown, embedded, show_content

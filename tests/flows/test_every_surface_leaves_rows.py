@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from edged.cli.main import VERBS
+from edged.operations.table import static_tools
 from edged.surfaces.rpc.reference import METHOD_TABLE
-from edged.tools.static import static_tools
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise

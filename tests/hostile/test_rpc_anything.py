@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edged.operations.table import static_tools
 from edged.surfaces.rpc.reference import METHOD_TABLE
-from edged.tools.static import static_tools
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.promises import promise
 

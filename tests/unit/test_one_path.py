@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.promises import promise
 
 ROOT = Path(__file__).resolve().parents[2] / "edged"
-MAY_CONVERSE = ("commands", "discovery", "instruments")
+MAY_CONVERSE = ("commands", "discovery", "instruments", "operations")
 
 
 @functools.cache
@@ -33,10 +33,10 @@ def test_only_the_command_path_holds_conversations_with_instruments() -> None:
 
 
 @promise("audit.row-of-every-attempt")
-def test_only_the_command_path_reaches_an_executor() -> None:
-    assert callers_of("_executors") == {"commands"}
+def test_only_the_command_path_runs_an_operation() -> None:
+    assert callers_of("_operations") == {"commands"}
 
 
 @promise("audit.row-of-every-attempt")
 def test_only_the_command_path_runs_tools_of_wrappers() -> None:
-    assert callers_of("run_tool") == {"commands"}
+    assert callers_of("run_tool") == {"operations"}

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from edged.actions.tool import ToolCall
 from edged.errors import ErrorCode, Failed
 from edged.surfaces.mcp.calling import AT_ONCE
-from edged.tools.tool import ToolCall
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_client import Answer, Connection
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from edged.actions.outcome import Outcome
+from edged.actions.tool import ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.capture import LARGEST_INLINE_BYTES
 from edged.protocol.revisions import REVISIONS
 from edged.tools.resources import Resources
-from edged.tools.tool import ToolCall
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_tools import FakeTools
 from tests.bench.mcp_client import Answer, modern

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edged.actions.action import Progress
-from edged.tools.tool import ToolCall
+from edged.actions.tool import ToolCall
 from tests.bench.mcp_client import Connection
 from tests.bench.mcp_endpoint import running_endpoint
 

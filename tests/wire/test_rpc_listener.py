@@ -13,16 +13,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from edged.actions.action import CachedState, ReadState
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.tool import Tool, ToolAnnotations, ToolCall
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.operations.bench import GetStatus
 from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.rpc.events import EventHub, Publish, Source
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.server import RpcListener, Sights
-from edged.tools.tool import Tool, ToolAnnotations, ToolCall
 from tests.promises import promise
 
 HINTS = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
@@ -36,12 +36,11 @@ def tool(name: str) -> Tool:
         input_schema={"type": "object"},
         annotations=HINTS,
         check=lambda _arguments: None,
-        make=lambda call, check: ReadState(
+        make=lambda call, check: GetStatus(
             tool=call.name,
             caller=call.caller,
             action_id=call.action_id,
             check=check,
-            state=CachedState.STATUS,
         ),
     )
 

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
 from edged.commands.pending import Underway
 from edged.protocol import messages, results
@@ -35,7 +36,6 @@ from edged.surfaces.mcp.post import Post
 from edged.surfaces.mcp.reply import KeepAlives, Wire
 from edged.surfaces.mcp.sessions import CallEnd, Session
 from edged.surfaces.mcp.tool_list import Choice
-from edged.tools.tool import Tool, ToolCall
 
 __all__ = ["AT_ONCE", "Around", "Asked", "AskedCall", "begin_call"]
 

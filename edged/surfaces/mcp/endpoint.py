@@ -23,6 +23,7 @@ import structlog
 from aiohttp import HttpVersion11, web
 
 from edged.actions.caller import Caller
+from edged.actions.tool import Tool
 from edged.auth.claims import RETRY_AFTER
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid
@@ -82,7 +83,6 @@ from edged.surfaces.mcp.sessions import (
     SessionBoard,
 )
 from edged.surfaces.mcp.tool_list import Choice, read_choice
-from edged.tools.tool import Tool
 
 __all__ = ["Endpoint", "Served", "Serving"]
 

@@ -16,11 +16,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.actions.outcome import Outcome, Picture, ResourceLink
+from edged.actions.tool import Tool
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode
 from edged.protocol.results import Server, Told, told_result, tool_result
 from edged.protocol.revisions import Revision
-from edged.tools.tool import Tool
 
 __all__ = ["PLACES", "Place", "call_answer", "error_reply", "is_result"]
 

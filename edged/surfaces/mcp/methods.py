@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import Caller
+from edged.actions.tool import Tool, ToolCall
 from edged.errors import EdgedError, Failed, NotFound
 from edged.protocol import messages, results
 from edged.protocol import messages as resources
@@ -35,7 +36,6 @@ from edged.surfaces.mcp.post import Post
 from edged.surfaces.mcp.seams import Desk, ResourceSource, ToolSource
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, Session, SessionBoard
 from edged.surfaces.mcp.tool_list import Choice, ToolList
-from edged.tools.tool import Tool, ToolCall
 
 __all__ = [
     "ENDABLE",

@@ -11,11 +11,11 @@ from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Tool, ToolCall
 from edged.commands.pending import Underway
 from edged.errors import ErrorCode, NotFound, Refused
 from edged.protocol.messages import CompletionParams, Content, ResourceEntry, TemplateEntry
 from edged.tools.resources import News
-from edged.tools.tool import Tool, ToolCall
 
 __all__ = [
     "CallerGuard",

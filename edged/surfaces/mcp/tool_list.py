@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs
 
+from edged.actions.tool import Tool
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.protocol.results import Server, ToolEntry, tool_pages
 from edged.protocol.revisions import Revision, negotiate
 from edged.surfaces.mcp.seams import InstrumentIdOf, ToolSource
-from edged.tools.tool import Tool
 
 __all__ = [
     "Choice",

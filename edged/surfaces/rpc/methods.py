@@ -14,12 +14,12 @@ from typing import Any, Final, Protocol
 from edged import __version__
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, Picture
+from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.runs.points import as_base64
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.desk import ToolDesk
-from edged.tools.tool import Tool, ToolCall
 
 __all__ = ["METHODS", "OwnMethod", "RpcContext", "dispatch"]
 

@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import CachedState, Purpose, ReadState, RunCommand, SendScpi
+from edged.actions.action import Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.commands.audit_record import AuditRecord
-from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed, NotFound
+from edged.operations.bench import BenchOperations, GetStatus
+from edged.operations.commands import CommandOperations
 from edged.runs.units import unit_of_instrument
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import AuditRow
@@ -39,17 +40,20 @@ class House:
         self.record = AuditRecord(audit=store.audit, capability=store.capability, clock=store.clock)
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
-        rooms = Executors(
+        commands = CommandOperations(
+            sequences=None,  # type: ignore[arg-type]
+            captures=None,  # type: ignore[arg-type]
+            clock=store.clock,
+        )
+        bench = BenchOperations(
             pool=pool,  # type: ignore[arg-type]
             discovery=None,  # type: ignore[arg-type]
             catalog=catalog,
-            sequences=None,  # type: ignore[arg-type]
-            captures=None,  # type: ignore[arg-type]
             profiles=dict,
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            clock=store.clock,
+            bench_stop=None,  # type: ignore[arg-type]
         )
         self.path = CommandPath(
             permissions=Permissions(),
@@ -57,8 +61,7 @@ class House:
             policy=Policy(RawScpi.ALL, Permissions()),
             preconditions=(),
             record=self.record,
-            executors=rooms.table(),
-            failure_shape=failure_shape,
+            operations={**bench.table(), **commands.table()},
             clock=store.clock,
         )
 
@@ -260,12 +263,11 @@ def _direct(session_id: str, remote: str = "10.0.0.7") -> Caller:
 
 def _tell(house: House, caller: Caller, tool: str, **given: Any) -> None:
     """What a tool that tells what the daemon knows leaves behind."""
-    action = ReadState(
+    action = GetStatus(
         tool=tool,
         caller=caller,
         action_id=f"a{next(house.ids)}",
         arguments=given,
-        state=CachedState.STATUS,
     )
     assert house.path.perform_at_once(action).status is OutcomeStatus.OK
 

@@ -132,7 +132,7 @@ async def test_a_bug_in_the_answers_reading_is_a_fault_of_that_call_alone(
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edged.commands.executors.core.read_reply", broken)
+    monkeypatch.setattr("edged.operations.commands.read_reply", broken)
     told: list[Outcome | None] = []
     house.path.begin(asked("measure"), told.append)
     house.supply.answer_all()

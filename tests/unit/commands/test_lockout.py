@@ -212,7 +212,7 @@ async def test_raw_scpi_passes_where_it_only_reads_or_makes_safe(
     )
     pool = FakePool(ToySupply(id=ADDRESS, profile=toy_profile(), alias="psu"))
     resolver = Resolver(pool=pool, catalog=Catalog())
-    target = replace(resolver.resolve(action), instrument=supply)  # type: ignore[arg-type]
+    target = replace(resolver.raw(action), instrument=supply)  # type: ignore[arg-type]
     assert target.is_write, "its intent is recorded all the same"
     if passes:
         rooms.hold(action, target)

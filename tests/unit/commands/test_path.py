@@ -6,9 +6,7 @@ import pytest
 
 from edged.actions.action import (
     Action,
-    CachedState,
     Purpose,
-    ReadState,
     RunCommand,
     RunSequence,
     SendScpi,
@@ -16,20 +14,21 @@ from edged.actions.action import (
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.executors.core import Executors, failure_shape
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
+from edged.commands.static_tool import NO_ARGUMENTS
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
+from edged.operations.bench import BenchOperations, GetStatus
+from edged.operations.commands import CommandOperations
 from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import UnitRules, parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.owner_rules import tighten
 from edged.runs.sequences.book import SequenceBook
-from edged.tools.tool import NO_ARGUMENTS
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -72,17 +71,20 @@ class House:
             new_id=lambda: f"n{next(self.ids)}",
             clock=clock,
         )
-        rooms = Executors(
+        commands = CommandOperations(
+            sequences=self.book,
+            captures=None,  # type: ignore[arg-type]
+            clock=clock,
+        )
+        bench = BenchOperations(
             pool=pool,  # type: ignore[arg-type]
             discovery=None,  # type: ignore[arg-type]
             catalog=catalog,
-            sequences=self.book,
-            captures=None,  # type: ignore[arg-type]
             profiles=dict,
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            clock=clock,
+            bench_stop=None,  # type: ignore[arg-type]
         )
         permissions = Permissions(grant) if grant else Permissions()
         self.path = CommandPath(
@@ -91,10 +93,9 @@ class House:
             policy=Policy(raw, permissions),
             preconditions=(),
             record=self.record,
-            executors=rooms.table(),
-            failure_shape=failure_shape,
+            operations={**bench.table(), **commands.table()},
             clock=clock,
-            asking=rooms,
+            asking=commands,
         )
 
     async def command(
@@ -434,13 +435,12 @@ async def test_what_is_read_at_once_is_judged_and_recorded_like_anything_else(
     driven_clock: DrivenClock, grant: Grant | None, arguments: dict[str, Any]
 ) -> None:
     house = House(driven_clock, grant=grant)
-    action = ReadState(
+    action = GetStatus(
         tool="get_status",
         caller=DIRECT,
         action_id="a",
         arguments=arguments,
         check=compile_schema("get_status", NO_ARGUMENTS),
-        state=CachedState.STATUS,
     )
     outcomes = [house.path.perform_at_once(action), await house.path.perform(action)]
     codes = {outcome.error.code if outcome.error else None for outcome in outcomes}

@@ -9,20 +9,11 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import (
-    FetchWaveform,
-    Purpose,
-    ReadPicture,
-    RunCommand,
-    StartStream,
-    StopStream,
-)
+from edged.actions.action import Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.commands.capture import LARGEST_INLINE_BYTES, Captures
-from edged.commands.executors.core import Executors, failure_shape
-from edged.commands.executors.streams import ResourceExecutors, StreamExecutors
 from edged.commands.freshness import Acquisitions
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
@@ -32,6 +23,10 @@ from edged.commands.target import Catalog
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
+from edged.operations.bench import BenchOperations
+from edged.operations.commands import CommandOperations
+from edged.operations.resources import ReadPicture, ResourceOperations
+from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.runs.sequences.book import SequenceBook
 from edged.runs.streams.book import StreamBook
 from edged.runs.streams.waveforms import WaveformBook
@@ -103,10 +98,7 @@ class House:
             clock=clock,
         )
         pool, catalog = FakePool(self.scope), Catalog()
-        executors = Executors(
-            pool=pool,  # type: ignore[arg-type]
-            discovery=None,  # type: ignore[arg-type]
-            catalog=catalog,
+        commands = CommandOperations(
             sequences=SequenceBook(
                 perform=lambda action: self.path.perform(action),
                 precheck=lambda action: self.path.precheck(action),
@@ -114,24 +106,28 @@ class House:
                 clock=clock,
             ),
             captures=Captures(self.waveforms, Acquisitions()),
+            clock=clock,
+        )
+        bench = BenchOperations(
+            pool=pool,  # type: ignore[arg-type]
+            discovery=None,  # type: ignore[arg-type]
+            catalog=catalog,
             profiles=dict,
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            clock=clock,
-            more={
-                **StreamExecutors(
-                    streams=self.streams,
-                    waveforms=self.waveforms,
-                    artist=self.artist,  # type: ignore[arg-type]
-                ).table(),
-                **ResourceExecutors(
-                    profiles=dict,
-                    streams=self.streams,
-                    runs=self,  # type: ignore[arg-type]
-                    waveforms=self.waveforms,
-                ).table(),
-            },
+            bench_stop=None,  # type: ignore[arg-type]
+        )
+        streams = StreamOperations(
+            streams=self.streams,
+            waveforms=self.waveforms,
+            artist=self.artist,  # type: ignore[arg-type]
+        )
+        resources = ResourceOperations(
+            profiles=dict,
+            streams=self.streams,
+            runs=self,  # type: ignore[arg-type]
+            waveforms=self.waveforms,
         )
         self.path = CommandPath(
             permissions=Permissions(),
@@ -139,8 +135,12 @@ class House:
             policy=Policy(RawScpi.ALL, Permissions()),
             preconditions=(),
             record=LogRecord(),
-            executors=executors.table(),
-            failure_shape=failure_shape,
+            operations={
+                **bench.table(),
+                **commands.table(),
+                **streams.table(),
+                **resources.table(),
+            },
             clock=clock,
         )
 

@@ -11,9 +11,8 @@ import pytest
 from edged.actions.action import Action
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.tool import ToolCall
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.executors.core import failure_shape
-from edged.commands.executors.wrappers import WrapperExecutors, wrapper_capabilities
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.preconditions import locked_out
@@ -21,10 +20,10 @@ from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, NotFound
+from edged.operations.wrappers import WrapperOperations, wrapper_capabilities
 from edged.store.lockouts import Lockout
 from edged.tools.desk import ToolDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.tool import ToolCall
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool
 from tests.bench.fake_worker import WorkerBench
@@ -66,8 +65,7 @@ class House:
             policy=Policy(RawScpi.ALL, permissions),
             preconditions=(locked_out(lambda _instrument: None, lambda _id: self.lockout),),
             record=self.record,
-            executors=WrapperExecutors(shelf=self.shelf, clock=clock).table(),
-            failure_shape=failure_shape,
+            operations=WrapperOperations(shelf=self.shelf, clock=clock).table(),
             clock=clock,
         )
         self.registry = ToolRegistry(

@@ -1,8 +1,6 @@
-from edged.actions.action import AT_ONCE
 from edged.actions.caller import Caller, Route
-from edged.tools.bench import bench_tools
-from edged.tools.static import static_tools
-from edged.tools.tool import ToolCall
+from edged.actions.tool import ToolCall
+from edged.operations.table import bench_tools, static_tools
 
 
 def test_exactly_the_tools_whose_action_waits_for_nothing_answer_at_once() -> None:
@@ -10,4 +8,4 @@ def test_exactly_the_tools_whose_action_waits_for_nothing_answer_at_once() -> No
         call = ToolCall(
             name=tool.name, arguments={}, caller=Caller(route=Route.DIRECT), action_id="a"
         )
-        assert tool.answers_at_once is (type(tool.action(call)) in AT_ONCE), tool.name
+        assert tool.answers_at_once is tool.action(call).answers_at_once, tool.name

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from edged.actions.caller import Caller, Route
+from edged.actions.tool import Tool, ToolCall
 from edged.errors import Invalid
+from edged.operations.table import bench_tools, static_tools
 from edged.surfaces.rpc.reference import METHOD_TABLE, Method
-from edged.tools.bench import bench_tools
-from edged.tools.static import static_tools
-from edged.tools.tool import Tool, ToolCall
 from tests.promises import promise
 
 TOOLS = {tool.name: tool for tool in (*static_tools(), *bench_tools())}

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, NotFound
+from edged.operations.table import static_tools
 from edged.profiles.bench_file import UnitRules
 from edged.tools.registry import ToolRegistry
-from edged.tools.static import static_tools
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
 

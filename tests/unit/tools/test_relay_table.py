@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from edged.actions.action import (
-    Action,
-    FetchWaveform,
-    ReadSweep,
-    StartStream,
-    StartSweep,
-    StopAll,
-    StopStream,
-    StopSweep,
-)
+from edged.actions.action import Action, StartStream, StartSweep, StopAll
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Tool, ToolCall
 from edged.auth.permissions import Permissions
-from edged.commands.executors.core import Executors, failure_shape
-from edged.commands.freshness import Acquisitions
-from edged.commands.path import CommandPath, Done
+from edged.commands.operation import Done
+from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode
+from edged.operations.bench import BenchOperations
+from edged.operations.commands import CommandOperations
+from edged.operations.streams import FetchWaveform, StopStream
+from edged.operations.sweeps import ReadSweep, StopSweep
+from edged.operations.table import OPERATIONS, static_tools
 from edged.runs.sequences.book import SequenceBook
 from edged.tools.desk import ToolDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.static import static_tools
-from edged.tools.tool import Tool, ToolCall
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -78,9 +72,13 @@ async def _nothing(_action: Action, _target: Target, _began: float) -> Done:
     return Done(data={})
 
 
-LONG_WORK = dict.fromkeys(
-    (StartSweep, ReadSweep, StopSweep, StartStream, StopStream, StopAll, FetchWaveform), _nothing
-)
+# Long work does nothing here; a call that comes as far as that has been judged.
+LONG_WORK = {
+    row.action: replace(row, run=_nothing)
+    for row in OPERATIONS
+    if row.action
+    in {StartSweep, ReadSweep, StopSweep, StartStream, StopStream, StopAll, FetchWaveform}
+}
 
 
 class NoBuses:
@@ -106,20 +104,21 @@ class Bench:
             new_id=lambda: f"n{next(count)}",
             clock=clock,
         )
-        here: dict[str, Any] = {
-            "pool": pool,
-            "discovery": NoBuses(),
-            "catalog": catalog,
-            "sequences": book,
-            "profiles": dict,
-            "status": dict,
-            "wrappers": list,
-            "clock": clock,
-            "acquisitions": Acquisitions(),
-        }
-        # Long work does nothing here; a call that comes as far as that has been judged.
-        missing = {room.name: None for room in fields(Executors)}
-        rooms = Executors(**{**missing, "more": LONG_WORK, "on_safe": lambda *_: None, **here})
+        bench = BenchOperations(
+            pool=pool,  # type: ignore[arg-type]
+            discovery=NoBuses(),  # type: ignore[arg-type]
+            catalog=catalog,
+            profiles=dict,
+            status=dict,
+            experience=lambda _: {},
+            lockout=lambda _: None,
+            bench_stop=None,  # type: ignore[arg-type]
+        )
+        commands = CommandOperations(
+            sequences=book,
+            captures=None,  # type: ignore[arg-type]
+            clock=clock,
+        )
         permissions = Permissions()
         self.path = CommandPath(
             permissions=permissions,
@@ -127,11 +126,10 @@ class Bench:
             policy=Policy(RawScpi.ALL, Permissions()),
             preconditions=(),
             record=self.record,
-            executors=rooms.table(),
+            operations={**bench.table(), **commands.table(), **LONG_WORK},
             present_tool=lambda instrument_id, plain: self.registry.present_name(
                 instrument_id, plain
             ),
-            failure_shape=failure_shape,
             clock=clock,
         )
         self.registry = ToolRegistry(static=COMPILED, pool=pool, catalog=catalog)  # type: ignore[arg-type]

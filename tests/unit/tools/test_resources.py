@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from edged.actions.action import AT_ONCE, Action
+from edged.actions.action import Action
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
-from edged.commands.executors.core import failure_shape
-from edged.commands.path import CommandPath, Done
+from edged.commands.operation import Done, Operation
+from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
@@ -148,8 +148,10 @@ class Bench:
                 policy=Policy(RawScpi.ALL, Permissions()),
                 preconditions=(),
                 record=self.record,
-                executors={kind: run if kind in AT_ONCE else run_later for kind in action_types},
-                failure_shape=failure_shape,
+                operations={
+                    kind: Operation(action=kind, run=run if kind.answers_at_once else run_later)
+                    for kind in action_types
+                },
                 clock=self.clock,
             ),
             permissions=permissions,

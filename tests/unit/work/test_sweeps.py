@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.actions.action import DrawSweep
 from edged.actions.caller import Caller, Claims, Route
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.pool import Left
+from edged.operations.sweeps import DrawSweep
 from edged.profiles.bench_file import UnitRules
 from edged.runs import left_work
 from edged.runs.sweeps.book import MOST_ENDED

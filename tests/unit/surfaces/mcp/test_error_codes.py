@@ -7,15 +7,15 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edged.actions.action import SendScpi
-from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus, Picture
-from edged.commands.executors.core import failure_shape
+from edged.commands.operation import failure_data
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
+from edged.operations.commands import OPERATIONS
+from edged.operations.table import static_tools
 from edged.protocol.jsonrpc import ErrorReply, RpcCode
 from edged.protocol.results import Server
 from edged.protocol.revisions import REVISIONS, Revision
 from edged.surfaces.mcp.error_codes import PLACES, call_answer, error_reply, is_result
-from edged.tools.static import static_tools
 from tests.bench.fake_tools import FakeTools
 from tests.promises import promise
 
@@ -82,15 +82,11 @@ def test_a_refusal_says_what_to_do_instead() -> None:
 def test_a_refused_raw_line_is_an_error_that_fits_the_tools_schema() -> None:
     (tool,) = (made for made in static_tools() if made.name == "send_scpi")
     refused = Refused("No.", code=ErrorCode.RAW_SCPI_RESTRICTED)
-    action = SendScpi(
-        tool="send_scpi",
-        caller=Caller(route=Route.DIRECT),
-        action_id="a",
-        instrument_id="psu1",
-        scpi="A 1",
-    )
+    (operation,) = (row for row in OPERATIONS if row.action is SendScpi)
     outcome = Outcome(
-        status=OutcomeStatus.REFUSED, data=failure_shape(action, None, refused, 1.5), error=refused
+        status=OutcomeStatus.REFUSED,
+        data=failure_data(operation, None, refused, 1.5),
+        error=refused,
     )
     made = call_answer(outcome, 3, tool=tool, revision=NEW, server=SERVER)
     assert isinstance(made, bytes)

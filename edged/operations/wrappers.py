@@ -1,14 +1,15 @@
-"""How a tool of an SDK wrapper is run, and what get_capabilities tells of wrappers."""
+"""The tools of SDK wrappers, and what get_capabilities tells of wrappers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from edged.actions.action import Action, CallWrapper
 from edged.clock import Clock
-from edged.commands.path import Done, Executor
+from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.resolve import Resolver
 from edged.commands.target import Target
 from edged.profiles.template import wire_value
 from edged.sdk.executor import WrapperExecutor, WrapperState
@@ -16,23 +17,24 @@ from edged.sdk.shelf import WrapperShelf
 from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.experience import CommandKnowledge
 
-__all__ = ["WrapperExecutors", "wrapper_capabilities"]
+__all__ = ["OPERATIONS", "WrapperOperations", "wrapper_capabilities"]
 
 Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrapperExecutors:
-    """The executor, bound to its rooms."""
+class WrapperOperations:
+    """What they are run with."""
 
     shelf: WrapperShelf
     clock: Clock
 
-    def table(self) -> dict[type[Action], Executor]:
-        """Its part of ``Executors.table()``."""
-        return {CallWrapper: self._call}
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
 
-    async def _call(self, action: CallWrapper, target: Target, began: float) -> Done:
+    async def call(self, action: CallWrapper, target: Target, began: float) -> Done:
+        """Call it in its worker's process."""
         spec = target.aimed_spec()
         executor, _present = self.shelf.find(action.wrapper, action.spec_name)
         arguments = {
@@ -45,6 +47,26 @@ class WrapperExecutors:
             data["unit"] = spec.returns.unit
         data["execution_time_ms"] = round((self.clock.monotonic() - began) * 1000, 3)
         return Done(data=data)
+
+
+def failed_call(failure: Failure) -> Entry:
+    """A wrapper tool's result."""
+    return {
+        "success": False,
+        "data": None,
+        "execution_time_ms": failure.time_ms,
+        "error": failure.told,
+    }
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=CallWrapper,
+        run=WrapperOperations.call,
+        aim=Resolver.wrapper,
+        failed=failed_call,
+    ),
+)
 
 
 def wrapper_capabilities(

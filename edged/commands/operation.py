@@ -1,0 +1,105 @@
+"""An operation: one row that says all of one thing that can be asked of the daemon.
+
+Which action it is, at what it is aimed, how it is run, what shape its failure has, and the static
+tool by which it is asked, if one asks for it. The rows stand in ``edged.operations``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edged.actions.action import Action
+from edged.actions.outcome import Picture, ResourceLink
+from edged.commands.resolve import NOTHING, Resolver
+from edged.commands.static_tool import StaticTool
+from edged.commands.target import Target
+from edged.errors import EdgedError, Failed, Fault
+
+__all__ = ["Done", "Failure", "Operation", "at_nothing", "bind", "failure_data"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Done:
+    """What running an operation made. Made for every call, so not frozen."""
+
+    data: Any
+    scpi: tuple[str, ...] = ()
+    written_at: float = 0.0
+    pictures: tuple[Picture, ...] = ()
+    links: tuple[ResourceLink, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a failed call has to tell.
+
+    Attributes:
+        target: what it was aimed at, where it got that far.
+        told: the error as {message, remedy, sent}.
+    """
+
+    target: Target | None
+    error: EdgedError
+    told: Mapping[str, Any]
+    time_ms: float
+
+
+def at_nothing(_resolver: Resolver, _action: Action) -> Target:
+    """It is aimed at nothing that could hold it back."""
+    return NOTHING
+
+
+def error_alone(failure: Failure) -> Any:
+    """A failure that has no other shape."""
+    return {"error": failure.told}
+
+
+def said_by_its_error(_failure: Failure) -> None:
+    """A refusal: its error says it all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One row.
+
+    Attributes:
+        action: the type that asks for it.
+        run: runs it once it has been judged: (action, target, when that began in monotonic s).
+            Those of an action that ``answers_at_once`` are plain functions, all others are
+            awaited. Raises ``EdgedError``. In a row it is a method of the family's class; see
+            ``bind``.
+        aim: what the action's names mean.
+        failed: the data of a failure, in the tool's own shape.
+        refused: the same where nothing was sent to anything.
+        tool: the static tool that asks for it.
+    """
+
+    action: type[Action]
+    run: Callable[..., Awaitable[Done] | Done]
+    aim: Callable[[Resolver, Any], Target] = at_nothing
+    failed: Callable[[Failure], Any] = error_alone
+    refused: Callable[[Failure], Any] = said_by_its_error
+    tool: StaticTool | None = None
+
+
+def bind(family: object, rows: Iterable[Operation]) -> dict[type[Action], Operation]:
+    """Each row under its action, its ``run`` bound to the object that has what it works with."""
+    return {row.action: dataclasses.replace(row, run=row.run.__get__(family)) for row in rows}
+
+
+def failure_data(
+    operation: Operation, target: Target | None, error: EdgedError, spent_ms: float
+) -> Any:
+    """The data of a call that failed or was refused; ``None`` where its error says it all."""
+    sent = list(error.sent) if isinstance(error, Failed) else []
+    failure = Failure(
+        target=target,
+        error=error,
+        told={"message": error.message, "remedy": error.remedy, "sent": sent},
+        time_ms=round(spent_ms, 3),
+    )
+    has_failed = isinstance(error, Failed | Fault)
+    return operation.failed(failure) if has_failed else operation.refused(failure)

@@ -1,0 +1,154 @@
+"""The words in which static tools are written: schemas, hints, and ``StaticTool`` itself.
+
+Not a place for rules: what a tool means is its operation, and what it may is the command path's.
+
+An argument of another type than its schema says becomes an empty value: the path applies the schema
+after it has authorized, and nobody reads the fields before that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action, Check
+from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
+from edged.profiles.arguments import Given, compile_given, compile_schema
+
+__all__ = [
+    "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE", "NO_ARGUMENTS",
+    "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
+    "integer_of", "mapping_of", "only_asking", "parameters_of", "result_of", "rows_of", "text_of",
+]  # fmt: skip
+
+Schema = dict[str, Any]
+NO_ARGUMENTS: Final[Schema] = {"type": "object", "properties": {}, "additionalProperties": False}
+READ: Final = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
+CALM: Final = ToolAnnotations(read_only=False, destructive=False, idempotent=True, open_world=False)
+MEASURE: Final = ToolAnnotations(
+    read_only=False, destructive=False, idempotent=False, open_world=True
+)
+WORK: Final = ToolAnnotations(read_only=False, destructive=True, idempotent=False, open_world=True)
+
+STRING: Final[Schema] = {"type": "string"}
+NUMBER: Final[Schema] = {"type": "number"}
+INTEGER: Final[Schema] = {"type": "integer"}
+BOOLEAN: Final[Schema] = {"type": "boolean"}
+OBJECT: Final[Schema] = {"type": "object"}
+LIST: Final[Schema] = {"type": "array"}
+ANYTHING: Final[Schema] = {}
+
+
+def parameters_of(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    """An input schema: these arguments and no others."""
+    schema: Schema = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    if required:
+        schema["required"] = list(required)
+    return schema
+
+
+def result_of(**properties: Schema) -> Schema:
+    """An output schema: these are there, more may be; ``error`` comes with a failure."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def rows_of(wrap_key: str, /, **properties: Schema) -> Schema:
+    """The output schema of a list result, which structuredContent wraps."""
+    row = {"type": "object", "properties": properties, "required": list(properties)}
+    return result_of(**{wrap_key: {"type": "array", "items": row}})
+
+
+INSTRUMENT_ID: Final[Schema] = {
+    "type": "string",
+    "description": "The instrument's id or alias, as list_instruments shows it.",
+}
+PARAMETERS: Final[Schema] = {
+    "type": "object",
+    "description": "The command's own arguments by name; get_capabilities has their schema.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticTool:
+    """One static tool as it is written; the attributes are those of ``Tool``.
+
+    Attributes:
+        needs_instruments: it is there only while any instrument is registered.
+    """
+
+    name: str
+    title: str
+    description: str
+    schema: Schema
+    output: Schema
+    annotations: ToolAnnotations
+    make: MakeAction
+    wrap_key: str = ""
+    cancels_on_disconnect: bool = False
+    may_ask: bool = False
+    needs_instruments: bool = False
+
+    def compiled(self, *, answers_at_once: bool) -> Tool:
+        """The tool, its schema compiled."""
+        return Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.schema,
+            output_schema=self.output,
+            annotations=self.annotations,
+            check=compile_schema(self.name, self.schema),
+            make=_make_of_given(self.make, compile_given(self.schema)),
+            wrap_key=self.wrap_key,
+            is_essential=True,
+            cancels_on_disconnect=self.cancels_on_disconnect,
+            answers_at_once=answers_at_once,
+            may_ask=self.may_ask,
+        )
+
+
+def _make_of_given(make: MakeAction, given: Given) -> MakeAction:
+    """An action is made of the arguments that were given: what is null and optional was not."""
+
+    def made(call: ToolCall, check: Check) -> Action:
+        arguments = given(call.arguments)
+        if arguments is not call.arguments:
+            call = dataclasses.replace(call, arguments=arguments)
+        return make(call, check)
+
+    return made
+
+
+def only_asking(kind: type[Action]) -> MakeAction:
+    """Makes the action of a tool whose arguments, if it has any, are read when it is run."""
+
+    def make(call: ToolCall, check: Check) -> Action:
+        return kind(**call.asked(check))
+
+    return make
+
+
+def text_of(arguments: Mapping[str, Any], name: str) -> str:
+    """An argument that is a text; empty where it is none."""
+    value = arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def integer_of(arguments: Mapping[str, Any], name: str) -> int:
+    """3.0 is an integer in JSON; what is none gives -1, and has not passed the check."""
+    value = arguments.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        return -1
+    return int(value)
+
+
+def mapping_of(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An argument that is an object; empty where it is none."""
+    value = arguments.get(name)
+    return value if isinstance(value, dict | Mapping) else {}

@@ -1,0 +1,355 @@
+"""The bench as a whole: what is on it, what it can do, how the daemon stands, and stop all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action, StopAll
+from edged.commands.capabilities import capabilities_of
+from edged.commands.operation import Done, Operation, bind
+from edged.commands.resolve import Resolver
+from edged.commands.static_tool import (
+    BOOLEAN,
+    CALM,
+    INSTRUMENT_ID,
+    INTEGER,
+    LIST,
+    NO_ARGUMENTS,
+    NUMBER,
+    OBJECT,
+    READ,
+    STRING,
+    StaticTool,
+    only_asking,
+    parameters_of,
+    result_of,
+    rows_of,
+)
+from edged.commands.target import Catalog, Target
+from edged.discovery.loop import Discovery
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.model import ProfileHead
+from edged.runs.stop_all import BenchStop
+from edged.store.experience import CommandKnowledge
+from edged.store.lockouts import Lockout
+
+__all__ = [
+    "OPERATIONS",
+    "BenchOperations",
+    "GetCapabilities",
+    "GetStatus",
+    "ListInstruments",
+    "ListProfiles",
+    "Scan",
+]
+
+
+def _nobody_tried(_profile_key: str) -> Sequence[Mapping[str, Any]]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListInstruments(Action):
+    """Say what is on the bench, from memory."""
+
+    answers_at_once = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetCapabilities(Action):
+    """Say what instruments can do, from memory."""
+
+    answers_at_once = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListProfiles(Action):
+    """Say which profiles there are, from memory."""
+
+    answers_at_once = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetStatus(Action):
+    """Say how the daemon stands, from memory."""
+
+    answers_at_once = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan(Action):
+    """Look at every bus and address now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOperations:
+    """What they are run with.
+
+    Attributes:
+        profiles: gives the heads of the library as it is now.
+        status: gives get_status's result; the composition root knows all that it tells of.
+        experience: gives what is known of an instrument's commands, by their names.
+        lockout: gives the lockout of an instrument, or none.
+        bench_stop: makes everything safe.
+        verified_on: gives the units on which a profile was tried, by its key.
+        wrappers: gives what get_capabilities tells of SDK wrappers.
+    """
+
+    pool: InstrumentPool
+    discovery: Discovery
+    catalog: Catalog
+    profiles: Callable[[], Mapping[str, ProfileHead]]
+    status: Callable[[], dict[str, Any]]
+    experience: Callable[[Instrument], Mapping[str, CommandKnowledge]]
+    lockout: Callable[[Instrument], Lockout | None]
+    bench_stop: BenchStop
+    verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
+    wrappers: Callable[[], list[dict[str, Any]]] = list
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    def list_instruments(self, action: ListInstruments, _target: Target, _began: float) -> Done:
+        """Entries in which some field holds the text, whatever its case."""
+        entries = [self._summary(instrument) for instrument in self.pool.all()]
+        text = str(action.arguments.get("filter", "")).casefold()
+        return Done(data=[e for e in entries if not text or _holds(e, text)])
+
+    def get_capabilities(self, action: GetCapabilities, _target: Target, _began: float) -> Done:
+        """What each instrument and SDK wrapper can do."""
+        arguments = action.arguments
+        wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
+        wrappers = self.wrappers()
+        if wanted_id:
+            named = [one for one in wrappers if one["instrument_id"] == wanted_id]
+            if named:
+                return Done(data=named)
+            wrappers = []
+        instruments = [self.pool.get(wanted_id)] if wanted_id else self.pool.all()
+        entries = [
+            capabilities_of(instrument, self.catalog, self.experience(instrument))
+            for instrument in instruments
+            if not wanted_class or instrument.instrument_class == wanted_class
+        ]
+        more = [
+            one for one in wrappers if not wanted_class or one["instrument_class"] == wanted_class
+        ]
+        return Done(data=entries + more)
+
+    async def scan(self, _action: Scan, _target: Target, _began: float) -> Done:
+        """Look at the buses now."""
+        return Done(data=[self._summary(found) for found in await self.discovery.scan()])
+
+    def list_profiles(self, _action: ListProfiles, _target: Target, _began: float) -> Done:
+        """The library, with how many instruments each profile has here."""
+        counts = Counter(i.profile.key for i in self.pool.all() if i.profile is not None)
+        rows = [
+            {
+                "key": profile.key,
+                "count": counts[profile.key],
+                "manufacturer": profile.manufacturer,
+                "model": profile.model,
+                "instrument_class": profile.instrument_class,
+                "version": profile.version,
+                "commands": profile.command_count,
+                "sequences": profile.sequence_count,
+                "verified_on": list(self.verified_on(profile.key)),
+            }
+            for profile in self.profiles().values()
+        ]
+        return Done(data=rows)
+
+    def get_status(self, _action: GetStatus, _target: Target, _began: float) -> Done:
+        """The daemon itself."""
+        return Done(data=self.status())
+
+    async def stop_all(self, action: StopAll, _target: Target, _began: float) -> Done:
+        """Make everything safe."""
+        return Done(data=await self.bench_stop.stop_all(action))
+
+    def _summary(self, instrument: Instrument) -> dict[str, Any]:
+        lockout = self.lockout(instrument)
+        return {**instrument.summary(), "lockout": lockout.to_json() if lockout else None}
+
+
+def _holds(value: Any, text: str) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds(inner, text) for inner in value.values())
+    if isinstance(value, list | tuple):
+        return any(_holds(inner, text) for inner in value)
+    return text in str(value).casefold()
+
+
+def at_the_bench(_resolver: Resolver, _action: StopAll) -> Target:
+    """All of it, to make it safe: nothing holds that back."""
+    return Target(is_safe=True, is_write=True)
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=ListInstruments,
+        run=BenchOperations.list_instruments,
+        tool=StaticTool(
+            name="list_instruments",
+            title="List instruments",
+            description=(
+                "List the instruments on this bench from cached state; touches no hardware. Start "
+                "here: every other tool takes an `id` (or alias) from this list. An instrument "
+                "with is_connected false cannot be worked now; an empty profile_name means that "
+                "only send_scpi reaches it."
+            ),
+            schema=parameters_of(
+                filter={
+                    "type": "string",
+                    "default": "",
+                    "description": "Case-insensitive substring of any field; empty lists all.",
+                }
+            ),
+            output=rows_of(
+                "instruments",
+                id=STRING,
+                manufacturer=STRING,
+                model=STRING,
+                address=STRING,
+                profile_name=STRING,
+                instrument_class=STRING,
+                is_connected=BOOLEAN,
+            ),
+            annotations=READ,
+            make=only_asking(ListInstruments),
+            wrap_key="instruments",
+        ),
+    ),
+    Operation(
+        action=GetCapabilities,
+        run=BenchOperations.get_capabilities,
+        tool=StaticTool(
+            name="get_capabilities",
+            title="What instruments can do",
+            description=(
+                "What each instrument can do: its commands with JSON Schema, unit and danger, its "
+                "sequences and settings. Touches no hardware. Read it before execute_command, "
+                "execute_sequence or start_sweep; narrow it to one instrument: the full answer is "
+                "long."
+            ),
+            schema=parameters_of(
+                instrument_id=INSTRUMENT_ID,
+                instrument_class={
+                    "type": "string",
+                    "description": "Only instruments of this class, such as power_supply.",
+                },
+            ),
+            output=rows_of(
+                "capabilities",
+                instrument_id=STRING,
+                instrument_class=STRING,
+                profile_name=STRING,
+                commands=LIST,
+                sequences=LIST,
+                settings=LIST,
+            ),
+            annotations=READ,
+            make=only_asking(GetCapabilities),
+            wrap_key="capabilities",
+        ),
+    ),
+    Operation(
+        action=Scan,
+        run=BenchOperations.scan,
+        tool=StaticTool(
+            name="scan_instruments",
+            title="Scan for instruments",
+            description=(
+                "Look for instruments now on every configured bus and address, and return those "
+                "that are new. Only needed right after something was plugged in or switched on; "
+                "the daemon also looks by itself. For what is known already use list_instruments."
+            ),
+            schema=NO_ARGUMENTS,
+            output=rows_of(
+                "instruments", id=STRING, manufacturer=STRING, model=STRING, address=STRING
+            ),
+            annotations=CALM,
+            make=only_asking(Scan),
+            wrap_key="instruments",
+        ),
+    ),
+    Operation(
+        action=ListProfiles,
+        run=BenchOperations.list_profiles,
+        tool=StaticTool(
+            name="list_profiles",
+            title="List profiles",
+            description=(
+                "List every instrument profile that this daemon knows, each with the number of "
+                "matched instruments. Use it to learn whether a model is supported; "
+                "list_instruments says what is really here."
+            ),
+            schema=NO_ARGUMENTS,
+            output=rows_of("profiles", key=STRING, count=INTEGER),
+            annotations=READ,
+            make=only_asking(ListProfiles),
+            wrap_key="profiles",
+        ),
+    ),
+    Operation(
+        action=GetStatus,
+        run=BenchOperations.get_status,
+        tool=StaticTool(
+            name="get_status",
+            title="Status of the daemon",
+            description=(
+                "The state of the daemon itself: identity, version, uptime, number of instruments, "
+                "running sweeps, streams and sequences, and whether anything needs attention. "
+                "Touches no hardware."
+            ),
+            schema=NO_ARGUMENTS,
+            output=result_of(
+                edge_id=STRING,
+                edge_name=STRING,
+                version=STRING,
+                instrument_count=INTEGER,
+                uptime_s=NUMBER,
+                platform=STRING,
+                mcp=OBJECT,
+                sweeps=LIST,
+                streams=LIST,
+                relay=OBJECT,
+            ),
+            annotations=READ,
+            make=only_asking(GetStatus),
+        ),
+    ),
+    Operation(
+        action=StopAll,
+        run=BenchOperations.stop_all,
+        aim=at_the_bench,
+        tool=StaticTool(
+            name="bench__stop_all",
+            title="Make the whole bench safe",
+            description=(
+                "Stop everything at once: ends every sweep, stream and sequence and runs the abort "
+                "of each sweep, instrument and SDK wrapper (outputs off), ahead of whatever is on "
+                "the lines. Within a second it reports for each instrument what was sent and what "
+                "it confirmed: is_confirmed is true only if all that was told to put something out "
+                "answered that it is off. Use it whenever something looks wrong; it is never "
+                "refused for danger, conflicts or lockouts. No substitute for an emergency switch."
+            ),
+            schema=NO_ARGUMENTS,
+            output=result_of(
+                is_confirmed=BOOLEAN,
+                took_ms=NUMBER,
+                instruments=LIST,
+                unproved=LIST,
+                sweeps=LIST,
+            ),
+            annotations=CALM,
+            make=only_asking(StopAll),
+            needs_instruments=True,
+        ),
+    ),
+)

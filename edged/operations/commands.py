@@ -1,0 +1,359 @@
+"""Commands, sequences and raw lines of one instrument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from edged.actions.action import Action, Check, Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.tool import ToolCall
+from edged.clock import Clock
+from edged.commands.capture import Captures
+from edged.commands.freshness import Acquisitions
+from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.resolve import Resolver
+from edged.commands.run import ask, at_one_meeting, read_reply, run_command, send_raw
+from edged.commands.static_tool import (
+    ANYTHING,
+    BOOLEAN,
+    INSTRUMENT_ID,
+    INTEGER,
+    NUMBER,
+    PARAMETERS,
+    STRING,
+    WORK,
+    StaticTool,
+    mapping_of,
+    parameters_of,
+    result_of,
+    text_of,
+)
+from edged.commands.target import Target
+from edged.errors import EdgedError
+from edged.instruments.actor import Talk
+from edged.instruments.conversation import Reply
+from edged.instruments.mailbox import Waiter
+from edged.profiles.format.sequences import is_sequence_writing
+from edged.profiles.model import ImageAnswer, WaveformAnswer
+from edged.runs.sequences.book import SequenceBook
+
+__all__ = ["OPERATIONS", "CommandOperations"]
+
+
+OnSafe = Callable[[str, Mapping[str, object], str], None]
+
+
+def _nobody_minds(_instrument_id: str, _values: Mapping[str, object], _on_behalf_of: str) -> None:
+    return
+
+
+def execute_command(call: ToolCall, check: Check) -> Action:
+    """Scope is the command's name."""
+    expects = call.arguments.get("is_query")
+    command_name = text_of(call.arguments, "command_name")
+    return RunCommand(
+        **call.asked(check),
+        scope=command_name,
+        instrument_id=text_of(call.arguments, "instrument_id"),
+        command_name=command_name,
+        parameters=mapping_of(call.arguments, "parameters"),
+        expects_query=expects if isinstance(expects, bool) else None,
+    )
+
+
+def execute_sequence(call: ToolCall, check: Check) -> Action:
+    """Scope is the sequence's name."""
+    sequence_name = text_of(call.arguments, "sequence_name")
+    return RunSequence(
+        **call.asked(check),
+        scope=sequence_name,
+        progress=call.progress,
+        instrument_id=text_of(call.arguments, "instrument_id"),
+        sequence_name=sequence_name,
+        parameters=mapping_of(call.arguments, "parameters"),
+    )
+
+
+def send_scpi(call: ToolCall, check: Check) -> Action:
+    """One raw line."""
+    return SendScpi(
+        **call.asked(check),
+        instrument_id=text_of(call.arguments, "instrument_id"),
+        scpi=text_of(call.arguments, "scpi_command"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOperations:
+    """What they are run with.
+
+    Attributes:
+        captures: runs commands that answer with a block.
+        acquisitions: told of what is carried out, so that a capture can say whether it is fresh.
+        on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
+    """
+
+    sequences: SequenceBook
+    captures: Captures
+    clock: Clock
+    acquisitions: Acquisitions = field(default_factory=Acquisitions)
+    on_safe: OnSafe = _nobody_minds
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def run_command(self, action: RunCommand, target: Target, began: float) -> Done:
+        """One command: a question, a capture, a setting, or a step of a sweep."""
+        instrument, command = target.aimed_command()
+        if command.is_safe:
+            self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
+        if action.purpose is Purpose.SWEEP_STEP:
+            return await self._run_step(action, target, began)
+        if isinstance(command.returns, WaveformAnswer | ImageAnswer):
+            captured = await self.captures.run(action, instrument, command, target)
+            part, sent, links = captured.part, captured.sent, captured.links
+        else:
+            links = ()
+            part, sent = await run_command(
+                instrument,
+                command,
+                target.values,
+                target.lines,
+                action.purpose,
+                guard=target.send_guard,
+            )
+        self.acquisitions.note(instrument.id, instrument.profile, command)
+        data = {
+            "success": True,
+            **part,
+            "scpi_command": "\n".join(target.lines),
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=sent, links=links)
+
+    def ask(self, target: Target, waiter: Waiter) -> Talk:
+        """See ``pending.Asking``."""
+        instrument, command = target.aimed_command()
+        return ask(instrument, command, target.values, target.lines, waiter)
+
+    def answered(self, target: Target, reply: Reply, began: float) -> Done:
+        """See ``pending.Asking``."""
+        part = read_reply(reply)
+        data = {
+            "success": True,
+            **part,
+            "scpi_command": "\n".join(target.lines),
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=reply.sent)
+
+    async def _run_step(self, action: RunCommand, target: Target, began: float) -> Done:
+        """One step of a sweep, with the moment by which it had gone out."""
+        instrument, command = target.aimed_command()
+        written: list[float] = []
+        part, sent = await run_command(
+            instrument,
+            command,
+            target.values,
+            target.lines,
+            action.purpose,
+            guard=at_one_meeting(action, instrument, target.send_guard),
+            note_written=lambda: written.append(self.clock.monotonic()),
+        )
+        data = {
+            "success": True,
+            **part,
+            "scpi_command": "\n".join(target.lines),
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=sent, written_at=max(written, default=0.0))
+
+    async def run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
+        """One sequence, to its end."""
+        instrument, sequence = target.aimed_instrument(), target.aimed_sequence()
+        steps = (*sequence.steps, *sequence.finally_steps)
+        commands = instrument.profile.commands if instrument.profile is not None else {}
+        done = await self.sequences.run(
+            action,
+            sequence,
+            target.values,
+            alone_on=instrument.id if is_sequence_writing(steps, commands) else "",
+        )
+        data = {
+            "result": done.result,
+            "steps_executed": done.steps_executed,
+            "execution_time_ms": self._since_ms(began),
+        }
+        if done.recording is not None:
+            data["recording"] = done.recording
+        return Done(data=data, scpi=done.sent)
+
+    async def send_scpi(self, action: SendScpi, target: Target, began: float) -> Done:
+        """One raw line."""
+        instrument = target.aimed_instrument()
+        reply = await send_raw(
+            instrument,
+            target.lines,
+            action.purpose,
+            is_known=target.is_one_command,
+            guard=target.send_guard,
+        )
+        for line in target.lines:
+            self.acquisitions.note_raw(instrument.id, instrument.profile, line)
+        data = {
+            "response": reply.answer,
+            "error": None,
+            "execution_time_ms": self._since_ms(began),
+        }
+        return Done(data=data, scpi=reply.sent)
+
+    def _since_ms(self, began: float) -> float:
+        return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def failed_command(failure: Failure) -> dict[str, Any]:
+    """execute_command's result."""
+    return {
+        "success": False,
+        "data": None,
+        "scpi_command": "\n".join(failure.target.lines) if failure.target else "",
+        "execution_time_ms": failure.time_ms,
+        "error": failure.told,
+    }
+
+
+def failed_sequence(failure: Failure) -> dict[str, Any]:
+    """execute_sequence's result."""
+    return {
+        "result": None,
+        "steps_executed": failure.error.data.get("steps_executed", 0),
+        "execution_time_ms": failure.time_ms,
+        "error": failure.told,
+    }
+
+
+def failed_raw(failure: Failure) -> dict[str, Any]:
+    """send_scpi's result, whose ``error`` is a text."""
+    return {"response": None, "error": str(failure.error), "execution_time_ms": failure.time_ms}
+
+
+def refused_raw(failure: Failure) -> dict[str, Any]:
+    """A refusal of send_scpi, with what its callers read of every answer besides."""
+    return {
+        "response": None,
+        "error": _refusal(failure.error),
+        "execution_time_ms": failure.time_ms,
+    }
+
+
+def _refusal(error: EdgedError) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "code": error.code.value,
+        "message": error.message,
+        "remedy": error.remedy,
+    }
+    return {**told, "data": error.data} if error.data else told
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=RunCommand,
+        run=CommandOperations.run_command,
+        aim=Resolver.command,
+        failed=failed_command,
+        tool=StaticTool(
+            name="execute_command",
+            title="Run one command",
+            description=(
+                "Run one profile command on one instrument; arguments are checked against the "
+                "profile's limits before anything is sent. Prefer this (or the command's own tool) "
+                "over send_scpi. Commands marked requires_sweep are refused: use start_sweep for "
+                "those."
+            ),
+            schema=parameters_of(
+                ("instrument_id", "command_name"),
+                instrument_id=INSTRUMENT_ID,
+                command_name={
+                    "type": "string",
+                    "description": "The command's name, as get_capabilities lists it.",
+                },
+                parameters=PARAMETERS,
+                is_query={
+                    "type": "boolean",
+                    "description": "What you expect; an error if the profile says otherwise.",
+                },
+            ),
+            output=result_of(
+                success=BOOLEAN, data=ANYTHING, scpi_command=STRING, execution_time_ms=NUMBER
+            ),
+            annotations=WORK,
+            make=execute_command,
+            may_ask=True,
+        ),
+    ),
+    Operation(
+        action=RunSequence,
+        run=CommandOperations.run_sequence,
+        aim=Resolver.sequence,
+        failed=failed_sequence,
+        tool=StaticTool(
+            name="execute_sequence",
+            title="Run a sequence",
+            description=(
+                "Run one of the profile's sequences: several commands in order that do a whole "
+                "measurement and leave the instrument safe, also when a step fails. One call "
+                "instead of many."
+            ),
+            schema=parameters_of(
+                ("instrument_id", "sequence_name"),
+                instrument_id=INSTRUMENT_ID,
+                sequence_name={
+                    "type": "string",
+                    "description": "The sequence's name, as get_capabilities lists it.",
+                },
+                parameters=PARAMETERS,
+            ),
+            output=result_of(result=ANYTHING, steps_executed=INTEGER, execution_time_ms=NUMBER),
+            annotations=WORK,
+            make=execute_sequence,
+            cancels_on_disconnect=True,
+        ),
+    ),
+    Operation(
+        action=SendScpi,
+        run=CommandOperations.send_scpi,
+        aim=Resolver.raw,
+        failed=failed_raw,
+        refused=refused_raw,
+        tool=StaticTool(
+            name="send_scpi",
+            title="Send raw SCPI",
+            description=(
+                "Send one raw SCPI line and return the answer if it is a query. It bypasses the "
+                "profile's checks (never the owner's limits), so it counts as dangerous: use "
+                "execute_command whenever the profile has the command. A failure is told in "
+                "`error`: a text, or an object with code and remedy where the line was refused and "
+                "not sent."
+            ),
+            schema=parameters_of(
+                ("instrument_id", "scpi_command"),
+                instrument_id=INSTRUMENT_ID,
+                scpi_command={
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 4096,
+                    "description": "One line without a line end, such as *IDN?",
+                },
+            ),
+            output=result_of(
+                response={"type": ["string", "null"]},
+                error={"type": ["string", "object", "null"]},
+                execution_time_ms=NUMBER,
+            ),
+            annotations=WORK,
+            make=send_scpi,
+        ),
+    ),
+)

@@ -1,0 +1,270 @@
+"""Streams, and the waveforms that commands and streams have captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action, Check, StartStream
+from edged.actions.outcome import Picture
+from edged.actions.tool import ToolCall
+from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.resolve import Resolver
+from edged.commands.static_tool import (
+    ANYTHING,
+    CALM,
+    INSTRUMENT_ID,
+    INTEGER,
+    MEASURE,
+    NUMBER,
+    PARAMETERS,
+    READ,
+    STRING,
+    Schema,
+    StaticTool,
+    integer_of,
+    mapping_of,
+    parameters_of,
+    result_of,
+    text_of,
+)
+from edged.commands.target import Target
+from edged.plot.artist import Artist
+from edged.runs.points import DEFAULT_DECIMATED
+from edged.runs.streams.book import StreamBook
+from edged.runs.streams.waveforms import WaveformBook
+
+__all__ = ["OPERATIONS", "FetchWaveform", "StopStream", "StreamOperations"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopStream(Action):
+    """End a stream."""
+
+    stream_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchWaveform(Action):
+    """Hand out one captured waveform."""
+
+    stream_id: str
+    point_index: int
+
+
+STREAM_ID: Final[Schema] = {
+    "type": "string",
+    "description": "The stream's id, as start_stream, execute_command or get_status told it.",
+}
+
+
+def start_stream(call: ToolCall, check: Check) -> Action:
+    """Scope is the command's name."""
+    command_name = text_of(call.arguments, "command_name")
+    return StartStream(
+        **call.asked(check),
+        scope=command_name,
+        progress=call.progress,
+        instrument_id=text_of(call.arguments, "instrument_id"),
+        command_name=command_name,
+        parameters=mapping_of(call.arguments, "parameters"),
+    )
+
+
+def stop_stream(call: ToolCall, check: Check) -> Action:
+    """The end of a stream."""
+    return StopStream(
+        **call.asked(check),
+        stream_id=text_of(call.arguments, "stream_id"),
+    )
+
+
+def fetch_waveform(call: ToolCall, check: Check) -> Action:
+    """One captured waveform."""
+    return FetchWaveform(
+        **call.asked(check),
+        stream_id=text_of(call.arguments, "stream_id"),
+        point_index=integer_of(call.arguments, "point_index"),
+    )
+
+
+NO_STREAM: Final[Mapping[str, Any]] = {
+    "stream_id": "",
+    "count": 0,
+    "last": None,
+    "status": "failed",
+}
+RESULT: Final = frozenset({*NO_STREAM, "stats", "dropped", "recording"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOperations:
+    """What they are run with."""
+
+    streams: StreamBook
+    waveforms: WaveformBook
+    artist: Artist
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def start(self, action: StartStream, target: Target, _began: float) -> Done:
+        """Measure on a grid."""
+        instrument, command = target.aimed_command()
+        return Done(data=await self.streams.start(action, instrument.id, command))
+
+    async def stop(self, action: StopStream, _target: Target, _began: float) -> Done:
+        """End a stream."""
+        return Done(data=await self.streams.stop(action.stream_id))
+
+    async def fetch(self, action: FetchWaveform, _target: Target, _began: float) -> Done:
+        """One captured waveform, in the form that was asked for."""
+        wishes = action.arguments
+        form = str(wishes.get("format", "base64"))
+        points = int(wishes.get("points", DEFAULT_DECIMATED))
+        where = (action.stream_id, action.point_index)
+        if form != "png":
+            first, count = int(wishes.get("first") or 0), wishes.get("count")
+            fetched = self.waveforms.fetch(*where, form, points, first, count)
+            return Done(data=await fetched)
+        picture = await self.artist.draw(await self.waveforms.figure(*where))
+        data = await self.waveforms.fetch(*where, form)
+        return Done(data=data, pictures=(Picture(mime="image/png", data=picture),))
+
+
+def failed_stream(failure: Failure) -> dict[str, Any]:
+    """start_stream's result when it failed: what was measured until then, and the error."""
+    known = {key: value for key, value in failure.error.data.items() if key in RESULT}
+    return {**NO_STREAM, **known, "error": failure.told}
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=StartStream,
+        run=StreamOperations.start,
+        aim=Resolver.stream,
+        failed=failed_stream,
+        tool=StaticTool(
+            name="start_stream",
+            title="Measure on a grid",
+            description=(
+                "Measure one query command every interval_ms for duration_ms; each point is "
+                "recorded, and comes as a progress notification if you sent a progressToken. "
+                "Returns when the time is over (or stop_stream is called), unless detach is true: "
+                "then it goes on in the daemon and you get the stream_id at once; its data are the "
+                "resource edged://runs/{stream_id}. For a single reading use execute_command."
+            ),
+            schema=parameters_of(
+                ("instrument_id", "command_name"),
+                instrument_id=INSTRUMENT_ID,
+                command_name={
+                    "type": "string",
+                    "description": "A command with is_query, as get_capabilities lists it.",
+                },
+                interval_ms={
+                    "type": "integer",
+                    "minimum": 10,
+                    "maximum": 3_600_000,
+                    "default": 500,
+                    "description": "Distance of two points (unit: ms).",
+                },
+                duration_ms={
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 86_400_000,
+                    "default": 10_000,
+                    "description": "How long to measure, at most 24 hours (unit: ms).",
+                },
+                parameters=PARAMETERS,
+                detach={
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Return at once; the stream goes on without you.",
+                },
+            ),
+            output=result_of(stream_id=STRING, count=INTEGER, last=ANYTHING, status=STRING),
+            annotations=MEASURE,
+            make=start_stream,
+            cancels_on_disconnect=True,
+        ),
+    ),
+    Operation(
+        action=StopStream,
+        run=StreamOperations.stop,
+        tool=StaticTool(
+            name="stop_stream",
+            title="Stop a stream",
+            description=(
+                "End a stream now, from any session; what it measured stays recorded, and a "
+                "waiting start_stream returns it. Of a stream that is over already its own end is "
+                "told."
+            ),
+            schema=parameters_of(("stream_id",), stream_id=STREAM_ID),
+            output=result_of(status=STRING),
+            annotations=CALM,
+            make=stop_stream,
+        ),
+    ),
+    Operation(
+        action=FetchWaveform,
+        run=StreamOperations.fetch,
+        tool=StaticTool(
+            name="fetch_waveform",
+            title="Fetch a waveform",
+            description=(
+                "Fetch one captured waveform by the stream_id and point_index that execute_command "
+                "or start_stream told. summary gives extremes, mean, RMS, peak to peak and a "
+                "frequency estimate; decimated an outline of at most `points` numbers that keeps "
+                "every spike; png a picture; base64 every sample (little-endian floats, y_dtype "
+                "says which): it is large. Waveforms are kept in memory for a while: fetch soon."
+            ),
+            schema=parameters_of(
+                ("stream_id", "point_index"),
+                stream_id=STREAM_ID,
+                point_index={
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Counts from 0: progress n of a stream is point n - 1.",
+                },
+                format={
+                    "type": "string",
+                    "enum": ["base64", "summary", "decimated", "png"],
+                    "default": "base64",
+                    "description": "How to hand out the samples.",
+                },
+                points={
+                    "type": "integer",
+                    "minimum": 2,
+                    "maximum": 10_000,
+                    "default": 1_000,
+                    "description": "With decimated: the most numbers.",
+                },
+                first={
+                    "type": "integer",
+                    "minimum": 0,
+                    "default": 0,
+                    "description": "With base64: the first sample, from 0.",
+                },
+                count={
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "With base64: how many samples; all from first, if left out. "
+                    "One answer holds 16 MiB of them.",
+                },
+            ),
+            output=result_of(
+                stream_id=STRING,
+                point_index=INTEGER,
+                y_dtype=STRING,
+                y_length=INTEGER,
+                x_unit=STRING,
+                y_unit=STRING,
+                x_increment=NUMBER,
+            ),
+            annotations=READ,
+            make=fetch_waveform,
+        ),
+    ),
+)

@@ -1,0 +1,374 @@
+"""Sweeps: starting one, how it stands, ending it; and the profile's own lines that they send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action, Check, Purpose, SendLines, StartSweep
+from edged.actions.outcome import Picture
+from edged.actions.tool import ToolCall
+from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.resolve import Resolver
+from edged.commands.run import PRIORITY
+from edged.commands.static_tool import (
+    CALM,
+    INSTRUMENT_ID,
+    NUMBER,
+    PARAMETERS,
+    READ,
+    STRING,
+    WORK,
+    Schema,
+    StaticTool,
+    integer_of,
+    mapping_of,
+    parameters_of,
+    result_of,
+    text_of,
+)
+from edged.commands.target import Target
+from edged.errors import ErrorCode, Fault, NotFound
+from edged.instruments.conversation import abort_conversation, raw_conversation
+from edged.instruments.mailbox import Priority
+from edged.plot.artist import Artist
+from edged.plot.figure import Figure
+from edged.runs.recordings.figures import table_figure
+from edged.runs.sweeps.book import SweepBook
+from edged.runs.sweeps.request import Measure, SweepRequest
+from edged.runs.sweeps.sweep import SweptThing
+
+__all__ = ["OPERATIONS", "DrawSweep", "ReadSweep", "StopSweep", "SweepOperations"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSweep(Action):
+    """Say how a sweep stands, with at most ``points`` rows."""
+
+    sweep_id: str
+    points: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawSweep(Action):
+    """What ``ReadSweep`` says, and a picture of all rows besides."""
+
+    sweep_id: str
+    points: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopSweep(Action):
+    """End a sweep: park it (``hold``) or abort it."""
+
+    sweep_id: str
+    hold: bool = False
+
+
+SWEEP_ID: Final[Schema] = {
+    "type": "string",
+    "description": "The sweep's id, as start_sweep or get_status told it.",
+}
+
+
+def start_sweep(call: ToolCall, check: Check) -> Action:
+    """Scope is the command's name."""
+    command_name = text_of(call.arguments, "command_name")
+    return StartSweep(
+        **call.asked(check),
+        scope=command_name,
+        instrument_id=text_of(call.arguments, "instrument_id"),
+        command_name=command_name,
+        parameters=mapping_of(call.arguments, "parameters"),
+    )
+
+
+def get_sweep_status(call: ToolCall, check: Check) -> Action:
+    """How a sweep stands; as png with a picture, which takes its time."""
+    make = DrawSweep if call.arguments.get("format") == "png" else ReadSweep
+    return make(
+        **call.asked(check),
+        sweep_id=text_of(call.arguments, "sweep_id"),
+        points=integer_of(call.arguments, "points"),
+    )
+
+
+def stop_sweep(call: ToolCall, check: Check) -> Action:
+    """Hold or abort."""
+    return StopSweep(
+        **call.asked(check),
+        sweep_id=text_of(call.arguments, "sweep_id"),
+        hold=call.arguments.get("hold") is True,
+    )
+
+
+MOST_DRAWN: Final = 10_000
+"""Rows of a sweep; as many as are kept of one in memory."""
+ABORT_S: Final = 4.0
+"""What an abort may take, opening the line anew included; stopping the daemon waits 5 s in all."""
+GRACE_S: Final = 30.0
+"""A set-point is asked behind what waits on the line already."""
+
+
+def _nobody_minds(_instrument_id: str) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOperations:
+    """What they are run with.
+
+    Attributes:
+        note_stopped: told of each instrument whose abort is on its way.
+    """
+
+    sweeps: SweepBook
+    artist: Artist
+    note_stopped: Callable[[str], None] = _nobody_minds
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def start(self, action: StartSweep, target: Target, _began: float) -> Done:
+        """Begin one, and return."""
+        instrument, command = target.aimed_command()
+        if command.sweep is None:
+            raise Fault("A command that cannot be swept reached the sweeps.")
+        thing = SweptThing(
+            instrument=instrument,
+            command=command,
+            plan=command.sweep,
+            values=target.values,
+            profile=instrument.profile,
+        )
+        measures = tuple(map(_measure, target.inner))
+        request = SweepRequest.read(action.arguments)
+        return Done(data=await self.sweeps.start(action, thing, request, measures))
+
+    async def read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
+        """How one stands."""
+        return Done(data=self.sweeps.read(action.sweep_id, action.points))
+
+    async def draw(self, action: DrawSweep, _target: Target, _began: float) -> Done:
+        """The same with a picture of all rows."""
+        rows = self.sweeps.read(action.sweep_id, MOST_DRAWN)
+        if not rows["columns"]:
+            raise NotFound(
+                f"{action.sweep_id} was found after a crash; its rows are in its recording.",
+                code=ErrorCode.UNKNOWN_POINT,
+                remedy=f"edged runs show {action.sweep_id} --png FILE draws them.",
+            )
+        figure = await asyncio.to_thread(_figure, rows)
+        picture = await self.artist.draw(figure)
+        data = self.sweeps.read(action.sweep_id, action.points)
+        return Done(data=data, pictures=(Picture(mime="image/png", data=picture),))
+
+    async def stop(self, action: StopSweep, _target: Target, _began: float) -> Done:
+        """Park or abort one."""
+        return Done(data=await self.sweeps.stop(action.sweep_id, hold=action.hold))
+
+    async def send_lines(self, action: SendLines, target: Target, _began: float) -> Done:
+        """The profile's own lines: an abort, a set-point query."""
+        if action.purpose is Purpose.ABORT:
+            self.note_stopped(target.instrument_id)
+        return await _send_lines(action, target)
+
+
+async def _send_lines(action: SendLines, target: Target) -> Done:
+    """An abort goes before everything; anything else asks, in its turn."""
+    instrument = target.aimed_instrument()
+    connection = instrument.connection
+    if action.purpose is Purpose.ABORT:
+        obeyed = await instrument.converse(
+            lambda: abort_conversation(target.lines, connection, action.asks, action.note_taken),
+            priority=Priority.SAFE,
+            timeout_s=ABORT_S,
+            name=action.purpose.value,
+            is_repeatable=True,
+        )
+        return Done(data={"answer": None, "answers": dict(obeyed.answers)}, scpi=obeyed.sent)
+    reply = await instrument.converse(
+        lambda: raw_conversation(lines=target.lines, asks=True, connection=connection),
+        priority=PRIORITY[action.purpose],
+        timeout_s=connection.timeout_ms / 1000 + GRACE_S,
+        name=target.lines[-1],
+    )
+    return Done(data={"answer": reply.answer}, scpi=reply.sent)
+
+
+def _figure(told: Mapping[str, Any]) -> Figure:
+    columns = [(str(column["name"]), str(column["unit"])) for column in told["columns"]]
+    title = f"{told['sweep_id']}: {told['command_name']} of {told['instrument_id']}"
+    return table_figure(title, columns, (tuple(row.values()) for row in told["points"]))
+
+
+def failed_sweep(failure: Failure) -> dict[str, Any]:
+    """start_sweep's result when nothing was started."""
+    return {"sweep_id": "", "status": "failed", "error": failure.told}
+
+
+def _measure(target: Target) -> Measure:
+    instrument, command = target.aimed_command()
+    return Measure(instrument=instrument, command=command, parameters=target.values)
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=StartSweep,
+        run=SweepOperations.start,
+        aim=Resolver.sweep,
+        failed=failed_sweep,
+        tool=StaticTool(
+            name="start_sweep",
+            title="Ramp a set-point",
+            description=(
+                "Ramp one set-point of one instrument from where it stands to target_value at "
+                "sweep_rate, in small checked steps, and return at once: the sweep lives in the "
+                "daemon and goes on without you. Follow it with get_sweep_status, end it with "
+                "stop_sweep. With `measure` each step also reads other instruments (an IV curve is "
+                "one call); `stop_when` ends it on a reading. The only way for commands marked "
+                "requires_sweep; get_capabilities shows which commands can be swept. To set a "
+                "value at once use execute_command."
+            ),
+            schema=parameters_of(
+                ("instrument_id", "command_name", "target_value", "sweep_rate"),
+                instrument_id=INSTRUMENT_ID,
+                command_name={
+                    "type": "string",
+                    "description": "The setter to sweep, as get_capabilities lists it.",
+                },
+                target_value={
+                    "type": "number",
+                    "description": "Where to go, in the swept parameter's own unit.",
+                },
+                sweep_rate={
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "description": "Units per second, always positive. A step is rate times the "
+                    "command's sweep.interval_ms: 1 V/s every 100 ms gives steps of 0.1 V.",
+                },
+                parameters={
+                    **PARAMETERS,
+                    "description": "The command's other arguments (such as the channel); never the "
+                    "swept one.",
+                },
+                measure={
+                    "type": "array",
+                    "maxItems": 32,
+                    "description": "Queries to run at each step; each adds a column.",
+                    "items": parameters_of(
+                        ("instrument_id", "command_name"),
+                        instrument_id=INSTRUMENT_ID,
+                        command_name={"type": "string", "description": "A query command."},
+                        parameters=PARAMETERS,
+                    ),
+                },
+                settle_ms={
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 3_600_000,
+                    "default": 0,
+                    "description": "Wait after each step before measuring.",
+                },
+                stop_when=parameters_of(
+                    ("column", "op", "value", "then"),
+                    column={
+                        "type": "string",
+                        "description": "set, or a measure's column: its command_name (with the "
+                        "instrument's alias and a dot before it where two measures share the name; "
+                        "with .field behind it for structured answers).",
+                    },
+                    op={"type": "string", "enum": ["<", "<=", ">", ">=", "==", "!="]},
+                    value=NUMBER,
+                    then={
+                        "type": "string",
+                        "enum": ["hold", "abort"],
+                        "description": "hold parks the output there; abort makes it safe.",
+                    },
+                ),
+            ),
+            output=result_of(sweep_id=STRING, status=STRING),
+            annotations=WORK,
+            make=start_sweep,
+        ),
+    ),
+    Operation(
+        action=ReadSweep,
+        run=SweepOperations.read,
+        tool=StaticTool(
+            name="get_sweep_status",
+            title="How a sweep stands",
+            description=(
+                "How a sweep stands: status (running, holding, completed, stopped, failed), "
+                "current value, how far behind its rate it is (behind_s), what went wrong (error). "
+                "With points: n also at most n rows of what it measured, evenly over the whole "
+                "sweep, the newest included. Touches no hardware; ask every few seconds at most."
+            ),
+            schema=parameters_of(
+                ("sweep_id",),
+                sweep_id=SWEEP_ID,
+                points={
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": 10_000,
+                    "default": 0,
+                    "description": "The most rows to return.",
+                },
+                format={
+                    "type": "string",
+                    "enum": ["json", "png"],
+                    "default": "json",
+                    "description": "png adds a picture of all rows.",
+                },
+            ),
+            output=result_of(
+                status=STRING,
+                current_value={"type": ["number", "null"]},
+                target_value={"type": ["number", "null"]},
+                error={"type": ["string", "null"]},
+            ),
+            annotations=READ,
+            make=get_sweep_status,
+        ),
+    ),
+    Operation(
+        action=DrawSweep,
+        run=SweepOperations.draw,
+    ),
+    Operation(
+        action=StopSweep,
+        run=SweepOperations.stop,
+        tool=StaticTool(
+            name="stop_sweep",
+            title="Stop a sweep",
+            description=(
+                "End a sweep now, from any session. hold: true parks the output at the present "
+                "value and keeps it there; otherwise the sweep's abort makes it safe (usually "
+                "output off), ahead of everything else on the line; aborted says whether it did. "
+                "Of a sweep that is over its own status is returned and nothing is set: still_on "
+                "lists what the instrument says is on. To make the whole bench safe use "
+                "bench__stop_all."
+            ),
+            schema=parameters_of(
+                ("sweep_id",),
+                sweep_id=SWEEP_ID,
+                hold={
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Park it instead of making it safe.",
+                },
+            ),
+            output=result_of(status=STRING),
+            annotations=CALM,
+            make=stop_sweep,
+        ),
+    ),
+    Operation(
+        action=SendLines,
+        run=SweepOperations.send_lines,
+        aim=Resolver.own_lines,
+    ),
+)

@@ -1,0 +1,47 @@
+"""Every operation there is, and the static tools among them.
+
+A new one is a row in the module of its family, and appears here by that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from edged.actions.tool import Tool
+from edged.commands.operation import Operation
+from edged.operations import bench, commands, resources, streams, sweeps, wrappers
+
+__all__ = ["OPERATIONS", "bench_tools", "static_tools"]
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *bench.OPERATIONS,
+    *commands.OPERATIONS,
+    *sweeps.OPERATIONS,
+    *streams.OPERATIONS,
+    *resources.OPERATIONS,
+    *wrappers.OPERATIONS,
+)
+
+
+def static_tools() -> tuple[Tool, ...]:
+    """The tools that are always there. They reach everything: many clients ignore list_changed.
+
+    Made once, by the composition root.
+    """
+    return _tools(needs_instruments=False)
+
+
+def bench_tools() -> tuple[Tool, ...]:
+    """The tools of the whole bench, there while any instrument is registered.
+
+    They are listed with every choice of ``tools=``, beside the static ones.
+    """
+    return _tools(needs_instruments=True)
+
+
+def _tools(*, needs_instruments: bool) -> tuple[Tool, ...]:
+    return tuple(
+        row.tool.compiled(answers_at_once=row.action.answers_at_once)
+        for row in OPERATIONS
+        if row.tool is not None and row.tool.needs_instruments is needs_instruments
+    )
