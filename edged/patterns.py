@@ -28,7 +28,7 @@ from re import _constants as ops  # type: ignore[attr-defined]  # it has no stub
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
-__all__ = ["MAX_PATTERN", "MAX_SEARCHED", "why_slow", "without_restarts"]
+__all__ = ["MAX_PATTERN", "compiled", "found_in", "why_slow"]
 
 MAX_PATTERN: Final = 300
 """Characters of a pattern that is taken from a file."""
@@ -489,3 +489,14 @@ _BUILDERS: Final[dict[Any, Callable[[_Automaton, Any, int], int]]] = {
     ops.ASSERT: _Automaton.look,
     ops.ASSERT_NOT: _Automaton.look,
 }
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(pattern: str, *, any_case: bool = True) -> re.Pattern[str]:
+    """The pattern; raises ``re.error`` for what ``pattern_of`` refuses."""
+    return re.compile(without_restarts(pattern), re.IGNORECASE if any_case else 0)
+
+
+def found_in(text: str, pattern: str, *, any_case: bool = True) -> re.Match[str] | None:
+    """Where a pattern of a file first matches in the beginning of a text, which is all it sees."""
+    return compiled(pattern, any_case=any_case).search(text, 0, MAX_SEARCHED)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 from edged.actions.caller import Caller
 
 __all__ = [
+    "ENDS_WORK",
     "Action",
     "CallWrapper",
     "Check",
@@ -78,6 +79,10 @@ class Purpose(enum.StrEnum):
     STREAM_POINT = "stream_point"
     ABORT = "abort"
     SETTINGS = "settings"
+
+
+ENDS_WORK: Final = frozenset({Purpose.FINALLY_STEP, Purpose.ABORT})
+"""What ends work that runs already must get through: a lockout begins by stopping it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

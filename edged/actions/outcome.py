@@ -8,7 +8,7 @@ from typing import Any
 
 from edged.errors import EdgedError
 
-__all__ = ["Outcome", "OutcomeStatus", "Picture", "ResourceLink"]
+__all__ = ["Done", "Outcome", "OutcomeStatus", "Picture", "ResourceLink"]
 
 
 class OutcomeStatus(enum.StrEnum):
@@ -35,6 +35,17 @@ class ResourceLink:
     name: str
     mime: str
     size: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Done:
+    """What running an operation made. Made for every call, so not frozen."""
+
+    data: Any
+    scpi: tuple[str, ...] = ()
+    written_at: float = 0.0
+    pictures: tuple[Picture, ...] = ()
+    links: tuple[ResourceLink, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)

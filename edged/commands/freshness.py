@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.profiles.format.patterns import found_in
+from edged.patterns import found_in
 from edged.profiles.model import Acquisition, Command, Profile
 from edged.profiles.raw import identify
 

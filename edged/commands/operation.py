@@ -12,24 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from edged.actions.action import Action
-from edged.actions.outcome import Picture, ResourceLink
+from edged.actions.outcome import Done
 from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.static_tool import StaticTool
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed, Fault
 
-__all__ = ["Done", "Failure", "Operation", "at_nothing", "bind", "failure_data"]
-
-
-@dataclass(slots=True, kw_only=True)
-class Done:
-    """What running an operation made. Made for every call, so not frozen."""
-
-    data: Any
-    scpi: tuple[str, ...] = ()
-    written_at: float = 0.0
-    pictures: tuple[Picture, ...] = ()
-    links: tuple[ResourceLink, ...] = ()
+__all__ = ["Failure", "Operation", "at_nothing", "bind", "failure_data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,21 +16,19 @@ import structlog
 from edged.actions.action import (
     Action,
     RunCommand,
-    SendScpi,
     StartSweep,
 )
-from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
-from edged.commands.operation import Done, Operation, failure_data
+from edged.commands.operation import Operation, failure_data
 from edged.commands.pending import Asking, Underway
 from edged.commands.policy import Policy
-from edged.commands.preconditions import Precondition
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
 from edged.commands.run import is_plain_query
 from edged.commands.send_guard import SendGuards
-from edged.commands.target import Target
+from edged.commands.target import Precondition, Target
 from edged.commands.telling import NoteTold
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound
 from edged.instruments.conversation import Reply
@@ -112,8 +110,7 @@ class CommandPath:
         )
         action.check(action.arguments)
         target = self._resolve(action)
-        if isinstance(action, SendScpi):
-            self._policy.check_raw(action, target)
+        self._policy.check_aim(action, target)
         for measure in target.inner:
             self._authorize_measure(action, measure)
         self._policy.check_danger(action.caller, target, name=action.tool)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from edged.actions.outcome import Outcome
-from edged.commands.operation import Done
+from edged.actions.outcome import Done, Outcome
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.actor import Talk

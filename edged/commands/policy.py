@@ -1,10 +1,10 @@
 """The one judge of what may be sent: deny, danger, requires_sweep, limits and raw SCPI.
 
 Every road asks it: a command with typed values, a sequence, a sweep and its measures, a raw line,
-and a write that waited while the owner changed the bench file. It judges in three steps, as more
-becomes known: by name (``check_name``), a raw line as soon as it is read (``check_raw``), and the
-values with the lines that they make (``check_values``). ``check_again`` is all of them at once, by
-the rules of now.
+and a write that waited while the owner changed the bench file. It judges in steps, as more becomes
+known: what is meant (``check_aim``: a raw line is judged whole), by what name (``check_name``), and
+the values with the lines that they make (``check_values``). ``check_again`` is all of them at once,
+by the rules of now.
 
 What would go out is looked up in the profile message by message, however it is spelled
 (``profiles.raw``), and each command that a message may be is judged by the same three rules:
@@ -50,7 +50,7 @@ from edged.profiles.raw import (
 )
 from edged.profiles.template import render_lines
 
-__all__ = ["Policy", "check_measurable"]
+__all__ = ["Policy"]
 
 WITH_PARAMETERS: Final = RunCommand | RunSequence | StartStream | CallWrapper
 
@@ -79,6 +79,20 @@ class Policy:
         self._permissions.authorize_danger(
             caller, target.command_name or name, is_dangerous=target.is_dangerous
         )
+
+    def check_aim(self, action: Action, target: Target) -> None:
+        """What can be judged as soon as it is known what is meant: raw lines, and measures.
+
+        Raises:
+            Refused, Invalid: see ``check_raw``; or a measure writes, or may only be ramped.
+        """
+        if isinstance(action, SendScpi):
+            self.check_raw(action, target)
+        if isinstance(action, StartStream) and target.command is not None:
+            _check_measurable(target.command)
+        for measure in target.inner:
+            if measure.command is not None:
+                _check_measurable(measure.command)
 
     def check_name(self, action: Action, target: Target) -> None:
         """What the owner's bench file denies, and what only a sweep may send.
@@ -198,7 +212,7 @@ class Policy:
         self.check_raw(action, now)
 
 
-def check_measurable(command: Command) -> None:
+def _check_measurable(command: Command) -> None:
     """Let pass what a stream or a sweep's ``measure`` may ask over and over.
 
     Raises:

@@ -8,21 +8,16 @@ disk. Safe commands are held back by nothing, nor is what is aimed at no instrum
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
-from edged.actions.action import Action, Purpose, RunCommand, SendLines, SendScpi
-from edged.commands.target import Target
+from edged.actions.action import ENDS_WORK, Action, RunCommand, SendLines, SendScpi
+from edged.commands.target import Precondition, Target
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.template import render_lines
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.store.lockouts import Lockout
 
-__all__ = ["ENDS_WORK", "Precondition", "locked_out", "swept"]
-
-Precondition = Callable[[Action, Target], None]
-ENDS_WORK: Final = frozenset({Purpose.FINALLY_STEP, Purpose.ABORT})
-"""What ends work that runs already must get through: a lockout begins by stopping it."""
+__all__ = ["locked_out", "swept"]
 
 
 def locked_out(

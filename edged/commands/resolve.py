@@ -19,7 +19,6 @@ from edged.actions.action import (
     StartStream,
     StartSweep,
 )
-from edged.commands.policy import check_measurable
 from edged.commands.target import Catalog, Target
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
@@ -94,7 +93,6 @@ class Resolver:
         """A query of an instrument, again and again."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         command, check = self._catalog.of(instrument, run_id).command(action.command_name)
-        check_measurable(command)
         if isinstance(command.returns, ImageAnswer):
             raise Invalid(
                 f"{command.name} gives a picture; a stream measures values or waveforms.",
@@ -135,7 +133,6 @@ class Resolver:
     def _measure(self, asked: MeasureAsked) -> Target:
         instrument = self._pool.get(asked.instrument_id)
         command, check = self._catalog.of(instrument).command(asked.command_name)
-        check_measurable(command)
         return Target(
             instrument=instrument,
             command=command,

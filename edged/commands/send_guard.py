@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeVar
 
-from edged.actions.action import Action
-from edged.commands.preconditions import ENDS_WORK, Precondition
-from edged.commands.target import SendGuard, Target
+from edged.actions.action import ENDS_WORK, Action
+from edged.commands.target import Precondition, SendGuard, Target
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
 

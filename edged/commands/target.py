@@ -12,6 +12,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from edged.actions.action import Action
 from edged.errors import ErrorCode, Fault, NotFound
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
@@ -21,7 +22,7 @@ from edged.profiles.raw import RawPart
 from edged.profiles.template import optional_names
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["Catalog", "ProfileChecks", "SendGuard", "Target"]
+__all__ = ["Catalog", "Precondition", "ProfileChecks", "SendGuard", "Target"]
 
 SendGuard = Callable[[], None]
 """Raises ``EdgedError`` if a write that was judged must not be sent any more; from any thread."""
@@ -108,6 +109,10 @@ class Target:
         if self.sequence is None:
             raise Fault("An action reached its executor without a sequence.")
         return self.sequence
+
+
+Precondition = Callable[[Action, Target], None]
+"""Raises ``EdgedError`` if something stands in the way of an action just now, or lets it pass."""
 
 
 class ProfileChecks:

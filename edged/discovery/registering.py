@@ -39,13 +39,13 @@ from edged.instruments.identify import has_name_form, identify
 from edged.instruments.instrument import Found, Instrument, connection_for
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
-from edged.profiles.answers import clean_text
+from edged.patterns import found_in
 from edged.profiles.bench_file import BenchFile, UnitRules, tighten
-from edged.profiles.format.patterns import found_in
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import Identity, find_profile, parse_idn
 from edged.profiles.model import Connection, ErrorCheck, Profile
-from edged.scpi.errors import ErrorKind, InstrumentError
+from edged.scpi.answer_text import ErrorKind, clean_text
+from edged.scpi.errors import InstrumentError
 
 __all__ = [
     "OWNERS_WORD",

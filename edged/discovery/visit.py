@@ -23,8 +23,8 @@ from edged.instruments.identify import (
 from edged.instruments.identity import is_same_unit
 from edged.instruments.line import Tenant
 from edged.instruments.mailbox import Priority
-from edged.profiles.answers import clean_text
 from edged.profiles.model import Connection
+from edged.scpi.answer_text import clean_text
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 

@@ -398,7 +398,7 @@ class Engine:
             status=lambda: self._status(),
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
-            bench_stop=self._work.bench_stop,
+            make_safe=self._work.bench_stop.stop_all,
             wrappers=self._sdk.capabilities,
         )
         return CommandPath(

@@ -40,9 +40,9 @@ from edged.runs.streams.waveforms import WaveformBook
 from edged.runs.sweeps.book import SweepBook
 from edged.service import read_supervisor_file, relay_link
 from edged.supervisor.peer_header import keep_peer_secret, peer_reader
-from edged.surfaces.mcp import CallerGuard, McpSettings, McpSurface, ToolListing
 from edged.surfaces.mcp.caller import RelayGuard
-from edged.surfaces.mcp.seams import socket_peer
+from edged.surfaces.mcp.seams import CallerGuard, ToolListing, socket_peer
+from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.rpc.events import EventHub, audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.rpc.figures import MetricFigure

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.answers import clean_text, plain_value
+from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
-from edged.profiles.format.patterns import found_in
 from edged.profiles.model import (
     Command,
     Completion,
@@ -29,8 +28,8 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType
-from edged.scpi.errors import ErrorKind, InstrumentError, folded, parse_error
+from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, plain_value
+from edged.scpi.errors import InstrumentError, folded, parse_error
 
 __all__ = [
     "AbortReply",

@@ -10,7 +10,7 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Ask, Conversation, Listen, Send
-from edged.profiles.answers import clean_text
+from edged.scpi.answer_text import clean_text
 
 __all__ = ["IDENTITY_QUESTION", "has_name_form", "identify", "identify_again", "identify_known"]
 

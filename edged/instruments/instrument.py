@@ -31,7 +31,7 @@ from edged.instruments.registration import (
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import ErrorKind
 from edged.transports.address import Transport
 
 __all__ = ["Found", "Instrument", "connection_for"]

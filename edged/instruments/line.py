@@ -41,7 +41,7 @@ from edged.instruments.line_state import (
 from edged.instruments.mailbox import Job, Priority
 from edged.instruments.speech import Known, Speech
 from edged.instruments.trace import Trace
-from edged.profiles.format.patterns import found_in
+from edged.patterns import found_in
 from edged.profiles.model import Connection
 from edged.transports.address import Cleaning
 from edged.transports.link import (

@@ -30,8 +30,8 @@ from edged.instruments.conversation import (
 from edged.instruments.in_step import Habits, InStep, Owed
 from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
-from edged.profiles.answers import clean_text
 from edged.profiles.model import Connection
+from edged.scpi.answer_text import clean_text
 from edged.scpi.blocks import find_block_head, whole_length
 from edged.transports.link import Link, LinkGarbled, LinkTimeout
 

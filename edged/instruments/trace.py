@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from edged.clock import Clock
-from edged.profiles.answers import clean_text
+from edged.scpi.answer_text import clean_text
 
 __all__ = ["Direction", "Trace", "TraceEntry"]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, StopAll
+from edged.actions.outcome import Done
 from edged.commands.capabilities import capabilities_of
-from edged.commands.operation import Done, Operation, bind
+from edged.commands.operation import Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
     BOOLEAN,
@@ -33,7 +34,6 @@ from edged.discovery.loop import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import ProfileHead
-from edged.runs.stop_all import BenchStop
 from edged.store.experience import CommandKnowledge
 from edged.store.lockouts import Lockout
 
@@ -94,7 +94,7 @@ class BenchOperations:
         status: gives get_status's result; the composition root knows all that it tells of.
         experience: gives what is known of an instrument's commands, by their names.
         lockout: gives the lockout of an instrument, or none.
-        bench_stop: makes everything safe.
+        make_safe: everything, at once.
         verified_on: gives the units on which a profile was tried, by its key.
         wrappers: gives what get_capabilities tells of SDK wrappers.
     """
@@ -106,7 +106,7 @@ class BenchOperations:
     status: Callable[[], dict[str, Any]]
     experience: Callable[[Instrument], Mapping[str, CommandKnowledge]]
     lockout: Callable[[Instrument], Lockout | None]
-    bench_stop: BenchStop
+    make_safe: Callable[[StopAll], Awaitable[dict[str, Any]]]
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
     wrappers: Callable[[], list[dict[str, Any]]] = list
 
@@ -170,7 +170,7 @@ class BenchOperations:
 
     async def stop_all(self, action: StopAll, _target: Target, _began: float) -> Done:
         """Make everything safe."""
-        return Done(data=await self.bench_stop.stop_all(action))
+        return Done(data=await self.make_safe(action))
 
     def _summary(self, instrument: Instrument) -> dict[str, Any]:
         lockout = self.lockout(instrument)

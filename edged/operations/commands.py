@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.outcome import Done
 from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
-from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.operation import Failure, Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.run import ask, at_one_meeting, read_reply, run_command, send_raw
 from edged.commands.static_tool import (

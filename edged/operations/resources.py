@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from edged.actions.action import Action
-from edged.commands.operation import Done, Operation, bind
+from edged.actions.outcome import Done
+from edged.commands.operation import Operation, bind
 from edged.commands.target import Target
 from edged.errors import ErrorCode, NotFound
 from edged.profiles.markdown import profile_markdown

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, StartStream
-from edged.actions.outcome import Picture
+from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
-from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.operation import Failure, Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
     ANYTHING,

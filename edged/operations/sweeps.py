@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, Purpose, SendLines, StartSweep
-from edged.actions.outcome import Picture
+from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
-from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.operation import Failure, Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.run import PRIORITY
 from edged.commands.static_tool import (

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, CallWrapper
+from edged.actions.outcome import Done
 from edged.clock import Clock
-from edged.commands.operation import Done, Failure, Operation, bind
+from edged.commands.operation import Failure, Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
 from edged.profiles.template import wire_value

@@ -21,11 +21,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from edged.errors import EdgedError
-from edged.profiles.answers import clean_text
-from edged.profiles.format.patterns import found_in
+from edged.patterns import found_in
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar
 from edged.profiles.raw import RawPart, identify
 from edged.profiles.template import placeholders, possible_values, render, render_lines
+from edged.scpi.answer_text import clean_text
 from edged.scpi.line import Message, messages
 from edged.scpi.numbers import number_with_suffix
 from edged.scpi.words import is_recalling, works_switch

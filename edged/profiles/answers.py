@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
-from edged.profiles.format.patterns import found_in
 from edged.profiles.model import (
     AnswerField,
     BitField,

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from edged.errors import EdgedError
+from edged.patterns import found_in
 from edged.profiles.abort import (
     is_switching_off,
     output_names,
@@ -35,7 +36,6 @@ from edged.profiles.abort import (
 )
 from edged.profiles.format.commands import templates_of
 from edged.profiles.format.fields import nearest
-from edged.profiles.format.patterns import found_in
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile
 from edged.profiles.model import (

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
-from edged.profiles.format.patterns import found_in
+from edged.patterns import found_in
 from edged.profiles.model import Match
 
 __all__ = [

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from edged.scpi.answer_text import AnswerType
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Mark, Scalar
 
 __all__ = [

@@ -43,6 +43,7 @@ __all__ = [
     "CompletionParams",
     "Content",
     "InitializeParams",
+    "News",
     "ProgressToken",
     "ResourceEntry",
     "Subscription",
@@ -317,6 +318,14 @@ class _Reader:
 MAX_URI_CHARS: Final = 2_048
 MAX_VALUES: Final = 100
 """The most values of one completion (``server/utilities/completion``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What has changed since the last news: the list itself, and the contents at these URIs."""
+
+    is_list_changed: bool
+    uris: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

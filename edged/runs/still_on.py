@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from edged.actions.action import Purpose
 from edged.profiles.abort import Proof, proofs_of, tellings
-from edged.profiles.answers import clean_text
 from edged.runs.ports import NewId, Perform
 from edged.runs.sweeps.sweep import Sweep
+from edged.scpi.answer_text import clean_text
 from edged.scpi.words import works_switch
 
 __all__ = ["still_on"]

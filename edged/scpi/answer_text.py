@@ -21,6 +21,7 @@ from edged.yaml.tree import Scalar
 
 __all__ = [
     "AnswerType",
+    "ErrorKind",
     "bad_answer",
     "check_text",
     "clean_text",
@@ -35,6 +36,15 @@ __all__ = [
     "sentinel_flag",
     "unquoted",
 ]
+
+
+class ErrorKind(enum.StrEnum):
+    """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""
+
+    NONE = "none"
+    QUEUE = "queue"
+    ESR = "esr"
+    CODE = "code"
 
 
 class AnswerType(enum.StrEnum):

@@ -8,7 +8,6 @@ Whether an instrument itself said that it does not know a command. Pure.
 
 from __future__ import annotations
 
-import enum
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,18 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import EdgedError, ErrorCode
-from edged.scpi.answer_text import clean_text, first_line, leading_integer, unquoted
+from edged.scpi.answer_text import ErrorKind, clean_text, first_line, leading_integer, unquoted
 
-__all__ = ["ErrorKind", "InstrumentError", "folded", "parse_error", "says_undefined"]
-
-
-class ErrorKind(enum.StrEnum):
-    """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""
-
-    NONE = "none"
-    QUEUE = "queue"
-    ESR = "esr"
-    CODE = "code"
+__all__ = ["InstrumentError", "folded", "parse_error", "says_undefined"]
 
 
 _ESR_BITS: Final = {

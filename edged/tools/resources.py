@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.caller import Caller
@@ -24,7 +23,7 @@ from edged.commands.path import CommandPath
 from edged.errors import Conflict, ErrorCode, Invalid, NotFound, Refused
 from edged.instruments.pool import Changed, Event, InstrumentPool
 from edged.protocol.jsonrpc import encode
-from edged.protocol.messages import CompletionParams, Content, ResourceEntry, TemplateEntry
+from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 from edged.runs.recordings.book import RunBook
 from edged.runs.recordings.reader import list_runs
 from edged.runs.streams.book import StreamBook, StreamNews
@@ -44,19 +43,11 @@ from edged.tools.resource_kinds import (
     values_of,
 )
 
-__all__ = ["News", "ResourceNews", "Resources"]
+__all__ = ["ResourceNews", "Resources"]
 
 TELL_EVERY_S: Final = 0.5
 STATUS: Final = uri_of("status")
 INSTRUMENTS: Final = uri_of("instruments")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What has changed since the last news: the list itself, and the contents at these URIs."""
-
-    is_list_changed: bool
-    uris: tuple[str, ...]
 
 
 class ResourceNews:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, Failed, NotFound, Refused
-from edged.protocol.messages import CompletionParams, Content, ResourceEntry, TemplateEntry
-from edged.tools.resources import News
+from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 
 TEXT = "test://text"
 BLOB = "test://blob"

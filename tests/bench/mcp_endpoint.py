@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edged.clock import Clock, SystemClock
-from edged.surfaces.mcp import CallerGuard, McpSettings, McpSurface
-from edged.surfaces.mcp.seams import ResourceSource
+from edged.surfaces.mcp.seams import CallerGuard, ResourceSource
+from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from tests.bench.fake_tools import FakeTools
 from tests.bench.mcp_client import Connection, McpClient
 

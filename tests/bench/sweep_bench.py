@@ -344,7 +344,7 @@ class SweepHouse:
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            bench_stop=self.bench_stop,
+            make_safe=self.bench_stop.stop_all,
         )
         sweeps = SweepOperations(
             sweeps=self.sweeps,

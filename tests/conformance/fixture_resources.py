@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
-from edged.protocol.messages import CompletionParams, Content, ResourceEntry, TemplateEntry
-from edged.tools.resources import News
+from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 
 TEXT = "test://static-text"
 BINARY = "test://static-binary"

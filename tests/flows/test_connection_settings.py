@@ -14,7 +14,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import command_conversation
 from edged.instruments.instrument import connection_for
 from edged.profiles.model import Command, Completion, CompletionKind, Connection, ErrorCheck
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import ErrorKind
 from edged.sim.wires.stream import WireKind
 from edged.transports.link import LinkPreempted, LinkTimeout
 from edged.transports.serial import SerialLink

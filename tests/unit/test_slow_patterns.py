@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.patterns import MAX_SEARCHED, why_slow, without_restarts
-from edged.profiles.format.patterns import compiled, found_in
+from edged.patterns import MAX_SEARCHED, compiled, found_in, why_slow, without_restarts
 from tests.promises import promise
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edged.surfaces.mcp import ToolListing
+from edged.surfaces.mcp.seams import ToolListing
 from tests.bench.mcp_client import MODERN, Answer, modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.mcp_rules import holds

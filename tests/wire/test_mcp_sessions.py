@@ -9,7 +9,7 @@ import pytest
 
 from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Refused
-from edged.surfaces.mcp import CallerHead
+from edged.surfaces.mcp.seams import CallerHead
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.mcp_rules import holds

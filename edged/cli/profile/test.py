@@ -30,7 +30,8 @@ from edged.host import ExitStatus
 from edged.profiles.drafting import TrialQuestion, plan_trial
 from edged.profiles.model import Profile, head_of
 from edged.profiles.verification import FOLDER, Trial, digest_of, report_name
-from edged.scpi.errors import ErrorKind, parse_error
+from edged.scpi.answer_text import ErrorKind
+from edged.scpi.errors import parse_error
 
 __all__ = ["run"]
 

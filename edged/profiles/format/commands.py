@@ -27,11 +27,11 @@ from edged.profiles.format.fields import (
     list_of,
     nearest,
     number_of,
+    pattern_of,
     template_of,
     text_of,
 )
 from edged.profiles.format.parameters import read_checks, read_parameters
-from edged.profiles.format.patterns import pattern_of
 from edged.profiles.format.returns import read_returns
 from edged.profiles.model import (
     ABORT_COMMAND,

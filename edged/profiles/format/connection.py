@@ -9,11 +9,11 @@ from edged.profiles.format.fields import (
     Fields,
     complaint,
     expression_of,
+    pattern_of,
     scalar_of,
     template_of,
     text_of,
 )
-from edged.profiles.format.patterns import pattern_of
 from edged.profiles.model import (
     Completion,
     CompletionKind,
@@ -23,7 +23,7 @@ from edged.profiles.model import (
     Precondition,
     Probe,
 )
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import ErrorKind
 from edged.yaml.tree import Node, ScalarNode
 
 __all__ = [

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.model import Connection, ErrorCheck
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import ErrorKind
 
 __all__ = ["connection_facts", "connection_of"]
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.patterns import MAX_PATTERN, compiled, why_slow
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Mark, Scalar
 from edged.profiles.template import placeholders
@@ -30,6 +32,7 @@ __all__ = [
     "nearest",
     "number_of",
     "one_of",
+    "pattern_of",
     "scalar_of",
     "template_of",
     "text_of",
@@ -332,3 +335,38 @@ def expression_of(node: Node, owner: str, names: Collection[str]) -> str:
             )
             raise complaint(node.mark, message, nearest(name, names))
     return node.text
+
+
+_LINEAR: Final = (
+    "Begin it with ^, bound what repeats ({0,16} in place of *), and let no two repetitions in a "
+    "row take the same characters ([^,]* in place of .*)."
+)
+
+
+def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
+    """A regular expression that is safe to search.
+
+    Args:
+        node: where it stands.
+        owner: begins the complaint's sentence.
+        groups: how many groups it must have; ``None`` for any number.
+
+    Raises:
+        Invalid: not a regular expression, or one that can take very long.
+    """
+    text = text_of(node, owner, most=MAX_PATTERN)
+    if not text:
+        raise complaint(node.mark, f"{owner} is empty.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = compiled(text)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise complaint(node.mark, f"{owner} is no regular expression: {error}.") from None
+    if groups is not None and found.groups != groups:
+        message = f"{owner} has {found.groups} groups; it needs {groups}."
+        raise complaint(node.mark, message, "A group that only groups is written (?:…).")
+    slow = why_slow(text)
+    if slow:
+        raise complaint(node.mark, f"{owner} can take very long: {slow}.", _LINEAR)
+    return text

@@ -13,12 +13,12 @@ from edged.profiles.format.fields import (
     complaint,
     list_of,
     nearest,
+    pattern_of,
     scalar_of,
     template_of,
     text_of,
 )
 from edged.profiles.format.parameters import read_value
-from edged.profiles.format.patterns import pattern_of
 from edged.profiles.format.returns import is_number
 from edged.profiles.format.sequences import read_sequence
 from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting

@@ -17,12 +17,12 @@ from edged.profiles.format.fields import (
     expression_of,
     list_of,
     number_of,
+    pattern_of,
     scalar_of,
     template_of,
     text_of,
     whole_number_of,
 )
-from edged.profiles.format.patterns import pattern_of
 from edged.profiles.model import (
     DEFAULT_SENTINELS,
     AnswerField,

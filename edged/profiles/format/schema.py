@@ -51,8 +51,7 @@ from edged.profiles.format.returns import (
 )
 from edged.profiles.format.sequences import SEQUENCE_KEYS, STEP_KEYS
 from edged.profiles.model import ParameterType
-from edged.scpi.answer_text import AnswerType
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import AnswerType, ErrorKind
 
 __all__ = [
     "EXPRESSION",

@@ -1,14 +1,8 @@
-"""The MCP surface: one HTTP endpoint for every revision of MCP served here."""
+"""The MCP surface: one HTTP endpoint for every revision of MCP served here.
 
-from edged.surfaces.mcp.seams import CallerGuard, CallerHead, DirectGuard
-from edged.surfaces.mcp.surface import McpSettings, McpSurface
-from edged.surfaces.mcp.tool_list import ToolListing
-
-__all__ = [
-    "CallerGuard",
-    "CallerHead",
-    "DirectGuard",
-    "McpSettings",
-    "McpSurface",
-    "ToolListing",
-]
+Read ``endpoint`` first, which takes a request from its head to its answer; then ``calling`` and
+``methods`` (what each JSON-RPC method does), ``post`` (a call that becomes an event stream),
+``sessions`` (what outlives a request), ``news`` (what is told unasked). ``connection``, ``body``
+and ``reply`` are the bytes; ``server`` the socket. ``seams`` says what the surface needs of the
+rest; ``error_codes`` where an error goes. Outsiders construct ``surface.McpSurface``.
+"""

@@ -34,8 +34,8 @@ from edged.surfaces.mcp.error_codes import call_answer
 from edged.surfaces.mcp.methods import Parts, find_tool, tools_page
 from edged.surfaces.mcp.post import Post
 from edged.surfaces.mcp.reply import KeepAlives, Wire
+from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.sessions import CallEnd, Session
-from edged.surfaces.mcp.tool_list import Choice
 
 __all__ = ["AT_ONCE", "Around", "Asked", "AskedCall", "begin_call"]
 

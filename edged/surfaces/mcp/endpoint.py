@@ -58,9 +58,8 @@ from edged.protocol.session import SessionEvent, SessionState, admit
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.body import BodyReader, ClientGoneError, Glance, id_of, parsed
 from edged.surfaces.mcp.calling import AT_ONCE, Answer, Asked, AskedCall, begin_call
-from edged.surfaces.mcp.connection import WAITS, McpConnection
+from edged.surfaces.mcp.connection import WAITS, HeadBook, KnownHead, McpConnection
 from edged.surfaces.mcp.error_codes import error_reply
-from edged.surfaces.mcp.known_heads import HeadBook, KnownHead
 from edged.surfaces.mcp.methods import (
     ENDABLE,
     METHODS,
@@ -73,7 +72,7 @@ from edged.surfaces.mcp.methods import (
 from edged.surfaces.mcp.news import NewsDesk
 from edged.surfaces.mcp.post import Post
 from edged.surfaces.mcp.reply import CLOSED, DateLine, KeepAlives, Wire, whole_answer
-from edged.surfaces.mcp.seams import CallerGuard, CallerHead, TrustedPeer
+from edged.surfaces.mcp.seams import CallerGuard, CallerHead, Choice, TrustedPeer
 from edged.surfaces.mcp.sessions import (
     CallEnd,
     CallEndedError,
@@ -82,7 +81,7 @@ from edged.surfaces.mcp.sessions import (
     Session,
     SessionBoard,
 )
-from edged.surfaces.mcp.tool_list import Choice, read_choice
+from edged.surfaces.mcp.tool_list import read_choice
 
 __all__ = ["Endpoint", "Served", "Serving"]
 

@@ -33,9 +33,9 @@ from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import Post
-from edged.surfaces.mcp.seams import Desk, ResourceSource, ToolSource
+from edged.surfaces.mcp.seams import Choice, Desk, ResourceSource, ToolSource
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, Session, SessionBoard
-from edged.surfaces.mcp.tool_list import Choice, ToolList
+from edged.surfaces.mcp.tool_list import ToolList
 
 __all__ = [
     "ENDABLE",

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED
+from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, News
 from edged.protocol.sse import EventId, Replay, ReplayBuffer
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.sessions import Announcement, Session, SessionBoard
-from edged.tools.resources import News
 
 __all__ = ["NewsDesk"]
 

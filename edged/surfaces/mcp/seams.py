@@ -5,6 +5,7 @@ The composition root gives the real ones; tests give small fakes, so that they n
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -14,17 +15,18 @@ from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.commands.pending import Underway
 from edged.errors import ErrorCode, NotFound, Refused
-from edged.protocol.messages import CompletionParams, Content, ResourceEntry, TemplateEntry
-from edged.tools.resources import News
+from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 
 __all__ = [
     "CallerGuard",
     "CallerHead",
+    "Choice",
     "Desk",
     "DirectGuard",
     "InstrumentIdOf",
     "NoResources",
     "ResourceSource",
+    "ToolListing",
     "ToolSource",
     "TrustedPeer",
     "no_instrument",
@@ -38,6 +40,26 @@ TrustedPeer = Callable[[Mapping[str, str], str], str]
 
 InstrumentIdOf = Callable[[str], str | None]
 """An instrument's id or alias → its id; ``None`` for one that is not known."""
+
+
+class ToolListing(enum.StrEnum):
+    """Which tools are listed: all; the always-there and the essential; only the always-there."""
+
+    ALL = "all"
+    ESSENTIAL = "essential"
+    STATIC = "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one client wants listed.
+
+    Attributes:
+        instrument: id or alias of the only instrument whose tools are wanted; empty for any.
+    """
+
+    listing: ToolListing
+    instrument: str = ""
 
 
 class Desk(Protocol):

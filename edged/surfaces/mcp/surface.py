@@ -18,11 +18,13 @@ from edged.surfaces.mcp.news import NewsDesk
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.seams import (
     CallerGuard,
+    Choice,
     Desk,
     DirectGuard,
     InstrumentIdOf,
     NoResources,
     ResourceSource,
+    ToolListing,
     ToolSource,
     TrustedPeer,
     no_instrument,
@@ -30,7 +32,7 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.server import Listener
 from edged.surfaces.mcp.sessions import SessionBoard
-from edged.surfaces.mcp.tool_list import Choice, ListSize, ToolList, ToolListing, instructions_for
+from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 
 __all__ = ["McpSettings", "McpSurface"]
 

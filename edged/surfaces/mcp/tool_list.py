@@ -10,7 +10,6 @@ Source: docs/promises.md sections 2 and 3; docs/mcp-rules.md section 4.
 
 from __future__ import annotations
 
-import enum
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
@@ -20,13 +19,11 @@ from edged.actions.tool import Tool
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.protocol.results import Server, ToolEntry, tool_pages
 from edged.protocol.revisions import Revision, negotiate
-from edged.surfaces.mcp.seams import InstrumentIdOf, ToolSource
+from edged.surfaces.mcp.seams import Choice, InstrumentIdOf, ToolListing, ToolSource
 
 __all__ = [
-    "Choice",
     "ListSize",
     "ToolList",
-    "ToolListing",
     "instructions_for",
     "read_choice",
     "warning_of",
@@ -36,26 +33,6 @@ MANY_TOOLS: Final = 100
 """Beyond this clients cut lists off, or models choose badly among them."""
 MAX_KEPT_LISTS: Final = 32
 """Lists kept encoded; each may have a megabyte or more."""
-
-
-class ToolListing(enum.StrEnum):
-    """Which tools are listed: all; the always-there and the essential; only the always-there."""
-
-    ALL = "all"
-    ESSENTIAL = "essential"
-    STATIC = "static"
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What one client wants listed.
-
-    Attributes:
-        instrument: id or alias of the only instrument whose tools are wanted; empty for any.
-    """
-
-    listing: ToolListing
-    instrument: str = ""
 
 
 def read_choice(query: str, default: Choice) -> Choice:

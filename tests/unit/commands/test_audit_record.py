@@ -53,7 +53,7 @@ class House:
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            bench_stop=None,  # type: ignore[arg-type]
+            make_safe=None,  # type: ignore[arg-type]
         )
         self.path = CommandPath(
             permissions=Permissions(),

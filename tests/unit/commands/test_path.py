@@ -84,7 +84,7 @@ class House:
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            bench_stop=None,  # type: ignore[arg-type]
+            make_safe=None,  # type: ignore[arg-type]
         )
         permissions = Permissions(grant) if grant else Permissions()
         self.path = CommandPath(

@@ -116,7 +116,7 @@ class House:
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            bench_stop=None,  # type: ignore[arg-type]
+            make_safe=None,  # type: ignore[arg-type]
         )
         streams = StreamOperations(
             streams=self.streams,

@@ -33,8 +33,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import AnswerType, ErrorKind
 
 QUEUE = ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?")
 PLAIN = Connection()

@@ -24,7 +24,7 @@ from edged.instruments.mailbox import Job, Priority
 from edged.instruments.speech import Speech
 from edged.instruments.trace import Trace
 from edged.profiles.model import Connection, ErrorCheck
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import ErrorKind
 from edged.transports.address import Cleaning
 from edged.transports.link import Link, LinkGarbled, LinkLost
 from tests.bench.driven_clock import DrivenClock

@@ -10,14 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.answers import (
-    clean_text,
-    leading_integer,
-    matches,
-    parse_answer,
-    parse_preamble,
-    plain_value,
-)
+from edged.profiles.answers import leading_integer, matches, parse_answer, parse_preamble
 from edged.profiles.model import (
     AnswerField,
     BitField,
@@ -29,7 +22,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType
+from edged.scpi.answer_text import AnswerType, clean_text, plain_value
 from edged.scpi.numbers import number_with_suffix
 from tests.promises import promise
 

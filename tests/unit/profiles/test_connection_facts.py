@@ -4,7 +4,7 @@ import pytest
 
 from edged.profiles.format.connection_facts import connection_facts, connection_of
 from edged.profiles.model import Connection, ErrorCheck
-from edged.scpi.errors import ErrorKind
+from edged.scpi.answer_text import ErrorKind
 
 PLAIN = Connection()
 SERIAL = Connection(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.scpi.errors import ErrorKind, parse_error
+from edged.scpi.answer_text import ErrorKind
+from edged.scpi.errors import parse_error
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import pytest
 
 from edged.actions.action import Action, StartStream, StartSweep, StopAll
 from edged.actions.caller import Caller, Claims, Route
-from edged.actions.outcome import Outcome
+from edged.actions.outcome import Done, Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.auth.permissions import Permissions
-from edged.commands.operation import Done
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver
@@ -112,7 +111,7 @@ class Bench:
             status=dict,
             experience=lambda _: {},
             lockout=lambda _: None,
-            bench_stop=None,  # type: ignore[arg-type]
+            make_safe=None,  # type: ignore[arg-type]
         )
         commands = CommandOperations(
             sequences=book,

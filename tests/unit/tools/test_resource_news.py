@@ -5,9 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from edged.instruments.pool import Arrived
+from edged.protocol.messages import News
 from edged.runs.streams.book import StreamNews
 from edged.runs.sweeps.book import SweepChanged
-from edged.tools.resources import News, ResourceNews
+from edged.tools.resources import ResourceNews
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, toy_profile
 

@@ -9,9 +9,9 @@ import pytest
 
 from edged.actions.action import Action
 from edged.actions.caller import Caller, Claims, Route
-from edged.actions.outcome import Outcome
+from edged.actions.outcome import Done, Outcome
 from edged.auth.permissions import Permissions
-from edged.commands.operation import Done, Operation
+from edged.commands.operation import Operation
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.resolve import Resolver

@@ -1,9 +1,8 @@
 import pytest
 
 from edged.protocol.http_rules import Accepted, Verb
-from edged.surfaces.mcp import ToolListing
-from edged.surfaces.mcp.known_heads import MAX_HEADS, HeadBook, body_size
-from edged.surfaces.mcp.tool_list import Choice
+from edged.surfaces.mcp.connection import MAX_HEADS, HeadBook, body_size
+from edged.surfaces.mcp.seams import Choice, ToolListing
 
 ACCEPTED = Accepted(verb=Verb.POST, wants_json=True, wants_sse=True, headers={}, peer="")
 START = b"POST /mcp HTTP/1.1\r\nHost: a"

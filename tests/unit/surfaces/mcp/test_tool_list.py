@@ -7,14 +7,8 @@ import pytest
 from edged.errors import Invalid
 from edged.protocol.results import Server
 from edged.protocol.revisions import REVISIONS
-from edged.surfaces.mcp.tool_list import (
-    MAX_KEPT_LISTS,
-    Choice,
-    ToolList,
-    ToolListing,
-    read_choice,
-    warning_of,
-)
+from edged.surfaces.mcp.seams import Choice, ToolListing
+from edged.surfaces.mcp.tool_list import MAX_KEPT_LISTS, ToolList, read_choice, warning_of
 from tests.bench.fake_tools import FakeTools
 
 ALL = Choice(ToolListing.ALL)
