@@ -7,10 +7,11 @@ other libraries log through ``logging``. Lines go to stderr; stdout belongs to a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, TextIO
 
 from edged.config.load import LogFormat, LogLevel
@@ -20,7 +21,7 @@ with without("rich"):
     # It would load all of rich, a tenth of a second, for tracebacks in colour that no log shows.
     import structlog
 
-__all__ = ["scrub", "set_up_logging"]
+__all__ = ["scrub", "set_up_logging", "surviving"]
 
 REMOVED: Final = "[removed]"
 SECRET_NAMES: Final = re.compile(
@@ -38,6 +39,21 @@ SECRET_TEXTS: Final = re.compile(
 CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 MAX_DEPTH: Final = 6
 KEPT_LINES: Final = frozenset({"exception", "stack"})
+
+
+@contextlib.contextmanager
+def surviving(log: Any, event: str, **fields: object) -> Iterator[None]:
+    """Whatever a bug raises in here is logged, and what comes after it goes on.
+
+    For the top of a loop and for listeners, of which one must not take the others along.
+
+    Args:
+        log: a structlog logger.
+    """
+    try:
+        yield
+    except Exception:
+        log.exception(event, **fields)
 
 
 def scrub(value: Any, *, depth: int = 0) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import structlog
 
@@ -47,6 +48,9 @@ def _nobody_is_told(_action: Action, _target: Target) -> None:
 
 def _no_tool(_instrument_id: str, _plain_name: str) -> str:
     return ""
+
+
+T = TypeVar("T")
 
 
 class CommandPath:
@@ -190,13 +194,12 @@ class CommandPath:
     def perform_at_once(self, action: Action) -> Outcome:
         """``perform`` for what ``answers_at_once``: judged, run and recorded in one go."""
         began = self._clock.monotonic()
-        target: Target | None = None
-        try:
-            target = self.judge(action)
+
+        def go_on(target: Target) -> Outcome:
             done = self._run_at_once(action, target, began)
-        except Exception as error:  # noqa: BLE001 - as in perform
-            return self._conclude(action, target, began, error)
-        return self._conclude(action, target, began, done)
+            return self._conclude(action, target, began, done)
+
+        return self._judged(action, began, go_on)
 
     def begin(
         self, action: Action, tell: Callable[[Outcome | None], None]
@@ -215,33 +218,42 @@ class CommandPath:
         if asking is None or type(action) is not RunCommand:
             return None
         began = self._clock.monotonic()
-        target: Target | None = None
-        try:
-            target = self.judge(action)
+
+        def go_on(target: Target) -> Underway | None:
             if not is_plain_query(target):
                 return None
-            judged = target
             self.performed += 1
 
             def conclude(found: Reply | Exception) -> Outcome:
                 self.performed += 1
                 try:
                     if isinstance(found, Reply):
-                        done = asking.answered(judged, found, began)
-                        return self._outcome(action, judged, began, done)
+                        done = asking.answered(target, found, began)
+                        return self._outcome(action, target, began, done)
                 except Exception as error:  # noqa: BLE001 - as in perform
-                    return self._outcome(action, judged, began, error)
-                return self._outcome(action, judged, began, found)
+                    return self._outcome(action, target, began, error)
+                return self._outcome(action, target, began, found)
 
             def record(outcome: Outcome) -> None:
-                self.record.conclude(action, judged, outcome)
+                self.record.conclude(action, target, outcome)
 
             underway = Underway(conclude, record, tell)
             underway.talk = asking.ask(target, underway)
-        except Exception as error:  # noqa: BLE001 - as in perform
+            return underway
+
+        begun = self._judged(action, began, go_on)
+        if isinstance(begun, Outcome):
             self.performed += 1
+        return begun
+
+    def _judged(self, action: Action, began: float, go_on: Callable[[Target], T]) -> T | Outcome:
+        """Judge, and go on; or the outcome of what cannot."""
+        target: Target | None = None
+        try:
+            target = self.judge(action)
+            return go_on(target)
+        except Exception as error:  # noqa: BLE001 - as in perform
             return self._conclude(action, target, began, error)
-        return underway
 
     def _conclude(
         self, action: Action, target: Target | None, began: float, found: Done | Exception

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import structlog
 
 from edged.config.instruments import InstrumentEntry
+from edged.transports.link import LinkError, translated
 
 __all__ = ["BusScanner", "BusSource", "Candidate", "Listing", "printable"]
 
@@ -147,11 +148,11 @@ def printable(text: str) -> str:
 
 def _listed(source: BusSource) -> Listing:
     try:
-        listing = source.list_now()
-    except Exception as error:
+        with translated("looking"):
+            listing = source.list_now()
+    except LinkError as error:
         log.warning("bus_look_failed", bus=source.name, exc_info=error)
-        text = " ".join(str(error).split())[:200] or type(error).__name__
-        return _failed(f"{source.name}: looking failed: {text}")
+        return _failed(f"{source.name}: {error}")
     if len(listing.candidates) <= MOST_CANDIDATES:
         return listing
     return Listing(

@@ -42,6 +42,7 @@ from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line_state import LineState, retry_delay_s
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import InstrumentPool
+from edged.log import surviving
 from edged.profiles.bench_file import plain
 from edged.profiles.model import Connection
 from edged.transports.address import parse_address
@@ -408,10 +409,8 @@ class Discovery:
     async def _run(self) -> None:
         while True:
             await self._clock.sleep(TICK_S)
-            try:
+            with surviving(log, "discovery_tick_failed"):
                 self._tick()
-            except Exception:
-                log.exception("discovery_tick_failed")
 
     def _tick(self) -> None:
         now = self._clock.monotonic()

@@ -14,6 +14,7 @@ import structlog
 from edged.clock import Clock
 from edged.discovery.buses import BusScanner, BusSource, Listing
 from edged.discovery.hotplug import Settling
+from edged.log import surviving
 
 __all__ = ["SCANS_ASIDE", "Looks"]
 
@@ -131,7 +132,5 @@ class Looks:
 
     async def _look(self, bus: BusScanner) -> None:
         listing = await bus.look()
-        try:
+        with surviving(log, "listing_not_taken", bus=bus.source.name):
             self._take(bus.source, listing)
-        except Exception:
-            log.exception("listing_not_taken", bus=bus.source.name)

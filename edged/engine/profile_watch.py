@@ -28,6 +28,7 @@ import structlog
 
 from edged.clock import Clock
 from edged.discovery.registering import Knowledge
+from edged.log import surviving
 from edged.profiles.library import ProfileLibrary, succeeded
 from edged.profiles.library_cache import load_cached_library
 from edged.profiles.verification import Trial, digest_of, load_reports
@@ -140,11 +141,9 @@ class ProfileWatch:
         self._read_reports(self.knowledge.library)
         pending: Sight | None = None
         while not self._stopping.wait(LOOK_EVERY_S):
-            try:
-                pending = self._look_again(pending, loop, take)
-            except Exception:  # noqa: BLE001 - the top of a thread, which goes on looking
-                self._log.exception("profile_reload_failed")
-                pending = None
+            before, pending = pending, None
+            with surviving(self._log, "profile_reload_failed"):
+                pending = self._look_again(before, loop, take)
 
     def _look_again(
         self, pending: Sight | None, loop: asyncio.AbstractEventLoop, take: Take

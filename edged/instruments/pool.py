@@ -35,6 +35,7 @@ from edged.instruments.identity import (
 from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line import LineDown, LineReport, LineUp, Tenant, UnitChanged
 from edged.instruments.registration import RegistrationEvent, RegistrationState
+from edged.log import surviving
 from edged.profiles.bench_file import plain, serial_forms
 from edged.profiles.model import Connection
 from edged.transports.address import parse_address
@@ -545,10 +546,8 @@ class InstrumentPool:
 
     def _publish(self, event: Event) -> None:
         for listener in tuple(self._listeners):
-            try:
+            with surviving(log, "pool_listener_failed", event_kind=type(event).__name__):
                 listener(event)
-            except Exception:
-                log.exception("pool_listener_failed", event_kind=type(event).__name__)
 
 
 def _answered(instrument: Instrument) -> RegistrationEvent:

@@ -133,11 +133,10 @@ class Loading:
             raise ImportError(f"{self._path} is no Python module")
         module = importlib.util.module_from_spec(spec)
         sys.modules[self._name] = module
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(sys.modules.pop, self._name, None)
             spec.loader.exec_module(module)
-        except BaseException:
-            sys.modules.pop(self._name, None)
-            raise
+            undo.pop_all()
         self._module = module
 
     def _check_library(self) -> None:
@@ -351,33 +350,34 @@ def _watched(seconds: float) -> Iterator[None]:
 
 
 def _load(loading: Loading, path: Path) -> Message:
-    try:
-        return {"loaded": loading.load()}
-    except MemoryError:
-        os._exit(OUT_OF_MEMORY)
-    except BaseException as error:  # noqa: BLE001 - sys.exit() in a module ends nothing here
-        _log(error)
-        return {"broken": told(error, path)}
+    loaded, error = _tried(loading.load)
+    return {"loaded": loaded} if error is None else {"broken": told(error, path)}
 
 
 def _call(loading: Loading, order: Message, path: Path) -> Message:
-    try:
-        value = json_ready(loading.call(order["method"], order["arguments"]))
-    except MemoryError as error:
-        _log(error)
-        os._exit(OUT_OF_MEMORY)
-    except BaseException as error:  # noqa: BLE001 - as above; the engine tells the caller
-        _log(error)
+    value, error = _tried(lambda: json_ready(loading.call(order["method"], order["arguments"])))
+    if error is not None:
         return {"answer": order["call"], "error": told(error, path)}
     return {"answer": order["call"], "value": value}
 
 
 def _close(loading: Loading) -> None:
     faulthandler.dump_traceback_later(CLOSE_S, exit=True)
+    _tried(loading.close)
+
+
+def _tried(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What somebody's module made, or what it raised: even sys.exit() there ends nothing here.
+
+    Without memory the process ends, and says so by its status.
+    """
     try:
-        loading.close()
-    except BaseException as error:  # noqa: BLE001 - it ends anyway
+        return work(), None
+    except BaseException as error:  # noqa: BLE001 - the engine tells the caller
         _log(error)
+        if isinstance(error, MemoryError):
+            os._exit(OUT_OF_MEMORY)
+        return None, error
 
 
 def _log(error: BaseException) -> None:

@@ -159,14 +159,9 @@ def migrate(connection: sqlite3.Connection, migrations: Mapping[int, Migration])
         )
     for version in range(found + 1, newest + 1):
         connection.execute("BEGIN IMMEDIATE")
-        try:
+        with connection:
             migrations[version](connection)
             connection.execute(f"PRAGMA user_version = {version:d}")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
 
 
 def _lay_first_schema(connection: sqlite3.Connection) -> None:
@@ -395,11 +390,11 @@ class DatabaseFile:
         )
         # Bytes that are no text, which somebody put there by hand, must not stop everything.
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
-        try:
-            return self._prepare(connection)
-        except BaseException:
-            close(connection)
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(close, connection)
+            prepared = self._prepare(connection)
+            undo.pop_all()
+        return prepared
 
     def open_for_reading(self) -> sqlite3.Connection:
         """Open so that nothing can be changed, beside the writer and in its process.
@@ -580,13 +575,12 @@ def close(connection: sqlite3.Connection) -> None:
 
 def _readable(address: str, *, is_alone: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(close, connection)
         if is_alone:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         # Opening is lazy: only a look inside tells whether it can be read.
         connection.execute("PRAGMA query_only = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        close(connection)
-        raise
+        undo.pop_all()
     return connection

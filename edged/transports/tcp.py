@@ -332,11 +332,10 @@ class _Attempt:
     def _run(self) -> None:
         resource, error = None, None
         try:
-            resource = self._open_resource(self._address, self._timeout_s)
+            with translated(f"opening {self._address}"):
+                resource = self._open_resource(self._address, self._timeout_s)
         except LinkError as failure:
             error = failure
-        except Exception as failure:  # noqa: BLE001 - top of a thread
-            error = LinkLost(f"opening {self._address} failed: {failure}")
         with self._lock:
             if not self._is_abandoned:
                 self._resource, self._error = resource, error

@@ -8,6 +8,7 @@ sweep's queue, so there is one place where a sweep's state changes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -133,12 +134,11 @@ class SweepBook:
         sweep_id = f"sweep-{secrets.token_hex(4)}"
         halts = self._halts
         self.claims.take(thing, sweep_id)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.claims.drop, thing, sweep_id)
             sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
             await self._still_wanted(sweep, halts)
-        except BaseException:
-            self.claims.drop(thing, sweep_id)
-            raise
+            undo.pop_all()
         self._sweeps[sweep_id] = sweep
         self._tasks[sweep_id] = asyncio.create_task(self._live(sweep), name=sweep_id)
         self._publish(sweep)

@@ -15,6 +15,7 @@ and owes no abort. The rule of what is done with a row that is found is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Final
@@ -348,12 +349,10 @@ class SweepStart:
         if (first := next_step(plan, plan.start)) is not None:
             self.precheck(self.ramp.step(sweep, first))
         sweep.sink = await self._open_sink(sweep) if measures else None
-        try:
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(_close_sink, sweep)
             await self.journal.begin(sweep)
-        except BaseException:
-            if sweep.sink is not None:
-                await asyncio.shield(sweep.sink.close("failed"))
-            raise
+            undo.pop_all()
         return sweep
 
     async def _plan(
@@ -447,3 +446,8 @@ def _check_column(request: SweepRequest, names: list[str], texts: Set[str]) -> N
             f"stop_when.column {wish.column!r} is no number, so it cannot be compared.",
             data={"parameter": "stop_when.column", "value": wish.column},
         )
+
+
+async def _close_sink(sweep: Sweep) -> None:
+    if sweep.sink is not None:
+        await asyncio.shield(sweep.sink.close("failed"))

@@ -6,6 +6,7 @@ one command path, which leaves the row. The daemon's own methods leave theirs he
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -86,14 +87,19 @@ async def dispatch(context: RpcContext, method: str, params: Params) -> Any:
             duration_ms=(context.clock.monotonic() - began) * 1000,
         )
 
+    failed: EdgedError | None = Fault("edged made a mistake.")
     try:
         result = await _find(context, method)(params)
+        failed = None
     except EdgedError as error:
-        leave_row(error)
+        failed = error
         raise
-    except Exception:
-        leave_row(Fault("edged made a mistake."))
+    except asyncio.CancelledError:
+        failed = None
         raise
+    finally:
+        if failed is not None:
+            leave_row(failed)
     if method in context.own or (method in METHODS and method not in BY_THE_DESK):
         leave_row(None)
     return result
