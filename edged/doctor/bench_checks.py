@@ -13,9 +13,9 @@ from edged.clock import RELEASED_MS, SystemClock
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import Invalid
+from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.bench_file import unseen_keys
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.lint import lint_profile
 from edged.profiles.loading import load_library
 from edged.runs.recordings.meta import clock_state
 from edged.store.bench_copy import BenchCopy

@@ -55,7 +55,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.table import bench_tools, static_tools
-from edged.profiles.verification import FOLDER
+from edged.profiles.authoring.verification import FOLDER
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested

@@ -29,9 +29,9 @@ import structlog
 from edged.clock import Clock
 from edged.discovery.registering import Knowledge
 from edged.log import surviving
+from edged.profiles.authoring.verification import Trial, digest_of, load_reports
 from edged.profiles.library import ProfileLibrary, succeeded
 from edged.profiles.library_cache import load_cached_library
-from edged.profiles.verification import Trial, digest_of, load_reports
 from edged.store.bench_copy import BenchCopy, BenchReading
 
 __all__ = ["ProfileWatch", "main"]

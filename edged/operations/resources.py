@@ -15,7 +15,7 @@ from edged.actions.outcome import Done
 from edged.commands.operation import Operation, bind
 from edged.commands.target import Target
 from edged.errors import ErrorCode, NotFound
-from edged.profiles.markdown import profile_markdown
+from edged.profiles.authoring.markdown import profile_markdown
 from edged.profiles.model import Profile
 from edged.runs.recordings.book import RunBook
 from edged.runs.recordings.reader import show_run

@@ -14,8 +14,8 @@ from edged.cli.profile.library import choose
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json, write_text
 from edged.host import ExitStatus
-from edged.profiles.markdown import profile_markdown
-from edged.profiles.verification import FOLDER, Trial, load_reports
+from edged.profiles.authoring.markdown import profile_markdown
+from edged.profiles.authoring.verification import FOLDER, Trial, load_reports
 
 __all__ = ["run"]
 

@@ -16,7 +16,7 @@ from edged.cli.profile.library import Chosen, choose
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
 from edged.host import ExitStatus
-from edged.profiles.lint import Finding, lint_profile
+from edged.profiles.authoring.lint import Finding, lint_profile
 from edged.profiles.loading import resolved_text
 
 __all__ = ["run"]

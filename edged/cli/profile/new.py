@@ -32,7 +32,7 @@ from edged.config.load import Config, LoadedConfig
 from edged.engine.errand import errand_engine, registered
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
-from edged.profiles.drafting import MetInstrument, draft_profile, key_of, read_headers
+from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of, read_headers
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 

@@ -27,9 +27,9 @@ from edged.config.load import LoadedConfig
 from edged.engine.errand import errand_engine, registered
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
-from edged.profiles.drafting import TrialQuestion, plan_trial
+from edged.profiles.authoring.drafting import TrialQuestion, plan_trial
+from edged.profiles.authoring.verification import FOLDER, Trial, digest_of, report_name
 from edged.profiles.model import Profile, head_of
-from edged.profiles.verification import FOLDER, Trial, digest_of, report_name
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import parse_error
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edged.profiles.authoring.lint import Finding, is_energising, lint_profile
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.lint import Finding, is_energising, lint_profile
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import Parameter, ParameterType, Profile
 from edged.scpi.words import touches_output, why_not_on_connect, why_not_on_release

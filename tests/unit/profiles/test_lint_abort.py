@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.lint import lint_profile
 from edged.profiles.loading import parse_profile
 from tests.promises import promise
 

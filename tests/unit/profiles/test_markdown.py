@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edged.profiles.markdown import profile_markdown
+from edged.profiles.authoring.markdown import profile_markdown
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.shipped import shipped_library
 

@@ -1,6 +1,6 @@
 import pytest
 
-from edged.profiles.lint import lint_profile
+from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.match import find_profile
 from edged.sim.models import model_names
 from tests.bench.shipped import shipped_library

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.profiles.drafting import MetInstrument, draft_profile, key_of, read_headers
-from edged.profiles.lint import lint_profile
+from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of, read_headers
+from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.loading import ProfileLibrary, parse_profile
 from edged.profiles.match import find_profile
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edged.actions.action import StopAll
-from edged.profiles.lint import is_energising
+from edged.profiles.authoring.lint import is_energising
 from edged.profiles.model import Command, Profile
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.pretended_unit import PretendedUnit
