@@ -21,9 +21,9 @@ from edged.actions.action import Action, Progress, StartStream
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.profiles.model import Command, ScalarAnswer
-from edged.runs.recordings.book import RunBook
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
 from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool
@@ -55,8 +55,8 @@ class Day:
             "new_id": lambda: f"a{next(self._numbers)}",
             "clock": self.clock,
         }
-        self.runs = RunBook(data_dir=directory, budget_mb=1_000, pool=pool, **shared)
-        self.streams = StreamBook(waveforms=WaveformBook(1), recorder=self.runs, **shared)
+        self.runs = RunRegistry(data_dir=directory, budget_mb=1_000, pool=pool, **shared)
+        self.streams = StreamRegistry(waveforms=WaveformRegistry(1), recorder=self.runs, **shared)
         self.streams.subscribe(lambda _news: None)
 
     async def run(self, hours: int) -> dict[str, Any]:

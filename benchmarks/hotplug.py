@@ -1,6 +1,6 @@
 """From plug-in to list_changed, and from unplugging to list_changed.
 
-The engine runs in this process with DISCOVERY [usb]; the bus is a pretended one below pyusb, the
+The engine runs in this process with DISCOVERY [usb]; the bus is a simulated one below pyusb, the
 kernel's event is a real one (of a serial port, because no USB device can be made here), and the
 client is on a GET stream of the MCP endpoint. Needs root for the event, and says so.
 """

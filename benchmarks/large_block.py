@@ -1,6 +1,6 @@
 """A block of 60 MB: what the engine holds above idle, and how long its loop stands still.
 
-A pretended instrument on a loopback socket sends it as a waveform of bytes and as a picture, to a
+A simulated instrument on a loopback socket sends it as a waveform of bytes and as a picture, to a
 real engine in a process of its own; the picture is then read by its id. Meanwhile list_instruments
 is called one time after another: the longest call is the longest gap of the loop.
 """

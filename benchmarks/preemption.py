@@ -1,6 +1,6 @@
 """How soon a safe command reaches an instrument whose line hangs in a 30 s query, by transport.
 
-Thirty tries each, on real lines to simulated instruments over loopback, a pty and a pretended USB
+Thirty tries each, on real lines to simulated instruments over loopback, a pty and a simulated USB
 bus: from the call to the bytes at the instrument. Serial: the instrument is busy for 0.3 s, as a
 serial line has nothing to end a query with; what counts is when the bytes are there.
 """

@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 def _order(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged sim", description=WORKS_ONE)
     orders = parser.add_subparsers(dest="order", required=True)
-    fault = orders.add_parser("fault", help="let a fault befall an instrument")
+    fault = orders.add_parser("fault", help="give an instrument a fault")
     fault.add_argument("name", help="the instrument's name on the bench, such as psu1")
     fault.add_argument("kind", help="timeout, late, garbage, drop, …; docs/instruments.md has all")
     fault.add_argument("--seconds", type=seconds, help="of late, split and refuse")

@@ -34,7 +34,7 @@ from edged.runs.units import unit_of_instrument, unit_of_wrapper
 from edged.scpi.errors import says_undefined
 from edged.sdk.specs import wrapper_id
 from edged.store.audit.book import Audit
-from edged.store.audit.chain import Familiar
+from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import ERROR_CHARS, SCPI_CHARS, Entry, Phase, bounded_arguments, clip
 from edged.store.experience import CapabilityBook
 from edged.store.unit import Unit
@@ -88,7 +88,7 @@ class AuditRecord:
         self._log = log or LogRecord()
         self._id_of = id_of
         # By caller (its id) and tool: what is told of a call that said nothing else.
-        self._familiar: dict[tuple[int, str], tuple[Caller, Familiar]] = {}
+        self._repeated: dict[tuple[int, str], tuple[Caller, RepeatedRow]] = {}
         # By instrument id; there are as many as the pool has ever met.
         self._units: dict[str, tuple[Identity | None, Unit]] = {}
         self._level = logging.getLogger("edged.record")
@@ -108,12 +108,12 @@ class AuditRecord:
             and not (action.arguments or action.parent_id)
         ):
             # What the daemon knows was told: rows that are the same over and over, and quiet.
-            known, familiar = self._familiar.get((id(action.caller), action.tool), NOBODY)
+            known, repeated = self._repeated.get((id(action.caller), action.tool), NOBODY)
             if known is not action.caller:
-                familiar = self._make_familiar(action, target, outcome)
-            if familiar is not None:
+                repeated = self._make_familiar(action, target, outcome)
+            if repeated is not None:
                 self._audit.note_again(
-                    familiar, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
+                    repeated, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
                 )
                 return
         phase = Phase.REFUSAL if outcome.status is OutcomeStatus.REFUSED else Phase.END
@@ -128,7 +128,7 @@ class AuditRecord:
 
     def _make_familiar(
         self, action: Action, target: Target | None, outcome: Outcome
-    ) -> Familiar | None:
+    ) -> RepeatedRow | None:
         """What is told of such a call, to be used again; None where that must not be.
 
         A direct caller is one object as long as its session lasts, so its id will do.
@@ -136,11 +136,11 @@ class AuditRecord:
         caller = action.caller
         if caller.route is not Route.DIRECT or self._level.isEnabledFor(logging.DEBUG):
             return None
-        if len(self._familiar) >= MAX_FAMILIAR:
-            self._familiar.clear()
-        familiar = Familiar(self._entry(Phase.END, action, target, (), outcome))
-        self._familiar[id(caller), action.tool] = (caller, familiar)
-        return familiar
+        if len(self._repeated) >= MAX_FAMILIAR:
+            self._repeated.clear()
+        repeated = RepeatedRow(self._entry(Phase.END, action, target, (), outcome))
+        self._repeated[id(caller), action.tool] = (caller, repeated)
+        return repeated
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         """See ``Record``."""

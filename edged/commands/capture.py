@@ -38,7 +38,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import render
 from edged.runs.points import LargePicture, as_base64
-from edged.runs.streams.waveforms import PICTURE_URI, WaveformBook
+from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
 
 __all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures"]
 
@@ -92,7 +92,7 @@ class Captures:
 
     def __init__(
         self,
-        waveforms: WaveformBook,
+        waveforms: WaveformRegistry,
         acquisitions: Acquisitions,
     ) -> None:
         self._waveforms = waveforms

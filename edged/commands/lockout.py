@@ -16,7 +16,7 @@ from edged.runs.units import unit_of_instrument
 from edged.store.lockouts import Lockouts
 from edged.transports.address import parse_address
 
-__all__ = ["LockoutDesk", "StopOn"]
+__all__ = ["LockoutControl", "StopOn"]
 
 Names = list[str]
 Meant = list[tuple[str, str]]
@@ -25,7 +25,7 @@ StopOn = Callable[[str], Awaitable[Sequence[str]]]
 """Ends what runs on the instrument with that id; returns the ids of what it ended."""
 
 
-class LockoutDesk:
+class LockoutControl:
     """Sets and lifts lockouts.
 
     Args:

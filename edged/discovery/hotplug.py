@@ -34,7 +34,7 @@ class Monitor(Protocol):
     """Tells of changes; lives on the event loop."""
 
     def start(self, notice: Notice) -> None:
-        """Begin; ``notice`` is called on the loop with the device, whatever befell it.
+        """Begin; ``notice`` is called on the loop with the device, whatever happened to it.
 
         Raises:
             OSError: this machine does not tell.

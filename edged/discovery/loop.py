@@ -32,7 +32,7 @@ from edged.discovery.buses import BusSource, Candidate, Listing
 from edged.discovery.hotplug import Picked, start_monitor
 from edged.discovery.hotplug_windows import ListThings
 from edged.discovery.registering import Knowledge, examine, judge_again
-from edged.discovery.schedule import SCANS_ASIDE, Looks
+from edged.discovery.schedule import SCANS_ASIDE, ScanSchedule
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import greet, raw_conversation
@@ -48,7 +48,7 @@ from edged.profiles.model import Connection
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
-__all__ = ["Discovery", "KnownAddress", "PickMonitor", "SecondLook", "place_key"]
+__all__ = ["Discovery", "KnownAddress", "PickMonitor", "Reprofile", "place_key"]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ MORE_THAN_ONE: Final = 2
 log = structlog.get_logger(__name__)
 
 
-class SecondLook:
+class Reprofile:
     """Judges units that are known already.
 
     Args:
@@ -257,7 +257,7 @@ class Discovery:
         self._clock = clock
         self._rescan_interval_s = rescan_interval_s
         self._gone_after_s = gone_after_s
-        self._looks = Looks(
+        self._scan_schedule = ScanSchedule(
             sources,
             clock=clock,
             rescan_interval_s=rescan_interval_s,
@@ -268,7 +268,7 @@ class Discovery:
         self._picked: Picked | None = None
         # By canonical address, in the order in which they became known.
         self._places: dict[str, KnownAddress] = {}
-        self._second_look = SecondLook(pool, entry_of=self._entry_of)
+        self._reprofile = Reprofile(pool, entry_of=self._entry_of)
         self._hosts = Hosts(look_up)
         self._looked_at = float("-inf")
         self._reserve_names()
@@ -279,7 +279,7 @@ class Discovery:
         for entry in self._entries:
             self._add(entry)
         if self._pick_monitor is not None:
-            looks = self._looks
+            looks = self._scan_schedule
             picked = self._pick_monitor(looks.list_things, self._clock)
             self._picked = start_monitor(picked, looks.note_plug, looks.list_things, self._clock)
         self._tick()
@@ -291,7 +291,7 @@ class Discovery:
         Not longer than that, and not for slow buses.
         """
         deadline = self._clock.monotonic() + timeout_s
-        await self._wait_for(self._looks.flying(is_quick=True), deadline)
+        await self._wait_for(self._scan_schedule.flying(is_quick=True), deadline)
         await self._wait_for(_asking(self._places.values()), deadline)
 
     def watch(self, entry: InstrumentEntry) -> None:
@@ -312,13 +312,13 @@ class Discovery:
         """
         before = {i.id for i in self._pool.all() if i.is_connected}
         deadline = self._clock.monotonic() + SCAN_LIMIT_S
-        await self._wait_for(self._looks.look_at_all(), deadline)
+        await self._wait_for(self._scan_schedule.look_at_all(), deadline)
         others = self._pool.alternatives()
         places = [place for place in self._places.values() if self._is_vacant(place, others)]
         for place in places:
             self._ask_soon(place)
         for place in self._places.values():
-            if place.actor is not None and place.actor.tenant.number:
+            if place.actor is not None and place.actor.bound.number:
                 place.actor.look()
         await self._wait_for(_asking(places), deadline)
         return [i for i in self._pool.all() if i.is_connected and i.id not in before]
@@ -327,7 +327,7 @@ class Discovery:
         """End the loop, the monitor and every question; lines are the pool's to close."""
         if self._picked is not None:
             await self._picked.monitor.stop()
-        tasks = [*_asking(self._places.values()), *self._looks.flying()]
+        tasks = [*_asking(self._places.values()), *self._scan_schedule.flying()]
         if self._loop_task is not None:
             tasks.append(self._loop_task)
         for task in tasks:
@@ -346,7 +346,7 @@ class Discovery:
         """
         self._knowledge = knowledge
         self._reserve_names()
-        return await self._second_look.take(knowledge, before)
+        return await self._reprofile.take(knowledge, before)
 
     def _reserve_names(self) -> None:
         """Nobody but the unit that is meant answers to a name that the owner gave."""
@@ -384,12 +384,12 @@ class Discovery:
         """How it looks at what, and what of it the owner should know; for get_status and doctor."""
         picked = self._picked
         return {
-            "buses": self._looks.report(),
+            "buses": self._scan_schedule.report(),
             "hotplug": {
                 "monitor": picked.name if picked else "none",
                 "why": picked.why if picked else "No bus that is looked at can be plugged.",
             },
-            "scans": self._looks.scans,
+            "scans": self._scan_schedule.scans,
             "rescan_interval_s": self._rescan_interval_s,
             "ties": [
                 {"instrument_id": i.id, "profiles": list(i.tied), "remark": i.remark}
@@ -414,7 +414,7 @@ class Discovery:
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
-        self._looks.tick(now)
+        self._scan_schedule.tick(now)
         others = self._pool.alternatives()
         for place in self._places.values():
             if now >= place.due_at and self._is_vacant(place, others):
@@ -495,7 +495,7 @@ class Discovery:
     def _is_vacant(self, place: KnownAddress, others: frozenset[str]) -> bool:
         """Nobody is known here, and nobody known elsewhere lives here besides."""
         actor = place.actor
-        return actor is not None and actor.tenant.number == 0 and actor.address.text not in others
+        return actor is not None and actor.bound.number == 0 and actor.address.text not in others
 
     def _ask_soon(self, place: KnownAddress) -> None:
         if place.asking is None and place.actor is not None:
@@ -506,7 +506,7 @@ class Discovery:
             found, seat = await self._examined(place, actor)
             if place.actor is actor:
                 instrument = self._pool.arrive(actor, found, seat)
-                self._second_look.at_joined(instrument, self._knowledge)
+                self._reprofile.at_joined(instrument, self._knowledge)
         except Failed as error:
             self._note_failure(place, error)
         except Exception as error:
@@ -542,7 +542,7 @@ class Discovery:
 
     def _is_plugged(self, place: KnownAddress) -> bool:
         """Whether it is gone for good when its bus says so."""
-        return not place.is_configured and self._looks.tells_departure(place.sources)
+        return not place.is_configured and self._scan_schedule.tells_departure(place.sources)
 
     def _note_failure(self, place: KnownAddress, error: Failed) -> None:
         if error.code is not ErrorCode.DISCONNECTED:
@@ -576,4 +576,4 @@ def _asking(places: Iterable[KnownAddress]) -> list[asyncio.Task[None]]:
 
 
 def _has_tenant(place: KnownAddress) -> bool:
-    return place.actor is not None and place.actor.tenant.number != 0
+    return place.actor is not None and place.actor.bound.number != 0

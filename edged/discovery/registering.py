@@ -37,7 +37,7 @@ from edged.instruments.conversation import (
 )
 from edged.instruments.identify import has_name_form, identify
 from edged.instruments.instrument import Found, Instrument, connection_for
-from edged.instruments.line import Tenant
+from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
 from edged.patterns import found_in
 from edged.profiles.bench_file import BenchFile, UnitRules, tighten
@@ -94,7 +94,7 @@ async def greeted(actor: Actor, connection: Connection) -> Greeting:
             return Greeting(connection=connection)
         why = f'answers "{clean_text(errors[-1].text)}" to'
     without = replace(connection, errors=ErrorCheck())
-    actor.settle(Tenant(connection=without))
+    actor.settle(BoundInstrument(connection=without))
     # Whoever is silent to this too hangs altogether, and is set aside like any other.
     await actor.converse(
         identify,
@@ -204,7 +204,7 @@ async def examine(
     knowledge: Knowledge,
     usb_id: tuple[int, int] | None = None,
 ) -> Found:
-    """Find out who is at the end of a line without a tenant.
+    """Find out who is at the end of a line without a bound unit.
 
     Args:
         usb_id: vendor and product of what carries it, where that is known.
@@ -225,12 +225,12 @@ async def examine(
         return _judged(await _vouched(actor, entry, named, error), entry, knowledge.bench)
     chosen, remark, tied = _choose(idn, entry, usb_id, knowledge.library)
     connection = connection_for(chosen.connection if chosen else Connection(), entry)
-    actor.settle(Tenant(connection=connection))
+    actor.settle(BoundInstrument(connection=connection))
     if chosen is not None and not await _is_confirmed(actor, connection):
         remark = f"{chosen.key} fits the name, but its probe question was answered otherwise."
         chosen, tied = None, ()
         connection = connection_for(Connection(), entry)
-        actor.settle(Tenant(connection=connection))
+        actor.settle(BoundInstrument(connection=connection))
     profile, connection, warning = await _met(actor, chosen, connection)
     found = Found(
         idn=clean_text(idn),
@@ -346,7 +346,7 @@ async def _ask_identity(
     is_name: Callable[[str], bool],
     entry: InstrumentEntry,
 ) -> str:
-    actor.settle(Tenant(connection=connection))
+    actor.settle(BoundInstrument(connection=connection))
     idn = await actor.converse(
         lambda: identify(is_name),
         unit=0,
@@ -375,7 +375,7 @@ async def _vouched(
 ) -> Found:
     """What the owner says it is, where ``*IDN?`` is not answered."""
     connection = connection_for(profile.connection, entry)
-    actor.settle(Tenant(connection=connection))
+    actor.settle(BoundInstrument(connection=connection))
     proof = vouched(connection)
     answer = await actor.converse(
         proof, unit=0, priority=Priority.PROBE, timeout_s=patience_s(connection, 1), name="probe"

@@ -16,7 +16,7 @@ from edged.discovery.buses import BusScanner, BusSource, Listing
 from edged.discovery.hotplug import Settling
 from edged.log import surviving
 
-__all__ = ["SCANS_ASIDE", "Looks"]
+__all__ = ["SCANS_ASIDE", "ScanSchedule"]
 
 SCANS_ASIDE: Final = 10
 """Slow buses are looked at, and what was set aside is asked again, at every tenth scan."""
@@ -27,7 +27,7 @@ and a slow device gets its strings late."""
 log = structlog.get_logger(__name__)
 
 
-class Looks:
+class ScanSchedule:
     """The buses and the looks at them in flight; lives on the event loop.
 
     Args:
@@ -72,7 +72,7 @@ class Looks:
                 self._look_at(bus)
 
     def note_plug(self, device: str) -> None:
-        """The hot-plug monitor says that something befell a device."""
+        """The hot-plug monitor says that something happened to a device."""
         self._settling.note(device, self._clock.monotonic())
 
     def look_at_all(self) -> list[asyncio.Task[None]]:

@@ -21,7 +21,7 @@ from edged.instruments.identify import (
     identify,
 )
 from edged.instruments.identity import is_same_unit
-from edged.instruments.line import Tenant
+from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
@@ -50,7 +50,7 @@ class Guest:
         idn = await self.actor.converse(
             identify, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="*IDN?"
         )
-        self.actor.settle(Tenant(connection=self.connection, idn=idn))
+        self.actor.settle(BoundInstrument(connection=self.connection, idn=idn))
         return clean_text(idn)
 
     async def ask(self, query: str) -> str:
@@ -100,7 +100,7 @@ async def visiting(
         is_same_unit=is_same_unit,
         report=lambda _actor, _report: None,
     )
-    actor.settle(Tenant(connection=connection))
+    actor.settle(BoundInstrument(connection=connection))
     actor.start()
     try:
         yield Guest(actor=actor, connection=connection)

@@ -25,7 +25,7 @@ from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
-from edged.commands.lockout import LockoutDesk
+from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.preconditions import locked_out, swept
@@ -61,7 +61,7 @@ from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.server import RpcListener
-from edged.tools.desk import ToolDesk
+from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.visa import VisaLibrary
 
@@ -157,9 +157,9 @@ class Engine:
         self._work = self._make_work(new_id, visited)
         self._path = self._make_path(permissions)
         self._registry = self._make_registry()
-        self._sdk.shelf.subscribe(self._registry.refresh)
+        self._sdk.registry.subscribe(self._registry.refresh)
         self._late = LateImports(clock)
-        self._desk = ToolDesk(
+        self._dispatcher = ToolDispatcher(
             registry=self._registry,
             path=self._path,
             permissions=permissions,
@@ -212,7 +212,7 @@ class Engine:
         await self._mcp.start(parts, bound=self._tell_again)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(
-            self._discovery.first_look(FIRST_LOOK_S), self._sdk.shelf.first_look(FIRST_LOOK_S)
+            self._discovery.first_look(FIRST_LOOK_S), self._sdk.registry.first_look(FIRST_LOOK_S)
         )
         self._mcp.first_look.set()
         await asyncio.to_thread(give_back)
@@ -240,7 +240,9 @@ class Engine:
         self._mcp.close_door()
         self._rpc.close_door()
         self._send_guards.close()
-        await asyncio.gather(self._work.end(), self._sdk.shelf.stop(), self._remove_engine_file())
+        await asyncio.gather(
+            self._work.end(), self._sdk.registry.stop(), self._remove_engine_file()
+        )
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:
         """Profiles or the bench file were changed; what runs goes on with what it began with."""
@@ -308,7 +310,7 @@ class Engine:
             bench=bench_tools(),
             pool=self._pool,
             catalog=self._catalog,
-            wrappers=self._sdk.shelf.offered,
+            wrappers=self._sdk.registry.offered,
             is_strict=self._config.tool_names is ToolNames.STRICT,
         )
 
@@ -318,7 +320,7 @@ class Engine:
                 sweeps=self._work.sweeps.active,
                 streams=self._work.streams.running,
                 sequences=self._work.sequences.running,
-                calls=lambda: self._desk.in_flight,
+                calls=lambda: self._dispatcher.in_flight,
             ),
             is_supervised=is_supervised,
             end=self._end_for_restart,
@@ -328,7 +330,7 @@ class Engine:
     def _make_rpc(self, new_id: NewId) -> RpcListener:
         parts = self._rpc_parts()
         return RpcListener(
-            desk=self._desk,
+            dispatcher=self._dispatcher,
             port=self._config.rpc_port,
             token=self._config.inbound_auth_token,
             new_action_id=new_id,
@@ -343,7 +345,7 @@ class Engine:
     ) -> McpParts:
         return McpParts(
             self._config,
-            desk=self._desk,
+            dispatcher=self._dispatcher,
             registry=self._registry,
             path=self._path,
             permissions=permissions,
@@ -375,7 +377,7 @@ class Engine:
                 "discovery": self._discovery.summary,
                 "loop": self._watch.status,
                 "store": self._stores.status,
-                "sdk": self._sdk.shelf.status,
+                "sdk": self._sdk.registry.status,
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
                 "told_on": self._stores.told_on.told,
             },
@@ -431,7 +433,7 @@ class Engine:
             stores=self._stores,
             counts=self._counts,
             pool=self._pool,
-            lockout=LockoutDesk(
+            lockout=LockoutControl(
                 pool=self._pool,
                 lockouts=self._stores.lockouts,
                 stop_on=(

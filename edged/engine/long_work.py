@@ -30,14 +30,14 @@ from edged.profiles.model import Connection, Profile
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, Perform, Precheck
-from edged.runs.recordings.book import RunBook
-from edged.runs.sequences.book import SequenceBook
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import SequenceJournal
 from edged.runs.states import StreamEvent
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import WaveformBook
-from edged.runs.sweeps.book import SweepBook
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
 from edged.transports.visa import VisaLibrary
 
@@ -85,7 +85,7 @@ class LongWork:
         self._visa = visa
         self._clock = clock
         self._note_stopped = note_stopped
-        self.runs = RunBook(
+        self.runs = RunRegistry(
             data_dir=config.data_dir,
             budget_mb=config.data_budget_mb,
             pool=pool,
@@ -94,8 +94,8 @@ class LongWork:
             clock=clock,
         )
         self.artist = Artist(cache_dir=config.state_dir / "plot")
-        self.waveforms = WaveformBook(config.waveform_memory_mb)
-        self.sequences = SequenceBook(
+        self.waveforms = WaveformRegistry(config.waveform_memory_mb)
+        self.sequences = SequenceRegistry(
             perform=perform,
             precheck=precheck,
             new_id=new_id,
@@ -103,14 +103,14 @@ class LongWork:
             recorder=self.runs,
             journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
         )
-        self.streams = StreamBook(
+        self.streams = StreamRegistry(
             perform=perform,
             new_id=new_id,
             waveforms=self.waveforms,
             recorder=self.runs,
             clock=clock,
         )
-        self.sweeps = SweepBook(
+        self.sweeps = SweepRegistry(
             perform=perform,
             precheck=precheck,
             new_id=new_id,

@@ -1,6 +1,6 @@
 """What is kept in SQLite, put together: one database, its five books, and the record over them.
 
-The SDK wrappers put together: the shelf of them, and what other rooms ask of it.
+The SDK wrappers put together: their registry, and what other parts ask of it.
 
 The buses of this machine, as the configuration wants them looked at.
 """
@@ -37,7 +37,7 @@ from edged.profiles.model import ProfileHead
 from edged.runs.recordings.meta import clock_state
 from edged.runs.stop_all import WrapperAbort
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
-from edged.sdk.shelf import WrapperShelf
+from edged.sdk.registry import WrapperRegistry
 from edged.sdk.specs import WrapperSpec
 from edged.store.audit.book import Audit, Retention
 from edged.store.database import Database
@@ -157,7 +157,7 @@ class SdkParts:
     ) -> None:
         self._stores = stores
         self._clock = clock
-        self.shelf = WrapperShelf(
+        self.registry = WrapperRegistry(
             directories=config.sdk_wrapper_dirs,
             taken=profile_keys,
             memory_mb=config.sdk_memory_mb,
@@ -168,20 +168,20 @@ class SdkParts:
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start the workers; ``parts`` gets what ends them."""
-        parts.push_async_callback(self.shelf.stop)
-        self.shelf.start()
+        parts.push_async_callback(self.registry.stop)
+        self.registry.start()
 
     def operations(self) -> dict[type[Action], Operation]:
         """What can be asked of them."""
-        return WrapperOperations(shelf=self.shelf, clock=self._clock).table()
+        return WrapperOperations(registry=self.registry, clock=self._clock).table()
 
     def find_spec(self, stem: str, name: str) -> WrapperSpec:
         """One tool of one wrapper; raises NotFound."""
-        return self.shelf.find(stem, name)[1]
+        return self.registry.find(stem, name)[1]
 
     def capabilities(self) -> list[dict[str, Any]]:
         """Their part of get_capabilities."""
-        return wrapper_capabilities(self.shelf, self._stores.experience_of_wrapper)
+        return wrapper_capabilities(self.registry, self._stores.experience_of_wrapper)
 
     def aborts(self) -> list[WrapperAbort]:
         """What stop all runs."""
@@ -189,16 +189,16 @@ class SdkParts:
             WrapperAbort(
                 wrapper=executor.stem, spec_name=spec.name, is_expected=executor.has_answered
             )
-            for executor, spec in self.shelf.aborts()
+            for executor, spec in self.registry.aborts()
         ]
 
     def is_wrapper(self, name: str) -> bool:
         """Whether this is a wrapper's id."""
-        return self.shelf.known(name) is not None
+        return self.registry.known(name) is not None
 
     async def stop_calls_on(self, name: str) -> list[str]:
         """For a lockout; returns the tools whose calls were ended."""
-        executor = self.shelf.known(name)
+        executor = self.registry.known(name)
         return executor.stop_calls() if executor is not None else []
 
 

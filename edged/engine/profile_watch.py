@@ -87,7 +87,7 @@ class ProfileWatch:
         self._reading = bench.read(library)
         bench.keep(self._reading, clock.wall_ms())
         # What a look at a file in a fault gave last.
-        self._glimpse: object = bench.glance() if self._reading.fault else None
+        self._glimpse: object = bench.peek() if self._reading.fault else None
         self.knowledge = Knowledge(library=library, bench=self._reading.bench)
         self._reports: Mapping[str, tuple[dict[str, Any], ...]] = {}
         self._kept: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ class ProfileWatch:
         """A bench file in a fault may heal without a trace: a disk that could not be read can."""
         if self._bench.unkept:
             self._bench.keep(self._reading, self._clock.wall_ms())
-        if self._reading.fault and self._bench.glance() != self._glimpse:
+        if self._reading.fault and self._bench.peek() != self._glimpse:
             self._take_in(loop, take)
 
     def _change(
@@ -205,7 +205,7 @@ class ProfileWatch:
         self._warm_cache()
         after = load_cached_library(self._directories, self._cache)
         library, kept = succeeded(self.knowledge.library, after)
-        self._glimpse = self._bench.glance()
+        self._glimpse = self._bench.peek()
         reading = self._bench.read(library, self.knowledge.bench)
         return Knowledge(library=library, bench=reading.bench), kept, reading
 

@@ -17,9 +17,9 @@ from edged.clock import Clock
 from edged.instruments.line_state import LineState
 from edged.instruments.pool import InstrumentPool
 from edged.protocol.results import Told
-from edged.runs.sequences.book import SequenceBook
-from edged.runs.streams.book import StreamBook
-from edged.runs.sweeps.book import SweepBook
+from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.sweeps.registry import SweepRegistry
 
 __all__ = ["StatusReport"]
 
@@ -48,9 +48,9 @@ class StatusReport:
         edge_id: str,
         edge_name: str,
         pool: InstrumentPool,
-        sequences: SequenceBook,
-        streams: StreamBook,
-        sweeps: SweepBook,
+        sequences: SequenceRegistry,
+        streams: StreamRegistry,
+        sweeps: SweepRegistry,
         mcp: Part,
         marks: Part,
         clock: Clock,

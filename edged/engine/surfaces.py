@@ -20,7 +20,7 @@ from edged import __version__
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
-from edged.commands.lockout import LockoutDesk
+from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
 from edged.commands.record import CountedRecord
 from edged.config.load import Config
@@ -34,10 +34,10 @@ from edged.host import host_name, qualified_host_name
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
 from edged.profiles.model import Profile
-from edged.runs.recordings.book import RunBook
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import WaveformBook
-from edged.runs.sweeps.book import SweepBook
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.sweeps.registry import SweepRegistry
 from edged.service import read_supervisor_file, relay_link
 from edged.supervisor.peer_header import keep_peer_secret, peer_reader
 from edged.surfaces.mcp.caller import RelayGuard
@@ -50,9 +50,9 @@ from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
 from edged.surfaces.rpc.server import Sights
-from edged.tools.desk import ToolDesk
+from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
-from edged.tools.resource_kinds import Shelves
+from edged.tools.resource_kinds import ResourceSources
 from edged.tools.resources import ResourceNews, Resources
 
 __all__ = ["McpParts", "RelayRoute", "RpcParts"]
@@ -63,7 +63,7 @@ class McpParts:
 
     Args:
         config: ports, names, bounds.
-        desk, registry: the tools, and who takes calls of them.
+        dispatcher, registry: the tools, and who takes calls of them.
         path, permissions: judge what is read by URI.
         pool, work: what there is to read.
         profiles: gives those in force.
@@ -80,7 +80,7 @@ class McpParts:
         self,
         config: Config,
         *,
-        desk: ToolDesk,
+        dispatcher: ToolDispatcher,
         registry: ToolRegistry,
         path: CommandPath,
         permissions: Permissions,
@@ -108,7 +108,7 @@ class McpParts:
             waveforms=work.waveforms,
             clock=clock,
         )
-        shelves = Shelves(
+        sources = ResourceSources(
             pool=pool,
             profiles=profiles,
             sweeps=work.sweeps,
@@ -117,7 +117,7 @@ class McpParts:
             waveforms=work.waveforms,
         )
         self.surface = McpSurface(
-            desk=desk,
+            dispatcher=dispatcher,
             registry=registry,
             clock=clock,
             new_action_id=new_id,
@@ -129,7 +129,7 @@ class McpParts:
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(
-                shelves=shelves,
+                sources=sources,
                 path=path,
                 permissions=permissions,
                 news=self._news,
@@ -229,14 +229,14 @@ class RpcParts:
     stores: Stores
     counts: CountedRecord
     pool: InstrumentPool
-    lockout: LockoutDesk
-    runs: RunBook
-    streams: StreamBook
-    waveforms: WaveformBook
+    lockout: LockoutControl
+    runs: RunRegistry
+    streams: StreamRegistry
+    waveforms: WaveformRegistry
     artist: Artist
     watch: LoopWatch
     mcp: Callable[[], McpSurface]
-    sweeps: SweepBook
+    sweeps: SweepRegistry
     discovery: Discovery
     restart: IdleRestart
     clock: Clock

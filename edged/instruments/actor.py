@@ -27,7 +27,7 @@ from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, l
 from edged.instruments.failures import another_unit
 from edged.instruments.identify import has_name_form, identify
 from edged.instruments.in_step import Habits
-from edged.instruments.line import NOBODY, Line, LineReport, Tenant
+from edged.instruments.line import NOBODY, BoundInstrument, Line, LineReport
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import Trace, TraceEntry
@@ -128,9 +128,9 @@ class Actor:
         return self._line.reason
 
     @property
-    def tenant(self) -> Tenant:
+    def bound(self) -> BoundInstrument:
         """Who is known to live here."""
-        return self._line.tenant
+        return self._line.bound
 
     @property
     def openings(self) -> int:
@@ -146,15 +146,15 @@ class Actor:
         """Let the thread run; nothing is connected before the first job."""
         self._thread.start()
 
-    def settle(self, tenant: Tenant) -> None:
+    def settle(self, bound: BoundInstrument) -> None:
         """Say who lives here from now on; jobs meant for another unit fail from now on."""
-        self._line.tenant = tenant
-        if tenant.number:
+        self._line.bound = bound
+        if bound.number:
             self._mailbox.nudge()
 
     def vacate(self) -> None:
         """Nobody is known here any more; the connection is let go of."""
-        self._line.tenant = NOBODY
+        self._line.bound = NOBODY
         self._mailbox.nudge()
 
     def look(self) -> None:
@@ -257,7 +257,7 @@ class Actor:
         """End the thread: what is on the wire is pre-empted, what waits fails, last words are said.
 
         Args:
-            reason: what befell the line, as a clause, for those whose jobs end with it.
+            reason: what happened to the line, as a clause, for those whose jobs end with it.
 
         Returns:
             False when the thread sits in a call that cannot be woken and was left behind (it is a
@@ -298,8 +298,8 @@ class Actor:
         # One that made way for a safe job in the moment of the stop was put back behind its drain.
         for job in self._mailbox.drain():
             job.fail(self._closed(job))
-        tenant = self._line.tenant
-        release = lines_conversation(tenant.connection.on_release, tenant.connection)
+        bound = self._line.bound
+        release = lines_conversation(bound.connection.on_release, bound.connection)
         self._line.release(next(self._tickets), release, self._release_by)
         self._post(self._ended.set)
 
@@ -406,13 +406,13 @@ class OtherLine:
 
     def prepare(self) -> None:
         """Have the line speak as that address wants it."""
-        if self.actor.tenant.number == 0:
-            tenant = Tenant(connection=self.connection, idn=self.idn, habits=self.habits)
-            self.actor.settle(tenant)
+        if self.actor.bound.number == 0:
+            bound = BoundInstrument(connection=self.connection, idn=self.idn, habits=self.habits)
+            self.actor.settle(bound)
 
     def leave(self) -> None:
         """Let go of the connection: the line is another's, or nobody's."""
-        if self.actor.tenant.number == 0:
+        if self.actor.bound.number == 0:
             self.actor.let_go()
 
 

@@ -291,7 +291,7 @@ class Instrument:
         try:
             return await other.actor.converse(
                 named_first(make, self._is_me, other.actor.address.text),
-                unit=other.actor.tenant.number,
+                unit=other.actor.bound.number,
                 priority=Priority.SAFE,
                 timeout_s=timeout_s,
                 name=name,

@@ -1,6 +1,6 @@
 """A line as its own thread sees it: one link, its state, and how a job is served on it.
 
-All of it runs on the actor's thread, but for ``tenant``, which the loop assigns whole, and plain
+All of it runs on the actor's thread, but for ``bound``, which the loop assigns whole, and plain
 attributes that anybody may read. It knows nothing of threads or loops: a test drives it by hand.
 
 The promises kept here: a line that is not clean is made clean before the next command; nothing that
@@ -25,6 +25,7 @@ from edged.instruments.conversation import (
     Conversation,
     greet,
 )
+from edged.instruments.dialogue import Dialogue, Known
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.identify import (
     IDENTITY_QUESTION,
@@ -39,7 +40,6 @@ from edged.instruments.line_state import (
     retry_delay_s,
 )
 from edged.instruments.mailbox import Job, Priority
-from edged.instruments.speech import Known, Speech
 from edged.instruments.trace import Trace
 from edged.patterns import found_in
 from edged.profiles.model import Connection
@@ -53,7 +53,7 @@ from edged.transports.link import (
     LinkTimeout,
 )
 
-__all__ = ["NOBODY", "Line", "LineDown", "LineReport", "LineUp", "Tenant", "UnitChanged"]
+__all__ = ["NOBODY", "BoundInstrument", "Line", "LineDown", "LineReport", "LineUp", "UnitChanged"]
 
 MIN_ATTEMPT_GAP_S: Final = 0.25
 """Jobs on a lost line each try once to reopen it, but not more often than this."""
@@ -64,7 +64,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class BoundInstrument:
     """Who lives at the other end: number 0 is nobody known yet.
 
     Attributes:
@@ -82,7 +82,7 @@ class Tenant:
     habits: Habits = field(default_factory=Habits)
 
 
-NOBODY: Final = Tenant()
+NOBODY: Final = BoundInstrument()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Line:
     ) -> None:
         self.state = LineState.LOST
         # Replaced as a whole by the loop when a unit registers here or is found to be another.
-        self.tenant = NOBODY
+        self.bound = NOBODY
         # Why the line is not ready, for people; empty while it is.
         self.reason = "not connected yet"
         # Counts connections and clears: who was greeted since need not prove itself again.
@@ -150,7 +150,7 @@ class Line:
         self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
-        self._speech = Speech(
+        self._dialogue = Dialogue(
             link=link,
             clock=clock,
             trace=trace,
@@ -158,35 +158,35 @@ class Line:
             has_messages=has_messages,
             max_block_mb=max_block_mb,
         )
-        # The tenant has not proved who it is since the line was last opened.
+        # The unit bound here has not proved who it is since the line was last opened.
         self._owes_identity = True
-        # Nothing but silence has been held against the tenant since it last proved who it is.
+        # Nothing but silence speaks against the unit bound here since it last proved who it is.
         self._is_trusted = False
         # LineDown has been reported and LineUp not yet.
         self._is_down = False
         self._failures = 0
         self._failed_at = float("-inf")
-        # The tenant in whose place another unit was found.
-        self._foreign_to: Tenant | None = None
+        # The unit bound here in whose place another unit was found.
+        self._foreign_to: BoundInstrument | None = None
 
     # What the thread does
 
     def serve(self, job: Job, ticket: int) -> None:
         """Do one job from beginning to end, and deliver what came of it. Never raises."""
-        tenant = self.tenant
+        bound = self.bound
         if job.is_withdrawn:
             return
-        refusal = self._refusal(job, tenant)
+        refusal = self._refusal(job, bound)
         if refusal is not None:
             job.fail(refusal)
             return
         self._link.begin(ticket)
         try:
             is_safe = job.priority is Priority.SAFE
-            was_ready = self._make_ready(tenant, job.deadline, is_safe=is_safe)
+            was_ready = self._make_ready(bound, job.deadline, is_safe=is_safe)
             self._enter(LineEvent.WORK)
-            result = self._speech.hold(
-                job.make(), tenant.connection, job.deadline, job, is_looked_at=was_ready
+            result = self._dialogue.hold(
+                job.make(), bound.connection, job.deadline, job, is_looked_at=was_ready
             )
         except LinkError as error:
             self._spoil(error)
@@ -207,22 +207,22 @@ class Line:
     def heal(self, ticket: int) -> None:
         """Nobody waits: look after the line. Never raises.
 
-        Cleans it, reconnects it, or only notices that the peer has left; a line without a tenant
+        Cleans it, reconnects it, or only notices that the peer has left; one without a unit
         is let go of.
         """
-        tenant = self.tenant
-        if tenant.number == 0:
+        bound = self.bound
+        if bound.number == 0:
             if self.state is not LineState.LOST:
                 self._lose(LinkLost("nobody is known here"))
             return
         if self._is_foreign():
             return
         self._link.begin(ticket)
-        connection = tenant.connection
+        connection = bound.connection
         patience_s = (connection.open_timeout_ms + 2 * connection.timeout_ms) / 1000
         try:
             deadline = self._clock.monotonic() + patience_s
-            self._make_ready(tenant, deadline, is_safe=False, is_idle=True)
+            self._make_ready(bound, deadline, is_safe=False, is_idle=True)
         except LinkError as error:
             self._spoil(error)
         except EdgedError as error:
@@ -233,7 +233,7 @@ class Line:
 
     def idle_s(self) -> float | None:
         """Seconds until ``heal`` is due; ``None`` while there is nothing to heal."""
-        if self.tenant.number == 0 or self._is_foreign():
+        if self.bound.number == 0 or self._is_foreign():
             return None
         if self.state is LineState.LOST and self._failures:
             due = self._failed_at + retry_delay_s(self._failures)
@@ -247,7 +247,7 @@ class Line:
         if self.state is LineState.READY and not self._owes_identity:
             self._link.begin(ticket)
             try:
-                self._speech.hold(lines, self.tenant.connection, deadline, None)
+                self._dialogue.hold(lines, self.bound.connection, deadline, None)
             except (LinkError, EdgedError) as error:
                 self._trace.note(f"release failed: {error}")
         self._link.close()
@@ -255,9 +255,9 @@ class Line:
 
     # How a line becomes ready
 
-    def _refusal(self, job: Job, tenant: Tenant) -> Failed | None:
+    def _refusal(self, job: Job, bound: BoundInstrument) -> Failed | None:
         """Why a job is not even tried, if it is not."""
-        if job.unit != tenant.number or self._is_foreign():
+        if job.unit != bound.number or self._is_foreign():
             return another_unit(f"{job.name} was not sent: another unit", self._name)
         now = self._clock.monotonic()
         if now >= job.deadline:
@@ -268,9 +268,9 @@ class Line:
         return None
 
     def _make_ready(
-        self, tenant: Tenant, deadline: float, *, is_safe: bool, is_idle: bool = False
+        self, bound: BoundInstrument, deadline: float, *, is_safe: bool, is_idle: bool = False
     ) -> bool:
-        """Come back with a connected, empty line on which the tenant is known to listen.
+        """Come back with a connected, empty line on which the unit bound here is known to listen.
 
         Args:
             is_idle: nobody waits: a line that is out of step may stay so until somebody asks.
@@ -282,10 +282,10 @@ class Line:
             LinkError: it cannot be had now.
             Failed: DISCONNECTED, another unit answers.
         """
-        self._link.tune(tenant.connection)
-        in_step = self._speech.in_step
-        if in_step.habits is not tenant.habits:
-            self._speech.know(tenant.habits)
+        self._link.tune(bound.connection)
+        in_step = self._dialogue.in_step
+        if in_step.habits is not bound.habits:
+            self._dialogue.know(bound.habits)
         if (
             self.state is LineState.READY
             and self._look()
@@ -295,18 +295,18 @@ class Line:
                 or is_safe
                 or is_idle
                 or not in_step.owed & Owed.NAME
-                or self._comes_in_step(tenant, deadline)
+                or self._comes_in_step(bound, deadline)
             )
         ):
             return True
         if self.state is LineState.RECOVERING:
             self._clean(deadline)
         if self.state is LineState.LOST:
-            self._open(tenant, deadline)
-        if self._owes_identity and tenant.greeted_at == self.openings:
-            self._accept(tenant)
-        if self._owes_identity and tenant.number and not (is_safe and self._is_trusted):
-            self._prove(tenant, deadline, is_safe=is_safe)
+            self._open(bound, deadline)
+        if self._owes_identity and bound.greeted_at == self.openings:
+            self._accept(bound)
+        if self._owes_identity and bound.number and not (is_safe and self._is_trusted):
+            self._prove(bound, deadline, is_safe=is_safe)
         return False
 
     def _look(self) -> bool:
@@ -317,15 +317,15 @@ class Line:
             self._lose(error)
             return False
         if unasked:
-            self._speech.left_over(unasked, self.tenant.connection)
+            self._dialogue.left_over(unasked, self.bound.connection)
         return True
 
-    def _comes_in_step(self, tenant: Tenant, deadline: float) -> bool:
+    def _comes_in_step(self, bound: BoundInstrument, deadline: float) -> bool:
         """Bring the line back as it is; where that fails, it is to be cleaned or opened anew."""
         # An instrument that is at work says its name late, and a clear would end its work.
         patience_s = (deadline - self._clock.monotonic()) / 2
         try:
-            self._speech.come_in_step(tenant.connection, deadline, patience_s=patience_s)
+            self._dialogue.come_in_step(bound.connection, deadline, patience_s=patience_s)
         except LinkPreempted:
             raise
         except LinkError as error:
@@ -340,19 +340,19 @@ class Line:
             self._trace.note("cleared")
             self._owes_identity = True
             self.openings += 1
-            self._speech.in_step.begin(is_fresh=False)
+            self._dialogue.in_step.begin(is_fresh=False)
             self._enter(LineEvent.CLEAN)
             return
         self._link.close()
         self._enter(LineEvent.LOST)
 
-    def _open(self, tenant: Tenant, deadline: float) -> None:
+    def _open(self, bound: BoundInstrument, deadline: float) -> None:
         self._enter(LineEvent.CONNECT)
         self._owes_identity = True
         self.openings += 1
         self._link.close()
         try:
-            self._link.open(min(tenant.connection.open_timeout_ms / 1000, self._left(deadline)))
+            self._link.open(min(bound.connection.open_timeout_ms / 1000, self._left(deadline)))
             self._link.pending()
         except LinkPreempted:
             self._enter(LineEvent.LOST)
@@ -360,10 +360,10 @@ class Line:
         except LinkError as error:
             self._give_up(error)
         self._trace.note("opened")
-        self._speech.in_step.begin(is_fresh=not self._keeps_old_answers)
+        self._dialogue.in_step.begin(is_fresh=not self._keeps_old_answers)
         self._enter(LineEvent.CLEAN)
 
-    def _prove(self, tenant: Tenant, deadline: float, *, is_safe: bool) -> None:
+    def _prove(self, bound: BoundInstrument, deadline: float, *, is_safe: bool) -> None:
         """Have the unit say who it is, and greet it as its profile wants.
 
         Raises:
@@ -372,48 +372,48 @@ class Line:
         """
         if is_safe:
             deadline = min(deadline, self._clock.monotonic() + SAFE_IDENTITY_S)
-        in_step = self._speech.in_step
+        in_step = self._dialogue.in_step
         is_fresh = not in_step.owed and not in_step.unproved
         # A stop waits for no silence; what is still owed is left to its own questions.
         waits = not is_fresh and not is_safe
         try:
             if waits:
-                self._speech.rest(tenant.connection, deadline)
+                self._dialogue.rest(bound.connection, deadline)
             in_step.begin(is_fresh=True)
-            idn = self._speech.hold(
-                self._identify(tenant, is_fresh=is_fresh, is_safe=is_safe),
-                tenant.connection,
+            idn = self._dialogue.hold(
+                self._identify(bound, is_fresh=is_fresh, is_safe=is_safe),
+                bound.connection,
                 deadline,
                 None,
             )
-            if self._speech.is_suspect:
+            if self._dialogue.is_suspect:
                 raise LinkGarbled("*IDN? was answered by garbage")
-            is_known = self._is_same_unit(tenant.idn, idn)
+            is_known = self._is_same_unit(bound.idn, idn)
             if is_known and waits:
-                self._speech.rest(tenant.connection, deadline)
+                self._dialogue.rest(bound.connection, deadline)
             in_step.proved(self._clock.monotonic(), IDENTITY_QUESTION)
             if not is_fresh and is_safe:
                 in_step.doubt()
             if is_known and not is_safe:
-                self._speech.hold(greet(tenant.connection), tenant.connection, deadline, None)
+                self._dialogue.hold(greet(bound.connection), bound.connection, deadline, None)
         except LinkPreempted:
             raise
         except (LinkError, EdgedError) as error:
             self._give_up(error if isinstance(error, LinkError) else LinkGarbled(str(error)))
         if not is_known:
-            self._refuse(tenant, idn)
+            self._refuse(bound, idn)
         self._is_trusted = True
         self._owed_names = 0
         if not is_safe:
-            self._accept(tenant)
+            self._accept(bound)
 
     def _known(self) -> Known | None:
-        """What the tenant answers, as far as it is known by heart."""
-        tenant = self.tenant
-        if not tenant.idn:
+        """What the unit bound here answers, as far as it is known by heart."""
+        bound = self.bound
+        if not bound.idn:
             return None
-        if tenant.proof is not None:
-            probe = tenant.connection.probe
+        if bound.proof is not None:
+            probe = bound.connection.probe
             if probe is None:
                 return None
             expected = probe.expect
@@ -422,43 +422,45 @@ class Line:
                 is_answer=lambda line: found_in(line, expected) is not None,
             )
         return Known(
-            question=IDENTITY_QUESTION, is_answer=lambda idn: self._is_same_unit(tenant.idn, idn)
+            question=IDENTITY_QUESTION, is_answer=lambda idn: self._is_same_unit(bound.idn, idn)
         )
 
-    def _identify(self, tenant: Tenant, *, is_fresh: bool, is_safe: bool) -> Conversation[str]:
-        if tenant.proof is not None:
-            return tenant.proof()
+    def _identify(
+        self, bound: BoundInstrument, *, is_fresh: bool, is_safe: bool
+    ) -> Conversation[str]:
+        if bound.proof is not None:
+            return bound.proof()
 
         def is_known(idn: str) -> bool:
-            return self._is_same_unit(tenant.idn, idn)
+            return self._is_same_unit(bound.idn, idn)
 
         if is_fresh:
-            return identify_known(tenant.idn, is_known)
+            return identify_known(bound.idn, is_known)
         owed, self._owed_names = self._owed_names, self._owed_names + 1
         return identify_again(is_known, owed=0 if is_safe else owed)
 
-    def _accept(self, tenant: Tenant) -> None:
-        """The tenant has proved who it is on this very connection, and has been greeted."""
+    def _accept(self, bound: BoundInstrument) -> None:
+        """The unit has proved who it is on this very connection, and has been greeted."""
         self._is_trusted = True
         self._owes_identity = False
         self._failures = 0
         self.reason = ""
         if self._is_down:
             self._is_down = False
-            self._report(LineUp(unit=tenant.number))
+            self._report(LineUp(unit=bound.number))
 
-    def _refuse(self, tenant: Tenant, idn: str) -> NoReturn:
+    def _refuse(self, bound: BoundInstrument, idn: str) -> NoReturn:
         self._lose(LinkLost("another unit answers"))
-        self._foreign_to = tenant
-        self._report(UnitChanged(unit=tenant.number, idn=idn))
-        log.warning("line_unit_changed", line=self._name, known=tenant.idn[:200], found=idn[:200])
+        self._foreign_to = bound
+        self._report(UnitChanged(unit=bound.number, idn=idn))
+        log.warning("line_unit_changed", line=self._name, known=bound.idn[:200], found=idn[:200])
         raise another_unit("Another unit", self._name)
 
     # How a line becomes unready
 
     def _is_foreign(self) -> bool:
         """True from the moment another unit was found until somebody is adopted here."""
-        return self._foreign_to is self.tenant
+        return self._foreign_to is self.bound
 
     def _spoil(self, error: LinkError) -> None:
         """Note that what is on the line now belongs to nobody."""
@@ -484,7 +486,7 @@ class Line:
         self._enter(LineEvent.LOST)
 
     def _give_up(self, error: LinkError) -> NoReturn:
-        """One attempt to reach the tenant has failed; count it, tell it, raise it as lost."""
+        """One attempt to reach the unit has failed; count it, tell it, raise it as lost."""
         was_connected = self.state is LineState.READY
         self._link.close()
         self._enter(LineEvent.LOST)
@@ -493,10 +495,10 @@ class Line:
         self.reason = str(error)
         # Connected but silent is a busy instrument; refused or unreachable may be anybody's end.
         self._is_trusted = self._is_trusted and was_connected and isinstance(error, LinkTimeout)
-        tenant = self.tenant
-        if tenant.number and not self._is_down:
+        bound = self.bound
+        if bound.number and not self._is_down:
             self._is_down = True
-            self._report(LineDown(unit=tenant.number, reason=self.reason))
+            self._report(LineDown(unit=bound.number, reason=self.reason))
         if isinstance(error, LinkTimeout):
             raise LinkTimeout(self.reason) from error
         raise LinkLost(self.reason) from error

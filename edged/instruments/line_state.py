@@ -34,7 +34,7 @@ class LineState(enum.StrEnum):
 
 
 class LineEvent(enum.StrEnum):
-    """What can befall a line; texts, since they are looked up for every job."""
+    """What can happen to a line; texts, since they are looked up for every job."""
 
     CONNECT = "connect"
     CLEAN = "clean"

@@ -33,7 +33,7 @@ from edged.instruments.identity import (
     tells_itself,
 )
 from edged.instruments.instrument import Found, Instrument
-from edged.instruments.line import LineDown, LineReport, LineUp, Tenant, UnitChanged
+from edged.instruments.line import BoundInstrument, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.registration import RegistrationEvent, RegistrationState
 from edged.log import surviving
 from edged.profiles.bench_file import plain, serial_forms
@@ -316,7 +316,7 @@ class InstrumentPool:
         return actor
 
     def arrive(self, actor: Actor, found: Found, seat: Seat) -> Instrument:
-        """A unit has answered at the end of a line that had no tenant.
+        """A unit has answered at the end of a line that had no bound.
 
         A unit known already (``identity.known_as``) is the same instrument: back, moved to this
         address, or reachable here besides. Any other is a new one.
@@ -341,8 +341,8 @@ class InstrumentPool:
             if instrument.is_connected:
                 instrument.meet(_answered(instrument))
             actor = instrument.actor
-            if actor is not None and actor.tenant.number == instrument.number:
-                actor.settle(replace(actor.tenant, connection=found.connection))
+            if actor is not None and actor.bound.number == instrument.number:
+                actor.settle(replace(actor.bound, connection=found.connection))
         self._forget()
         for instrument, _ in judged:
             log.info(
@@ -509,7 +509,7 @@ class InstrumentPool:
     @staticmethod
     def _settle(instrument: Instrument, actor: Actor, found: Found) -> None:
         actor.settle(
-            Tenant(
+            BoundInstrument(
                 number=instrument.number,
                 idn=found.idn,
                 connection=instrument.connection,

@@ -40,7 +40,7 @@ class RegistrationState(enum.StrEnum):
 
 
 class RegistrationEvent(enum.Enum):
-    """What can befall a registration; the two ``GONE_…`` are one column of the architecture."""
+    """What can happen to a registration; the two ``GONE_…`` are one column of the architecture."""
 
     SEEN = "seen"
     ANSWERED_WITH_PROFILE = "answered, profile fits"

@@ -25,7 +25,7 @@ TAIL_BYTES: Final = 120
 
 
 class Direction(enum.StrEnum):
-    """Which way the bytes went; ``NOTE`` is something that befell the line itself."""
+    """Which way the bytes went; ``NOTE`` is something that happened to the line itself."""
 
     SENT = "sent"
     RECEIVED = "received"
@@ -70,7 +70,7 @@ class Trace:
         self._ring.append((self._clock.wall_ms(), direction, data[:KEPT_BYTES], len(data)))
 
     def note(self, text: str) -> None:
-        """Note what befell the line."""
+        """Note what happened to the line."""
         self.add(Direction.NOTE, text.encode("utf-8", errors="replace"))
 
     def tail(self) -> list[dict[str, object]]:

@@ -37,7 +37,7 @@ from edged.instruments.conversation import Reply
 from edged.instruments.mailbox import Waiter
 from edged.profiles.format.sequences import is_sequence_writing
 from edged.profiles.model import ImageAnswer, WaveformAnswer
-from edged.runs.sequences.book import SequenceBook
+from edged.runs.sequences.registry import SequenceRegistry
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
@@ -95,7 +95,7 @@ class CommandOperations:
         on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
     """
 
-    sequences: SequenceBook
+    sequences: SequenceRegistry
     captures: Captures
     clock: Clock
     acquisitions: Acquisitions = field(default_factory=Acquisitions)

@@ -17,10 +17,10 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, NotFound
 from edged.profiles.authoring.markdown import profile_markdown
 from edged.profiles.model import Profile
-from edged.runs.recordings.book import RunBook
 from edged.runs.recordings.reader import show_run
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
 
 __all__ = [
     "OPERATIONS",
@@ -74,9 +74,9 @@ class ResourceOperations:
     """
 
     profiles: Callable[[], Mapping[str, Profile]]
-    streams: StreamBook
-    runs: RunBook
-    waveforms: WaveformBook
+    streams: StreamRegistry
+    runs: RunRegistry
+    waveforms: WaveformRegistry
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""

@@ -32,8 +32,8 @@ from edged.commands.static_tool import (
 from edged.commands.target import Target
 from edged.plot.artist import Artist
 from edged.runs.points import DEFAULT_DECIMATED
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
 
 __all__ = ["OPERATIONS", "FetchWaveform", "StopStream", "StreamOperations"]
 
@@ -102,8 +102,8 @@ RESULT: Final = frozenset({*NO_STREAM, "stats", "dropped", "recording"})
 class StreamOperations:
     """What they are run with."""
 
-    streams: StreamBook
-    waveforms: WaveformBook
+    streams: StreamRegistry
+    waveforms: WaveformRegistry
     artist: Artist
 
     def table(self) -> dict[type[Action], Operation]:

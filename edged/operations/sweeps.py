@@ -36,7 +36,7 @@ from edged.instruments.mailbox import Priority
 from edged.plot.artist import Artist
 from edged.plot.figure import Figure
 from edged.runs.recordings.figures import table_figure
-from edged.runs.sweeps.book import SweepBook
+from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import SweptThing
 
@@ -124,7 +124,7 @@ class SweepOperations:
         note_stopped: told of each instrument whose abort is on its way.
     """
 
-    sweeps: SweepBook
+    sweeps: SweepRegistry
     artist: Artist
     note_stopped: Callable[[str], None] = _nobody_minds
 

@@ -14,7 +14,7 @@ from edged.commands.resolve import Resolver
 from edged.commands.target import Target
 from edged.profiles.template import wire_value
 from edged.sdk.executor import WrapperExecutor, WrapperState
-from edged.sdk.shelf import WrapperShelf
+from edged.sdk.registry import WrapperRegistry
 from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.experience import CommandKnowledge
 
@@ -27,7 +27,7 @@ Entry = dict[str, Any]
 class WrapperOperations:
     """What they are run with."""
 
-    shelf: WrapperShelf
+    registry: WrapperRegistry
     clock: Clock
 
     def table(self) -> dict[type[Action], Operation]:
@@ -37,7 +37,7 @@ class WrapperOperations:
     async def call(self, action: CallWrapper, target: Target, began: float) -> Done:
         """Call it in its worker's process."""
         spec = target.aimed_spec()
-        executor, _present = self.shelf.find(action.wrapper, action.spec_name)
+        executor, _present = self.registry.find(action.wrapper, action.spec_name)
         arguments = {
             name: wire_value(value, spec.parameters.get(name))
             for name, value in target.values.items()
@@ -71,10 +71,10 @@ OPERATIONS: Final = (
 
 
 def wrapper_capabilities(
-    shelf: WrapperShelf, experience: Callable[[WrapperSpec], Mapping[str, CommandKnowledge]]
+    registry: WrapperRegistry, experience: Callable[[WrapperSpec], Mapping[str, CommandKnowledge]]
 ) -> list[Entry]:
     """An entry for each wrapper, in the form of an instrument's; ``tool`` is what is called."""
-    return [_capabilities(one, experience(one.specs[0])) for one in shelf.offered()]
+    return [_capabilities(one, experience(one.specs[0])) for one in registry.offered()]
 
 
 def _capabilities(executor: WrapperExecutor, known: Mapping[str, CommandKnowledge]) -> Entry:

@@ -34,7 +34,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import ANYTHING, Proof, output_names, proofs_of, unproved_outputs
 from edged.runs.obey import Obeyed, obey
 from edged.runs.ports import NewId, Perform, ToldOutputs
-from edged.runs.sweeps.book import SweepBook
+from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import wrapper_id
 
@@ -385,7 +385,7 @@ class BenchStop:
         self,
         *,
         pool: InstrumentPool,
-        sweeps: SweepBook,
+        sweeps: SweepRegistry,
         end_work: tuple[EndWork, ...],
         perform: Perform,
         new_id: NewId,

@@ -1,11 +1,11 @@
-"""The whole pretended bench: its world, its stations, and what can be done to them at run time.
+"""The whole simulated bench: its world, its stations, and what can be done to them at run time.
 
-One pretended instrument at its place on the bench, whatever wire leads to it.
+One simulated instrument at its place on the bench, whatever wire leads to it.
 
 A shell: the wire brings messages, the pure instrument is asked, its answer is delivered as the
 faults say (``visit.py``). Several readers do not wait for each other.
 
-What two pretended scopes share: probes on nodes, captured traces and what is measured in them.
+What two simulated scopes share: probes on nodes, captured traces and what is measured in them.
 
 Pure. Codes, scaling and commands are each model's own affair.
 """
@@ -25,7 +25,7 @@ from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.sim.faults import FaultBook, FaultKind, WireFault
 from edged.sim.models import load_model
 from edged.sim.physics import CALIBRATOR, World
-from edged.sim.scpi import PretendedInstrument
+from edged.sim.scpi import SimulatedInstrument
 from edged.sim.signals import SILENCE, Wave, sample
 from edged.sim.wires.hislip import HislipWire
 from edged.sim.wires.prologix import PrologixWire, SimulatedAdapter
@@ -59,7 +59,7 @@ class Station:
 
     def __init__(
         self,
-        instrument: PretendedInstrument[Any],
+        instrument: SimulatedInstrument[Any],
         *,
         model: str,
         clock: Clock,
@@ -248,7 +248,7 @@ class Bench:
         return tuple(self._stations.values())
 
     def apply(self, name: str, fault: WireFault) -> None:
-        """Let a fault befall an instrument; without a name, each of them."""
+        """Give an instrument a fault; without a name, each of them."""
         for station in (self.station(name),) if name else self.stations():
             station.faults.add(fault)
             if fault.kind is FaultKind.REFUSE:
@@ -284,7 +284,7 @@ class Bench:
         made = self._made.get(order.model, 0)
         self._made[order.model] = made + 1
         serial = order.serial or spec.serial.format(number=spec.first_number + made)
-        instrument = PretendedInstrument(
+        instrument = SimulatedInstrument(
             spec,
             name=order.name,
             serial=serial,

@@ -76,7 +76,7 @@ _STANDING: Final = frozenset(
         FaultKind.ACKNOWLEDGE,
     }
 )
-"""What an instrument is like until it is cleared; the others befall one answer each."""
+"""What an instrument is like until it is cleared; the others happen to one answer each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class FaultBook:
         return any(fault.kind is kind for fault in self._active)
 
     def take(self) -> WireFault | None:
-        """The fault that befalls the answer about to be sent; counts it."""
+        """The fault that goes with the answer about to be sent; counts it."""
         for index, fault in enumerate(self._active):
             if fault.kind is FaultKind.HANG:
                 return fault

@@ -1,7 +1,7 @@
-"""Text in, text out: what all pretended instruments share. Pure.
+"""Text in, text out: what all simulated instruments share. Pure.
 
 A model is a ``ModelSpec``: an identity, a dialect, a table from SCPI headers to functions, and a
-state that ``build`` makes. ``PretendedInstrument`` reads messages by that table and the common
+state that ``build`` makes. ``SimulatedInstrument`` reads messages by that table and the common
 commands below, keeps the error queue and the status registers, and lets slow commands take time by
 yielding pauses. Nothing here knows a socket or reads a clock.
 
@@ -38,10 +38,10 @@ __all__ = [
     "Later",
     "ModelSpec",
     "ModelState",
-    "PretendedInstrument",
     "ScpiError",
     "SimCall",
     "SimUnit",
+    "SimulatedInstrument",
     "Status",
     "Vocabulary",
     "block",
@@ -516,7 +516,7 @@ class ModelSpec(Generic[S]):
     build: Callable[[SimUnit], S]
 
 
-class PretendedInstrument(Generic[S]):
+class SimulatedInstrument(Generic[S]):
     """One unit: takes messages, gives answers, keeps status and state."""
 
     def __init__(
@@ -598,55 +598,55 @@ def block(data: bytes) -> bytes:
     return b"#9%09d" % len(data) + data
 
 
-Pretended = PretendedInstrument[Any]
+Simulated = SimulatedInstrument[Any]
 
 
-def _identify(instrument: Pretended, _call: SimCall) -> str:
+def _identify(instrument: Simulated, _call: SimCall) -> str:
     return instrument.idn
 
 
-def _reset(instrument: Pretended, call: SimCall) -> None:
+def _reset(instrument: Simulated, call: SimCall) -> None:
     instrument.reset(call.now)
 
 
-def _clear_status(instrument: Pretended, _call: SimCall) -> None:
+def _clear_status(instrument: Simulated, _call: SimCall) -> None:
     instrument.status.clear()
 
 
-def _next_error(instrument: Pretended, _call: SimCall) -> str:
+def _next_error(instrument: Simulated, _call: SimCall) -> str:
     if not instrument.dialect.error_format:
         raise ScpiError(-113)
     return instrument.status.pop()
 
 
-def _event_status(instrument: Pretended, _call: SimCall) -> str:
+def _event_status(instrument: Simulated, _call: SimCall) -> str:
     events, instrument.status.events = instrument.status.events, 0
     return str(events)
 
 
-def _operation_complete(instrument: Pretended, _call: SimCall) -> None:
+def _operation_complete(instrument: Simulated, _call: SimCall) -> None:
     instrument.status.events |= _OPERATION_COMPLETE
 
 
-def _set_event_mask(instrument: Pretended, call: SimCall) -> None:
+def _set_event_mask(instrument: Simulated, call: SimCall) -> None:
     instrument.status.event_mask = call.whole(0, lowest=0, highest=255)
 
 
-def _set_service_mask(instrument: Pretended, call: SimCall) -> None:
+def _set_service_mask(instrument: Simulated, call: SimCall) -> None:
     instrument.status.service_mask = call.whole(0, lowest=0, highest=255)
 
 
-def _echo(_instrument: Pretended, call: SimCall) -> str:
+def _echo(_instrument: Simulated, call: SimCall) -> str:
     return call.text(0)
 
 
-def _delay(_instrument: Pretended, call: SimCall) -> Later:
+def _delay(_instrument: Simulated, call: SimCall) -> Later:
     seconds = call.number(0, lowest=0, highest=LONGEST_DELAY_S)
     answer = call.text(1) if call.has(1) else call.text(0)
     return Later(seconds, lambda _now: answer)
 
 
-COMMON: Final[Vocabulary[Callable[[Pretended, SimCall], Answer]]] = Vocabulary(
+COMMON: Final[Vocabulary[Callable[[Simulated, SimCall], Answer]]] = Vocabulary(
     {
         "*IDN?": _identify,
         "*RST": _reset,

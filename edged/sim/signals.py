@@ -1,6 +1,6 @@
 """Periodic signals and their samples: what a generator makes and a scope sees. Pure.
 
-Screenshots of pretended scopes: a few coloured traces on a grid, as PNG or BMP. Pure.
+Screenshots of simulated scopes: a few coloured traces on a grid, as PNG or BMP. Pure.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class BenchCopy:
         """The file itself, or its copy where the file is gone."""
         return self.path if _is_there(self.path) or not _is_there(self.copy) else self.copy
 
-    def glance(self) -> object:
+    def peek(self) -> object:
         """Another value where reading the file would bring something else; for one in a fault."""
         try:
             return self._text()

@@ -10,9 +10,9 @@ can be done about that here. Whoever waits goes by ``busy_s``, and ``health`` te
 
 How the store thread is woken: rarely, because every waking costs more than a row.
 
-Whoever has something to write appends it to a queue first and rings then. A bell that has been rung
-for rows, or for a job, is not rung again until the thread has answered; it answers before it takes
-from the queues, so nothing that was appended is missed.
+Whoever has something to write appends it to a queue first and rings then. A signal that has
+been rung for rows, or for a job, is not rung again until the thread has answered; it answers before
+it takes from the queues, so nothing that was appended is missed.
 
 ``Book``: the seam between the store thread and whatever keeps rows in the database.
 
@@ -48,7 +48,7 @@ from edged.store.health import (
 )
 from edged.store.safety_copy import Copied
 
-__all__ = ["Bell", "Book", "Opening", "Ring", "WriteJob", "Writer"]
+__all__ = ["Book", "Opening", "Ring", "WakeSignal", "WriteJob", "Writer"]
 
 
 class Ring(enum.Enum):
@@ -67,7 +67,7 @@ GATHER_S: Final[Mapping[Ring | None, float]] = {Ring.ROWS: 0.25, Ring.ROWS_SOON:
 A group costs what some fifty rows cost, and both threads some waiting for each other."""
 
 
-class Bell:
+class WakeSignal:
     """One thread listens; any thread rings."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -270,7 +270,7 @@ class Writer:
         # Set when the database is newer than the program: nothing will come of trying again.
         self.fatal: EdgedError | None = None
         self._jobs: collections.deque[WriteJob] = collections.deque()
-        self._bell = Bell(clock.monotonic)
+        self._wake_signal = WakeSignal(clock.monotonic)
         self._connection: sqlite3.Connection | None = None
         self._is_synchronous_full = False
         self._is_over = False
@@ -293,19 +293,19 @@ class Writer:
         if self._is_over:
             self._refuse(self._take_jobs(), refusal(self.health))
         else:
-            self._bell.ring_for_job()
+            self._wake_signal.ring_for_job()
 
     def nudge(self, *, is_soon: bool = False) -> None:
         """Say that a book has rows waiting. Costs next to nothing when that was said already."""
-        self._bell.ring_for_rows(is_soon=is_soon)
+        self._wake_signal.ring_for_rows(is_soon=is_soon)
 
     def stop(self) -> None:
         """Have the thread write what waits, close the database and end."""
-        self._bell.ring(Ring.STOP)
+        self._wake_signal.ring(Ring.STOP)
 
     def report_damage(self) -> None:
         """Somebody who reads has found the file damaged."""
-        self._bell.ring(Ring.DAMAGE)
+        self._wake_signal.ring(Ring.DAMAGE)
 
     def join(self, timeout_s: float) -> None:
         """Wait for the thread's end, after ``ended`` has been called."""
@@ -338,10 +338,10 @@ class Writer:
             self._reopen()
             self._at_disk = None
             self._opened()
-            while self.fatal is None and not self._bell.is_stopping:
+            while self.fatal is None and not self._wake_signal.is_stopping:
                 is_idle = self._health.is_healthy and not self._has_rows()
-                self._bell.wait(LOOK_EVERY_S if is_idle else RETRY_S)
-                self._write_group(is_last=self._bell.is_stopping)
+                self._wake_signal.wait(LOOK_EVERY_S if is_idle else RETRY_S)
+                self._write_group(is_last=self._wake_signal.is_stopping)
             while self._jobs and self._health.is_healthy:
                 self._write_group(is_last=True)
         except Exception as bug:  # noqa: BLE001 - the top of a thread
@@ -368,7 +368,7 @@ class Writer:
         return stall
 
     def _write_group(self, *, is_last: bool) -> None:
-        self._bell.answer()
+        self._wake_signal.answer()
         jobs = self._take_jobs()
         self._go_to_disk()
         try:
@@ -389,7 +389,7 @@ class Writer:
         connection = self._connection
         if connection is None:
             return refusal(self.health)
-        if not (jobs or self._bell.is_damaged or self._has_rows()):
+        if not (jobs or self._wake_signal.is_damaged or self._has_rows()):
             self._look()
             return None
         self._go_to_disk()
@@ -428,8 +428,8 @@ class Writer:
     def _commit(
         self, connection: sqlite3.Connection, jobs: Sequence[WriteJob], *, is_last: bool
     ) -> None:
-        if self._bell.is_damaged:
-            self._bell.is_damaged = False
+        if self._wake_signal.is_damaged:
+            self._wake_signal.is_damaged = False
             raise _damage("a reader found it so")
         self._file.check()
         self._set_synchronous(connection, is_full=any(job.is_durable for job in jobs))

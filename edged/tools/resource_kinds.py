@@ -30,11 +30,11 @@ from edged.operations.streams import FetchWaveform
 from edged.operations.sweeps import ReadSweep
 from edged.profiles.model import Profile
 from edged.protocol.messages import CompletionParams, ResourceEntry
-from edged.runs.recordings.book import RunBook
 from edged.runs.recordings.reader import list_runs
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import PICTURE_URI, WaveformBook
-from edged.runs.sweeps.book import SweepBook
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
+from edged.runs.sweeps.registry import SweepRegistry
 
 __all__ = [
     "KINDS",
@@ -42,7 +42,7 @@ __all__ = [
     "READ_TOOL",
     "ResourceKind",
     "ResourceRead",
-    "Shelves",
+    "ResourceSources",
     "find_kind",
     "present",
     "run_entry",
@@ -327,7 +327,7 @@ MOST_WAVEFORMS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelves:
+class ResourceSources:
     """The rooms that resources tell of.
 
     Attributes:
@@ -336,28 +336,28 @@ class Shelves:
 
     pool: InstrumentPool
     profiles: Callable[[], Mapping[str, Profile]]
-    sweeps: SweepBook
-    streams: StreamBook
-    runs: RunBook
-    waveforms: WaveformBook
+    sweeps: SweepRegistry
+    streams: StreamRegistry
+    runs: RunRegistry
+    waveforms: WaveformRegistry
 
 
-def present(shelves: Shelves) -> Iterator[ResourceEntry]:
+def present(sources: ResourceSources) -> Iterator[ResourceEntry]:
     """What there is, but for recordings, which are on the disk."""
     for name in ("status", "instruments", "profiles"):
         yield _entry(name)
-    instruments = shelves.pool.all()
+    instruments = sources.pool.all()
     for instrument in instruments:
         yield _instrument_entry(instrument)
     profiles = {i.profile.key: i.profile for i in instruments if i.profile is not None}
     for key, profile in sorted(profiles.items()):
         title = f"{profile.manufacturer} {profile.model}: profile to read"
         yield _entry("profile", title=title, profile_key=key)
-    for sweep in shelves.sweeps.active():
+    for sweep in sources.sweeps.active():
         yield _work_entry("sweep", sweep)
-    for stream in shelves.streams.running():
+    for stream in sources.streams.running():
         yield _work_entry("stream", stream)
-    for stream_id, index, waveform in shelves.waveforms.newest(MOST_WAVEFORMS):
+    for stream_id, index, waveform in sources.waveforms.newest(MOST_WAVEFORMS):
         yield _entry(
             "waveform",
             title=f"Waveform {index} of {stream_id}: {waveform.length} samples",
@@ -365,7 +365,7 @@ def present(shelves: Shelves) -> Iterator[ResourceEntry]:
             stream_id=stream_id,
             point_index=index,
         )
-    for picture_id, picture in shelves.waveforms.newest_pictures(MOST_WAVEFORMS):
+    for picture_id, picture in sources.waveforms.newest_pictures(MOST_WAVEFORMS):
         yield _entry(
             "picture",
             title=f"Picture of {picture.command_name}: {len(picture.samples)} bytes",
@@ -377,49 +377,49 @@ def present(shelves: Shelves) -> Iterator[ResourceEntry]:
         )
 
 
-async def values_of(shelves: Shelves, asked: CompletionParams) -> AsyncIterator[str]:
+async def values_of(sources: ResourceSources, asked: CompletionParams) -> AsyncIterator[str]:
     """Everything that the variable could be."""
     match asked.argument:
         case "tool" | "command_name" | "picture_id" if "pictures" in asked.ref:
-            for picture_id, picture in shelves.waveforms.newest_pictures(MOST_WAVEFORMS):
+            for picture_id, picture in sources.waveforms.newest_pictures(MOST_WAVEFORMS):
                 yield {
                     "tool": picture.tool,
                     "command_name": picture.command_name,
                     "picture_id": picture_id,
                 }[asked.argument]
         case "instrument_id":
-            for instrument in shelves.pool.all():
+            for instrument in sources.pool.all():
                 for name in filter(None, (instrument.alias, instrument.id)):
                     yield name
         case "command_name":
-            for name in _commands(shelves, asked.known.get("instrument_id", "")):
+            for name in _commands(sources, asked.known.get("instrument_id", "")):
                 yield name
         case "profile_key":
-            for key in sorted(shelves.profiles()):
+            for key in sorted(sources.profiles()):
                 yield key
         case "sweep_id":
-            for sweep in reversed(shelves.sweeps.listed()):
+            for sweep in reversed(sources.sweeps.listed()):
                 yield str(sweep["sweep_id"])
         case "run_id":
-            for run in await shelves.runs.read(list_runs, MOST_RUNS):
+            for run in await sources.runs.read(list_runs, MOST_RUNS):
                 yield str(run["run_id"])
         case "stream_id" if "waveforms" in asked.ref:
-            for stream_id, _, _ in shelves.waveforms.newest(MOST_WAVEFORMS):
+            for stream_id, _, _ in sources.waveforms.newest(MOST_WAVEFORMS):
                 yield stream_id
         case "stream_id":
-            for stream in shelves.streams.running():
+            for stream in sources.streams.running():
                 yield stream["stream_id"]
         case "point_index":
             wanted = asked.known.get("stream_id", "")
-            for stream_id, index, _ in shelves.waveforms.newest(MOST_WAVEFORMS):
+            for stream_id, index, _ in sources.waveforms.newest(MOST_WAVEFORMS):
                 if wanted in ("", stream_id):
                     yield str(index)
 
 
-def _commands(shelves: Shelves, instrument_id: str) -> list[str]:
+def _commands(sources: ResourceSources, instrument_id: str) -> list[str]:
     """Of the instrument that was chosen already, else of all."""
     try:
-        pool = shelves.pool
+        pool = sources.pool
         instruments = [pool.get(instrument_id)] if instrument_id else pool.all()
     except EdgedError:
         return []

@@ -24,18 +24,18 @@ from edged.errors import Conflict, ErrorCode, Invalid, NotFound, Refused
 from edged.instruments.pool import Changed, Event, InstrumentPool
 from edged.protocol.jsonrpc import encode
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
-from edged.runs.recordings.book import RunBook
 from edged.runs.recordings.reader import list_runs
-from edged.runs.streams.book import StreamBook, StreamNews
-from edged.runs.streams.waveforms import WaveformBook
-from edged.runs.sweeps.book import SweepBook, SweepChanged
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.streams.registry import StreamNews, StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.sweeps.registry import SweepChanged, SweepRegistry
 from edged.tools.resource_kinds import (
     KINDS,
     MOST_RUNS,
     READ_TOOL,
     ResourceKind,
     ResourceRead,
-    Shelves,
+    ResourceSources,
     find_kind,
     present,
     run_entry,
@@ -61,10 +61,10 @@ class ResourceNews:
         self,
         *,
         pool: InstrumentPool,
-        sweeps: SweepBook,
-        streams: StreamBook,
-        runs: RunBook,
-        waveforms: WaveformBook,
+        sweeps: SweepRegistry,
+        streams: StreamRegistry,
+        runs: RunRegistry,
+        waveforms: WaveformRegistry,
         clock: Clock,
     ) -> None:
         self._pool = pool
@@ -166,7 +166,7 @@ class Resources:
     """What can be read by URI.
 
     Args:
-        shelves: where things stand.
+        sources: where things stand.
         path: the command path, by which they are read.
         permissions: who may.
         news: tells what has changed.
@@ -176,13 +176,13 @@ class Resources:
     def __init__(
         self,
         *,
-        shelves: Shelves,
+        sources: ResourceSources,
         path: CommandPath,
         permissions: Permissions,
         news: ResourceNews,
         clock: Clock,
     ) -> None:
-        self._shelves = shelves
+        self._sources = sources
         self._path = path
         self._permissions = permissions
         self._news = news
@@ -210,9 +210,9 @@ class Resources:
 
     async def entries(self, caller: Caller) -> Sequence[ResourceEntry]:
         """What there is now and the caller may read, in a fixed order."""
-        told = [entry for entry in present(self._shelves) if self._may_read(caller, entry)]
+        told = [entry for entry in present(self._sources) if self._may_read(caller, entry)]
         if self._may(caller, KINDS["run"], {}):
-            found = await self._shelves.runs.read(list_runs, MOST_RUNS)
+            found = await self._sources.runs.read(list_runs, MOST_RUNS)
             told += [run_entry(run) for run in found]
         return told
 
@@ -245,7 +245,7 @@ class Resources:
         self._judge(caller, kind, values)
         instrument_id = values.get("instrument_id")
         if instrument_id is not None:
-            values["instrument_id"] = self._shelves.pool.get(instrument_id).id
+            values["instrument_id"] = self._sources.pool.get(instrument_id).id
         return uri_of(kind.name, **values)
 
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
@@ -270,7 +270,7 @@ class Resources:
         self._judge(caller, kind, {})
         self._spend_a_completion()
         typed = asked.value.casefold()
-        known = dict.fromkeys([value async for value in values_of(self._shelves, asked)])
+        known = dict.fromkeys([value async for value in values_of(self._sources, asked)])
         found = [value for value in known if typed in value.casefold()]
         return sorted(found, key=lambda value: not value.casefold().startswith(typed))
 

@@ -1,4 +1,4 @@
-/* A pretended libdwf: the symbols and C types of WaveForms' dwf.h, and one Analog Discovery 2 whose
+/* A simulated libdwf: the symbols and C types of WaveForms' dwf.h, and one Analog Discovery 2 whose
    output W1 is wired to its input 1. Knows what the real one refuses: a second open, stale handles,
    channels that are not there. FAKE_DWF_DEVICES says how many devices are connected (1),
    FAKE_DWF_TAKEN that another program has it open. */

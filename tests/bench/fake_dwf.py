@@ -1,4 +1,4 @@
-"""Compiles the pretended WaveForms library that ``fake_dwf.c`` is."""
+"""Compiles the simulated WaveForms library that ``fake_dwf.c`` is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pretended Korad KA3005P on a pseudo-terminal, with the quirks that are known of real ones.
+"""A simulated Korad KA3005P on a pseudo-terminal, with the quirks that are known of real ones.
 
 Written from what is known of the instrument and not from our wrapper: commands without any end,
 setters that never answer, a status of one raw byte, ``*IDN?`` without commas, a stale byte after

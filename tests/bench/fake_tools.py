@@ -1,4 +1,4 @@
-"""Tools without instruments: implements ``ToolSource`` and ``Desk``, the MCP surface's seams."""
+"""Tools without instruments: ``ToolSource`` and ``Dispatcher`` of the MCP surface."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ HARMLESS = ToolAnnotations(read_only=True, destructive=False, idempotent=True, o
 
 
 class FakeTools:
-    """A registry and a desk in one.
+    """A registry and a dispatcher in one.
 
     Attributes:
-        calls: every call that reached the desk.
+        calls: every call that reached the dispatcher.
         started, cancelled: names of tools whose work began, and was cancelled.
         gate: ``wait`` and ``watch`` end once it is set.
     """
@@ -62,7 +62,7 @@ class FakeTools:
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback)
 
-    # Desk
+    # Dispatcher
 
     async def call(self, call: ToolCall) -> Outcome:
         self.calls.append(call)

@@ -59,7 +59,7 @@ async def running_endpoint(
     """An endpoint with these settings; any of ``McpSettings``."""
     tools, count = tools or FakeTools(), itertools.count()
     surface = McpSurface(
-        desk=tools,
+        dispatcher=tools,
         registry=tools,
         clock=clock or SystemClock(),
         new_action_id=lambda: f"a-{next(count)}",

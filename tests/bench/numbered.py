@@ -4,7 +4,7 @@
 another unit, has been told something wrong, and can see it. What it does besides answering stands
 in its ``Habits``; when it does so, dice decide that fall the same way each time.
 
-It speaks over every wire of the simulated bench (``station``), and over a pretended USB bus. Run as
+It speaks over every wire of the simulated bench (``station``), and over a simulated USB bus. Run as
 a module it is an engine with such instruments on its USB bus: a bus is a process's own.
 """
 
@@ -427,7 +427,7 @@ async def numbered_bench(
 
 
 class NumberedUsb(UsbInstrument):
-    """A numbered instrument on the pretended bus; says what takes time from timers of its own."""
+    """A numbered instrument on the simulated bus; says what takes time from timers of its own."""
 
     def __init__(self, instrument: Numbered) -> None:
         super().__init__(instrument.serial, idn=instrument.idn)

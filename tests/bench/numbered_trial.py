@@ -55,7 +55,7 @@ HERE_WITHIN_S: Final = 10.0
 SLOWNESS: Final = 3.0
 """Of an engine that begins with hundreds of instruments at once."""
 MOST_ON_BUS: Final = 60
-"""Of a pretended USB bus, where each that is opened is looked for among all."""
+"""Of a simulated USB bus, where each that is opened is looked for among all."""
 SPOILT: Final = 0.3
 """Share of the calls that spoil the line, where a call does so."""
 MOST_EXAMPLES: Final = 3

@@ -30,10 +30,10 @@ from edged.operations.commands import CommandOperations
 from edged.operations.sweeps import ReadSweep, StopSweep, SweepOperations
 from edged.profiles.bench_file import UnitRules
 from edged.runs.run_head import RunHead
-from edged.runs.sequences.book import SequenceBook
+from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.stop_all import BenchStop
-from edged.runs.streams.waveforms import WaveformBook
-from edged.runs.sweeps.book import SweepBook
+from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.sweeps.registry import SweepRegistry
 from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
 from edged.store.told_on import ToldOn
@@ -300,7 +300,7 @@ class SweepHouse:
         self.send_guards = SendGuards(hold_locked_out, self.policy.check_again)
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
-        self.sweeps = SweepBook(
+        self.sweeps = SweepRegistry(
             perform=self.perform,
             precheck=lambda action: self.path.precheck(action),
             new_id=self.new_id,
@@ -309,7 +309,7 @@ class SweepHouse:
             clock=clock,
             abort_within_s=120,
         )
-        sequences = SequenceBook(
+        sequences = SequenceRegistry(
             perform=self.perform,
             precheck=lambda action: self.path.precheck(action),
             new_id=self.new_id,
@@ -328,7 +328,7 @@ class SweepHouse:
             recall=self.send_guards.stop,
         )
         acquisitions = Acquisitions()
-        self.waveforms = WaveformBook(8)
+        self.waveforms = WaveformRegistry(8)
         commands = CommandOperations(
             sequences=sequences,
             captures=Captures(self.waveforms, acquisitions),

@@ -1,4 +1,4 @@
-"""One pretended instrument behind each kind of wire, and a caller on a real line to it.
+"""One simulated instrument behind each kind of wire, and a caller on a real line to it.
 
 Everything runs on the test's event loop but for the line's own thread. A network transport goes
 through a ``FaultProxy``; a serial port is a pty; USBTMC is ``usb_backend``.
@@ -20,7 +20,7 @@ from edged.instruments.conversation import (
     Reply,
     lines_conversation,
 )
-from edged.instruments.line import LineReport, Tenant
+from edged.instruments.line import BoundInstrument, LineReport
 from edged.instruments.mailbox import Priority
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection
@@ -103,7 +103,7 @@ class Lines:
         line = Line(actor)
         self.actors.append(actor)
         actor.start()
-        actor.settle(Tenant(number=1, idn=idn, connection=connection or Connection()))
+        actor.settle(BoundInstrument(number=1, idn=idn, connection=connection or Connection()))
         return line
 
     async def close(self) -> None:

@@ -63,7 +63,7 @@ def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path)
     assert sorted(loaded & {*NEVER_ASKED_FOR, WITH_THE_FIRST_CALL}) == []
     assert sorted(called & {*NEVER_ASKED_FOR, WITH_THE_FIRST_CALL}) == [WITH_THE_FIRST_CALL]
     # Or else nothing was told.
-    assert {"pyvisa_py.tcpip", "edged.runs.stop_all", "edged.runs.sweeps.book"} <= loaded
+    assert {"pyvisa_py.tcpip", "edged.runs.stop_all", "edged.runs.sweeps.registry"} <= loaded
 
 
 def modules_of(engine: EngineProcess, told: Path) -> set[str]:

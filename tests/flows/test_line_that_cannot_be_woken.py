@@ -10,7 +10,7 @@ from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import Ask, Conversation
-from edged.instruments.line import Tenant
+from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
 from edged.transports.address import parse_address
 from tests.bench.scripted_link import ScriptedLink
@@ -38,7 +38,7 @@ class Stuck:
             report=lambda _actor, _report: None,
         )
         self.actor.start()
-        self.actor.settle(Tenant(number=1, idn=IDN))
+        self.actor.settle(BoundInstrument(number=1, idn=IDN))
 
     def _wait(self) -> None:
         self.let_go.wait(10)

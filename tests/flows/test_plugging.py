@@ -377,7 +377,7 @@ async def test_slow_buses_are_looked_at_first_and_at_every_tenth_scan_only(
     bench = make_bench(quick, slow, rescan_interval_s=0.0)
     for _ in range(11):
         bench.discovery._tick()
-        await asyncio.gather(*bench.discovery._looks.flying())
+        await asyncio.gather(*bench.discovery._scan_schedule.flying())
     assert quick.looks == 11
     assert slow.looks == 2
 

@@ -19,7 +19,7 @@ from edged.instruments.conversation import (
     Send,
     lines_conversation,
 )
-from edged.instruments.line import LineDown, LineReport, LineUp, Tenant
+from edged.instruments.line import BoundInstrument, LineDown, LineReport, LineUp
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Priority
 from edged.profiles.model import Connection
@@ -104,7 +104,7 @@ async def open_line() -> AsyncIterator[Open]:
         caller = Caller(actor, reports)
         actors.append(actor)
         actor.start()
-        actor.settle(Tenant(number=1, idn=IDN, connection=connection or Connection()))
+        actor.settle(BoundInstrument(number=1, idn=IDN, connection=connection or Connection()))
         return caller
 
     yield open_one

@@ -243,13 +243,29 @@ def test_an_instrument_that_falls_silent_fails_its_stream_with_what_was_measured
         duration_ms=60_000,
         detach=True,
     )["result"]
-    pause(0.3)
-    engine.sim("fault", instrument=SUPPLY, kind="timeout", count=1)
-    shown = engine.rpc("streams.show", stream_id=started["stream_id"])
-    deadline = time.monotonic() + 8
-    while shown["status"] == "running" and time.monotonic() < deadline:
+
+    def show() -> Any:
+        return engine.rpc("streams.show", stream_id=started["stream_id"])
+
+    deadline = time.monotonic() + 20
+    while not (shown := show())["count"] and time.monotonic() < deadline:
         pause(0.05)
-        shown = engine.rpc("streams.show", stream_id=started["stream_id"])
+    # The daemon asks things of its own (settings, who is there): until it is a point that is lost.
+    while (shown := show())["status"] == "running" and time.monotonic() < deadline:
+        if not engine.sim("state")["instruments"][SUPPLY]["faults"]:
+            engine.sim("fault", instrument=SUPPLY, kind="timeout", count=1)
+        pause(0.05)
+    engine.sim("clear", instrument=SUPPLY)
+    while (
+        engine.tool(
+            "execute_command",
+            instrument_id=SUPPLY,
+            command_name="measure_voltage",
+            parameters={"channel": 1},
+        )["is_error"]
+        and time.monotonic() < deadline
+    ):
+        pause(0.05)
     assert shown["status"] == "failed"
     assert shown["count"] >= 1
     assert shown["error"]

@@ -1,7 +1,7 @@
 """Instruments and sessions that come and go in any order: names, lists and news stay true.
 
 The pool, the discovery, the lines with their threads, the tool registry and the session board are
-the real ones; only the wires are pretended. Each wire ends at whatever unit is at its address now,
+the real ones; only the wires are simulated. Each wire ends at whatever unit is at its address now,
 and every unit notes what reaches it.
 """
 
@@ -31,7 +31,7 @@ from edged.protocol.messages import TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent
 from edged.protocol.sse import ReplayBuffer
-from edged.surfaces.mcp.sessions import Announcement, Session, SessionBoard
+from edged.surfaces.mcp.sessions import Announcement, Session, SessionRegistry
 from edged.tools.registry import ToolRegistry
 from edged.transports.link import LinkLost, LinkTimeout
 from tests.bench.fake_bus import FakeBus
@@ -164,7 +164,7 @@ class AnyOrder(RuleBasedStateMachine):
         profile = toy_profile()
         self.pool = InstrumentPool(clock=clock)
         self.registry = ToolRegistry(static=(), pool=self.pool, catalog=Catalog())
-        self.board = SessionBoard(clock=clock, idle_s=600, max_sessions=8, replay=ReplayBuffer())
+        self.board = SessionRegistry(clock=clock, idle_s=600, max_sessions=8, replay=ReplayBuffer())
         self.registry.subscribe(lambda: self.board.announce(NEWS))
         self.discovery = Discovery(
             self.pool,

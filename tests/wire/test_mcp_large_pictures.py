@@ -55,7 +55,7 @@ async def test_a_large_picture_is_linked_and_read_by_its_uri(version: str) -> No
     house = House(clock)
     house.scope.block = picture_of(LARGEST_INLINE_BYTES + 1)
     resources = Resources(
-        shelves=NO_ROOM,
+        sources=NO_ROOM,
         path=house.path,
         permissions=Permissions(),
         news=cast(Any, News()),

@@ -209,7 +209,7 @@ async def test_an_engine_that_dies_under_a_call_gives_503_and_under_a_stream_an_
         assert await stream.rest() == b""
 
 
-class Looks:
+class ScanSchedule:
     """What the watchdog's looks come to: an answer as long as the engine is not hung."""
 
     def __init__(self) -> None:
@@ -224,8 +224,8 @@ class Looks:
 
 
 @contextlib.asynccontextmanager
-async def watched(bench: Bench) -> AsyncIterator[Looks]:
-    looks, health = Looks(), Health(rpc_port=1, mcp_port=None, mcp_path="/mcp")
+async def watched(bench: Bench) -> AsyncIterator[ScanSchedule]:
+    looks, health = ScanSchedule(), Health(rpc_port=1, mcp_port=None, mcp_path="/mcp")
     watchdog = Watchdog(health, pulse=bench.pulse, clock=SystemClock(), ask=looks.ask)
     watching = asyncio.create_task(watchdog.until_hung())
     try:

@@ -11,8 +11,8 @@ from tests.bench.mcp_client import Connection
 from tests.wire.test_http_connection import GARBAGE, statuses
 from tests.wire.test_mcp_http import is_quiet
 from tests.wire.test_rpc_listener import (  # noqa: F401 - fixtures
-    Desk,
-    desk,
+    Dispatcher,
+    dispatcher,
     make_listener,
     open_rpc,
     request,
@@ -96,8 +96,8 @@ async def test_the_body_is_asked_for_where_the_client_waits_to_be_asked(open_rpc
         assert (await connection.read_answer()).status == 200
 
 
-async def test_the_port_closes_at_once_whoever_is_connected(desk: Desk) -> None:
-    listener = make_listener(desk, 0, None)
+async def test_the_port_closes_at_once_whoever_is_connected(dispatcher: Dispatcher) -> None:
+    listener = make_listener(dispatcher, 0, None)
     await listener.start()
     async with (
         await Connection.to(listener.port) as served,

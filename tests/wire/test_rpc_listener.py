@@ -45,8 +45,8 @@ def tool(name: str) -> Tool:
     )
 
 
-class Desk:
-    """Stands in for ToolDesk: knows get_status, records what was called."""
+class Dispatcher:
+    """Stands in for ToolDispatcher: knows get_status, records what was called."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
@@ -86,19 +86,19 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def dispatcher() -> Dispatcher:
+    return Dispatcher()
 
 
 @pytest.fixture
-async def open_rpc(desk: Desk) -> AsyncIterator[str]:
-    async for url in serve(desk, None):
+async def open_rpc(dispatcher: Dispatcher) -> AsyncIterator[str]:
+    async for url in serve(dispatcher, None):
         yield url
 
 
 @pytest.fixture
-async def guarded_rpc(desk: Desk) -> AsyncIterator[str]:
-    async for url in serve(desk, "s3cret"):
+async def guarded_rpc(dispatcher: Dispatcher) -> AsyncIterator[str]:
+    async for url in serve(dispatcher, "s3cret"):
         yield url
 
 
@@ -106,21 +106,21 @@ async def no_metrics() -> tuple[bytes, str]:
     return b"edged_info 1", "text/plain"
 
 
-def make_listener(desk: Desk, port: int, token: str | None) -> RpcListener:
+def make_listener(dispatcher: Dispatcher, port: int, token: str | None) -> RpcListener:
     return RpcListener(
-        desk=desk,  # type: ignore[arg-type]
+        dispatcher=dispatcher,  # type: ignore[arg-type]
         port=port,
         token=token,
         new_action_id=lambda: "a1",
-        record=desk,
-        sights=Sights(hub=desk.hub, health=lambda: {"status": "ok"}, metrics=no_metrics),
+        record=dispatcher,
+        sights=Sights(hub=dispatcher.hub, health=lambda: {"status": "ok"}, metrics=no_metrics),
         clock=SystemClock(),
-        own=desk.own,
+        own=dispatcher.own,
     )
 
 
-async def serve(desk: Desk, token: str | None) -> AsyncIterator[str]:
-    listener = make_listener(desk, 0, token)
+async def serve(dispatcher: Dispatcher, token: str | None) -> AsyncIterator[str]:
+    listener = make_listener(dispatcher, 0, token)
     await listener.start()
     try:
         yield f"http://127.0.0.1:{listener.port}/rpc"
@@ -144,7 +144,7 @@ def request(method: str, **params: Any) -> dict[str, Any]:
 
 
 async def test_a_tool_is_called_by_tools_call_by_its_name_and_by_its_short_name(
-    open_rpc: str, desk: Desk
+    open_rpc: str, dispatcher: Dispatcher
 ) -> None:
     for body in (
         request("tools/call", name="get_status", arguments={}),
@@ -158,8 +158,8 @@ async def test_a_tool_is_called_by_tools_call_by_its_name_and_by_its_short_name(
             "id": 7,
             "result": {"is_error": False, "result": {"version": "x"}},
         }
-    assert {call.name for call in desk.calls} == {"get_status"}
-    assert {call.caller.route.value for call in desk.calls} == {"rpc"}
+    assert {call.name for call in dispatcher.calls} == {"get_status"}
+    assert {call.caller.route.value for call in dispatcher.calls} == {"rpc"}
 
 
 async def test_a_failed_tool_is_a_result_that_says_so(open_rpc: str) -> None:
@@ -175,20 +175,22 @@ async def test_an_unknown_method_names_the_known_ones(open_rpc: str) -> None:
     assert "tools/call" in reply["error"]["data"]["remedy"]
 
 
-async def test_without_the_token_nothing_comes_in(guarded_rpc: str, desk: Desk) -> None:
+async def test_without_the_token_nothing_comes_in(guarded_rpc: str, dispatcher: Dispatcher) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"}):
         status, reply = await post(guarded_rpc, request("status"), **headers)
         assert status == 401
         assert reply["error"]["code"] == -33001
-    assert desk.calls == []
+    assert dispatcher.calls == []
     status, _ = await post(guarded_rpc, request("status"), Authorization="bearer s3cret")
     assert status == 200
 
 
-async def test_without_a_token_a_foreign_host_name_is_refused(open_rpc: str, desk: Desk) -> None:
+async def test_without_a_token_a_foreign_host_name_is_refused(
+    open_rpc: str, dispatcher: Dispatcher
+) -> None:
     status, _ = await post(open_rpc, request("status"), Host="evil.example")
     assert status == 401
-    assert desk.calls == []
+    assert dispatcher.calls == []
 
 
 @pytest.mark.parametrize(
@@ -257,16 +259,18 @@ async def test_other_verbs_and_content_types_are_refused_with_a_body(open_rpc: s
             assert r.status == 415
 
 
-async def test_a_taken_port_is_told_with_its_number(open_rpc: str, desk: Desk) -> None:
+async def test_a_taken_port_is_told_with_its_number(open_rpc: str, dispatcher: Dispatcher) -> None:
     port = int(open_rpc.rsplit(":", 1)[1].split("/")[0])
-    second = make_listener(desk, port, None)
+    second = make_listener(dispatcher, port, None)
     with pytest.raises(Failed, match=str(port)) as failure:
         await second.start()
     assert failure.value.code is ErrorCode.BIND_FAILED
 
 
 @promise("rpc.token")
-async def test_every_path_of_the_port_wants_the_token(guarded_rpc: str, desk: Desk) -> None:
+async def test_every_path_of_the_port_wants_the_token(
+    guarded_rpc: str, dispatcher: Dispatcher
+) -> None:
     base = guarded_rpc.removesuffix("/rpc")
     async with aiohttp.ClientSession() as session:
         for path in ("/healthz", "/metrics", "/events"):
@@ -278,34 +282,38 @@ async def test_every_path_of_the_port_wants_the_token(guarded_rpc: str, desk: De
             assert await reply.json() == {"status": "ok"}
         async with session.get(f"{base}/metrics", headers=headers) as reply:
             assert b"edged_info" in await reply.read()
-    assert desk.rows == [(p, "not_authenticated") for p in ("/healthz", "/metrics", "/events")]
+    assert dispatcher.rows == [
+        (p, "not_authenticated") for p in ("/healthz", "/metrics", "/events")
+    ]
 
 
 @promise("record.not-by-time")
 @pytest.mark.parametrize("token", [None, "s3cret"])
 async def test_the_supervisors_look_is_answered_before_the_door_and_leaves_no_row(
-    desk: Desk, token: str | None
+    dispatcher: Dispatcher, token: str | None
 ) -> None:
-    async for url in serve(desk, token):
+    async for url in serve(dispatcher, token):
         port = int(url.rsplit(":", 1)[1].split("/")[0])
         assert all([await ask(port, look_at_rpc(port)) for _ in range(5)])
-    assert desk.rows == []
-    assert desk.calls == []
+    assert dispatcher.rows == []
+    assert dispatcher.calls == []
 
 
-async def test_a_page_from_elsewhere_may_not_open_the_events(open_rpc: str, desk: Desk) -> None:
+async def test_a_page_from_elsewhere_may_not_open_the_events(
+    open_rpc: str, dispatcher: Dispatcher
+) -> None:
     url = open_rpc.replace("/rpc", "/events")
     async with aiohttp.ClientSession() as session:
         async with session.get(url, headers={"Origin": "https://evil.example"}) as reply:
             assert reply.status == 403
         async with session.ws_connect(url, headers={"Origin": "http://localhost:3000"}):
             pass
-    assert desk.rows[0] == ("/events", "not_allowed")
+    assert dispatcher.rows[0] == ("/events", "not_allowed")
 
 
 @promise("rpc.events")
 async def test_events_come_over_a_websocket_to_whoever_subscribed(
-    open_rpc: str, desk: Desk
+    open_rpc: str, dispatcher: Dispatcher
 ) -> None:
     url = open_rpc.replace("/rpc", "/events")
     async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
@@ -313,7 +321,7 @@ async def test_events_come_over_a_websocket_to_whoever_subscribed(
         assert (await socket.receive_json())["result"] == {"topics": ["audit"]}
         await socket.send_json(request("subscribe", topics=None))
         assert (await socket.receive_json())["result"] == {"topics": ["audit"]}
-        desk.publish["audit"]("row", {"seq": 3})
+        dispatcher.publish["audit"]("row", {"seq": 3})
         told = await socket.receive_json()
         assert told["method"] == "event"
         assert (told["params"]["event"], told["params"]["data"]) == ("row", {"seq": 3})
@@ -325,12 +333,12 @@ async def test_events_come_over_a_websocket_to_whoever_subscribed(
         assert (await socket.receive_json())["error"]["code"] == -32700
         await socket.send_json(request("unsubscribe"))
         assert (await socket.receive_json())["result"] == {"topics": []}
-    assert not desk.publish
+    assert not dispatcher.publish
 
 
 @promise("rpc.events")
 async def test_a_reader_that_reads_too_slowly_is_told_over_the_wire_what_it_missed(
-    open_rpc: str, desk: Desk
+    open_rpc: str, dispatcher: Dispatcher
 ) -> None:
     url = open_rpc.replace("/rpc", "/events")
     heavy = "x" * 20_000
@@ -338,13 +346,13 @@ async def test_a_reader_that_reads_too_slowly_is_told_over_the_wire_what_it_miss
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{url}?topics=audit", max_msg_size=0) as socket,
     ):
-        while not desk.publish:
+        while not dispatcher.publish:
             await asyncio.sleep(0)
         sent = 0
         # More than the buffers of both sides and the queue of the reader hold.
         for _ in range(40):
             for _ in range(100):
-                desk.publish["audit"]("row", {"seq": sent, "text": heavy})
+                dispatcher.publish["audit"]("row", {"seq": sent, "text": heavy})
                 sent += 1
             await asyncio.sleep(0)
         seen, missed = [], 0
@@ -360,18 +368,22 @@ async def test_a_reader_that_reads_too_slowly_is_told_over_the_wire_what_it_miss
         assert seen == sorted(set(seen))
 
 
-async def test_topics_may_stand_in_the_url_and_must_exist(open_rpc: str, desk: Desk) -> None:
+async def test_topics_may_stand_in_the_url_and_must_exist(
+    open_rpc: str, dispatcher: Dispatcher
+) -> None:
     url = open_rpc.replace("/rpc", "/events")
     async with aiohttp.ClientSession() as session:
         async with session.ws_connect(f"{url}?topics=audit") as socket:
-            desk.publish["audit"]("row", 1)
+            dispatcher.publish["audit"]("row", 1)
             assert (await socket.receive_json())["params"]["data"] == 1
         async with session.get(f"{url}?topics=nope") as reply:
             assert reply.status == 400
 
 
-async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(desk: Desk) -> None:
-    listener = make_listener(desk, 0, None)
+async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(
+    dispatcher: Dispatcher,
+) -> None:
+    listener = make_listener(dispatcher, 0, None)
     await listener.start()
     async with aiohttp.ClientSession() as session:
         await session.ws_connect(f"http://127.0.0.1:{listener.port}/events?topics=audit")
@@ -380,7 +392,7 @@ async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(desk
 
 
 async def test_methods_of_the_daemon_leave_their_rows_and_tools_those_of_the_path(
-    open_rpc: str, desk: Desk
+    open_rpc: str, dispatcher: Dispatcher
 ) -> None:
     for body in (
         request("version"),
@@ -390,20 +402,22 @@ async def test_methods_of_the_daemon_leave_their_rows_and_tools_those_of_the_pat
         request("tools/call", name=7),
     ):
         await post(open_rpc, body)
-    assert desk.rows == [
+    assert dispatcher.rows == [
         ("version", "ok"),
         ("methods", "ok"),
         ("nope", "unknown_method"),
         ("tools/call", "bad_arguments"),
     ]
-    assert [call.name for call in desk.calls] == ["get_status"]
+    assert [call.name for call in dispatcher.calls] == ["get_status"]
 
 
-async def test_a_bug_is_an_answer_with_an_id_and_never_a_500(open_rpc: str, desk: Desk) -> None:
+async def test_a_bug_is_an_answer_with_an_id_and_never_a_500(
+    open_rpc: str, dispatcher: Dispatcher
+) -> None:
     async def broken(_params: Any) -> Any:
         raise RuntimeError("secret detail")
 
-    desk.own["broken"] = broken
+    dispatcher.own["broken"] = broken
     status, reply = await post(open_rpc, request("broken"))
     assert (status, reply["error"]["code"]) == (200, -32603)
     assert reply["error"]["data"]["data"]["fault_id"] == "a1"

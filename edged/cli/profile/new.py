@@ -29,7 +29,7 @@ from edged.cli.shared.options import add_config_options, load, locate
 from edged.cli.shared.output import print_json
 from edged.clock import Clock, SystemClock
 from edged.config.load import Config, LoadedConfig
-from edged.engine.errand import errand_engine, registered
+from edged.engine.one_off_engine import errand_engine, registered
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
 from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of, read_headers

@@ -24,7 +24,7 @@ from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json, print_table, write_text
 from edged.clock import SystemClock
 from edged.config.load import LoadedConfig
-from edged.engine.errand import errand_engine, registered
+from edged.engine.one_off_engine import errand_engine, registered
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.profiles.authoring.drafting import TrialQuestion, plan_trial
@@ -87,7 +87,7 @@ def _trial(
         if profile.sim is None:
             raise Invalid(
                 f"{profile.key} names no simulation.",
-                remedy='Give it "sim", the name of a pretended instrument, or use --address.',
+                remedy='Give it "sim", the name of a simulated instrument, or use --address.',
             )
         flags = ("--sim", "--instruments", f"{NAME}={profile.sim}")
         with errand_engine(settings, clock=clock, arguments=flags) as client:

@@ -361,7 +361,7 @@ def _head() -> Schema:
         ),
         "acquisition": closed("acquisition", ACQUISITION_KEYS, _acquisition(),
                               required=("ask", "running", "stopped")),
-        "sim": described("The pretended instrument that stands for it.", TEXT),
+        "sim": described("The simulated instrument that stands for it.", TEXT),
         "commands": {**commands, "minProperties": 1},
         "settings": named(ref("setting")),
         "sequences": named(ref("sequence")),

@@ -5,7 +5,7 @@ spike is lost.
 
 A recording as a figure to draw: its rows, or the newest of its waveforms.
 
-Reads files, and belongs on a thread (``RunBook.read``).
+Reads files, and belongs on a thread (``RunRegistry.read``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading recordings back: the list, one of them, and its data in the form that somebody wants.
 
-Everything here reads files and belongs on a thread (``RunBook.read``). A recording that is still
-being written can be read too: its last whole second is there.
+Everything here reads files and belongs on a thread (``RunRegistry.read``). A recording that is
+still being written can be read too: its last whole second is there.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from edged.runs.points import (
 )
 from edged.runs.recordings.figures import waveform_figure
 
-__all__ = ["PICTURE_URI", "WaveformBook"]
+__all__ = ["PICTURE_URI", "WaveformRegistry"]
 
 PICTURE_URI: Final = "edged://pictures/{tool}/{command_name}/{picture_id}"
 MEBIBYTE: Final = 1024 * 1024
@@ -39,7 +39,7 @@ many pictures."""
 T = TypeVar("T")
 
 
-class WaveformBook:
+class WaveformRegistry:
     """The waveforms and large pictures that can be fetched.
 
     Args:

@@ -1,4 +1,4 @@
-"""The pretended instruments, one file each; a file's ``MODEL`` is all that the bench asks of it."""
+"""The simulated instruments, one file each; a file's ``MODEL`` is all that the bench asks of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def load_model(name: str) -> ModelSpec[ModelState]:
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name not in model_names():
         raise NotFound(
-            f"There is no pretended instrument called {name!r}.",
+            f"There is no simulated instrument called {name!r}.",
             remedy=f"There are {', '.join(model_names())}.",
         )
     spec: ModelSpec[ModelState] = importlib.import_module(f"{__name__}.{name}").MODEL

@@ -147,7 +147,7 @@ def set_function(unit: Smu2400, call: SimCall) -> None:
 
 
 def set_mode(_unit: Smu2400, call: SimCall) -> None:
-    """``:SOUR:VOLT:MODE FIX``; sweeps and lists are not pretended."""
+    """``:SOUR:VOLT:MODE FIX``; sweeps and lists are not simulated."""
     call.choice(0, {"FIXed": "FIX"})
 
 

@@ -6,7 +6,7 @@ Every byte of the bench with its time: a ring in memory, and a file of JSON line
 
 Tests read from here what did and what did *not* reach an instrument.
 
-One reader at one pretended instrument: its commands in order, and the answers as faults say.
+One reader at one simulated instrument: its commands in order, and the answers as faults say.
 
 A listening TCP port of the bench that can be switched off and on, and cut.
 """
@@ -40,7 +40,7 @@ from edged.sim.faults import (
     deliver,
     merged,
 )
-from edged.sim.scpi import PretendedInstrument
+from edged.sim.scpi import SimulatedInstrument
 
 __all__ = [
     "LOOPBACK",
@@ -220,7 +220,7 @@ class Mouth(Protocol):
 class WireVisitor(Protocol):
     """What a visit needs of the station it is at."""
 
-    instrument: PretendedInstrument[Any]
+    instrument: SimulatedInstrument[Any]
     faults: FaultBook
 
 

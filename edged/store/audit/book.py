@@ -27,7 +27,7 @@ import structlog
 
 from edged.clock import RELEASED_MS, Clock
 from edged.errors import Failed
-from edged.store.audit.chain import Chain, Familiar, Shelf
+from edged.store.audit.chain import Chain, RepeatedRow, Shelf
 from edged.store.audit.queries import (
     AuditFilter,
     ExportForm,
@@ -130,17 +130,17 @@ class Audit:
 
     def note_again(
         self,
-        told: Entry | Familiar,
+        told: Entry | RepeatedRow,
         time_ms: int,
         action_id: str,
         duration_ms: float,
         *,
         is_weighty: bool = False,
     ) -> None:
-        """``note`` with time, action and duration of its own; of what is familiar half as dear.
+        """``note`` with time, action and duration of its own; of what is repeated half as dear.
 
         Args:
-            action_id: where ``told`` is familiar, one of edged's own making.
+            action_id: where ``told`` is repeated, one of edged's own making.
         """
         pending = self._pending
         waiting = (len(pending) + len(self._backlog)) // ITEMS
@@ -312,7 +312,7 @@ class Audit:
         take, shelf, backlog = self._pending.popleft, self._shelf, self._backlog
         while self._pending:
             time_ms, action_id, told, duration_ms = take(), take(), take(), take()
-            if type(told) is Familiar:
+            if type(told) is RepeatedRow:
                 texts = told.texts
                 if texts is None:
                     texts = told.texts = shelf.texts(told.entry)

@@ -33,7 +33,7 @@ from edged.store.audit.row import (
     texts_of,
 )
 
-__all__ = ["Chain", "ChainLink", "Familiar", "Shelf", "Stored", "Texts"]
+__all__ = ["Chain", "ChainLink", "RepeatedRow", "Shelf", "Stored", "Texts"]
 
 MOST: Final = 1_024
 """Texts that are remembered; at most some 3 MB."""
@@ -61,7 +61,7 @@ class Texts:
         self.is_shared = not is_weighty and len(self.tail) <= SHARED_CHARS
 
 
-class Familiar:
+class RepeatedRow:
     """An entry that comes again and again, but for its time, action and duration.
 
     Attributes:

@@ -54,7 +54,7 @@ class Phase(enum.StrEnum):
     """Which moment of an action a row tells of.
 
     ``INTENT`` stands before the first byte of a write; ``END`` after whatever was run; ``REFUSAL``
-    for what was not; ``EVENT`` is no action but something that befell the record itself.
+    for what was not; ``EVENT`` is no action but something that happened to the record itself.
     """
 
     INTENT = "intent"

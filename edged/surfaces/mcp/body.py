@@ -30,7 +30,7 @@ from edged.protocol.jsonrpc import (
 )
 from edged.surfaces.mcp.reply import Wire
 
-__all__ = ["BodyReader", "ClientGoneError", "Glance", "id_of", "parsed"]
+__all__ = ["BodyReader", "ClientGoneError", "Peek", "id_of", "parsed"]
 
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
 """Of all bodies that are arriving; thousands of slow senders cannot hold 4 MiB each."""
@@ -160,7 +160,7 @@ def _judge_expectation(request: web.BaseRequest, accepted: Accepted, wire: Wire)
     return None
 
 
-class Glance:
+class Peek:
     """Looks once, when it is asked.
 
     Args:

@@ -85,7 +85,7 @@ def call_tool(parts: Parts, asked: Asked, request: Request) -> Answer:
         action_id=parts.new_action_id(),
     )
     return call_answer(
-        parts.desk.call_at_once(tool, call),
+        parts.dispatcher.call_at_once(tool, call),
         request.id,
         tool=tool,
         revision=asked.revision,
@@ -157,7 +157,7 @@ def begin_call(
     if params.progress_token is not None:
         return None
     call = AskedCall(parts, around, asked, accepted, request, tool)
-    begun = parts.desk.begin(
+    begun = parts.dispatcher.begin(
         tool,
         ToolCall(
             name=params.name,

@@ -56,7 +56,7 @@ from edged.protocol.recognition import disagreement, recognize, recognize_stream
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionEvent, SessionState, admit
 from edged.protocol.sse import EventLog
-from edged.surfaces.mcp.body import BodyReader, ClientGoneError, Glance, id_of, parsed
+from edged.surfaces.mcp.body import BodyReader, ClientGoneError, Peek, id_of, parsed
 from edged.surfaces.mcp.calling import AT_ONCE, Answer, Asked, AskedCall, begin_call
 from edged.surfaces.mcp.connection import WAITS, HeadBook, KnownHead, McpConnection
 from edged.surfaces.mcp.error_codes import error_reply
@@ -69,7 +69,7 @@ from edged.surfaces.mcp.methods import (
     Parts,
     find_tool,
 )
-from edged.surfaces.mcp.news import NewsDesk
+from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.post import Post
 from edged.surfaces.mcp.reply import CLOSED, DateLine, KeepAlives, Wire, whole_answer
 from edged.surfaces.mcp.seams import CallerGuard, CallerHead, Choice, TrustedPeer
@@ -79,7 +79,7 @@ from edged.surfaces.mcp.sessions import (
     Endable,
     RunningCall,
     Session,
-    SessionBoard,
+    SessionRegistry,
 )
 from edged.surfaces.mcp.tool_list import read_choice
 
@@ -402,9 +402,9 @@ class Endpoint:
         door: AccessPolicy,
         guard: CallerGuard,
         trusted_peer: TrustedPeer,
-        board: SessionBoard,
+        board: SessionRegistry,
         serving: Serving,
-        news: NewsDesk,
+        news: NewsFeed,
         clock: Clock,
         default_choice: Choice,
         bodies: BodyReader,
@@ -523,12 +523,12 @@ class Endpoint:
         query: str,
     ) -> Choice | None:
         """Serve a POST; gives what its query chooses if it got as far as being served."""
-        glance = None
+        peek = None
         if head.tokens:
-            glance = Glance(lambda: self._bodies.read_small(request, wire))
-            head = replace(head, asked=glance.asked)
+            peek = Peek(lambda: self._bodies.read_small(request, wire))
+            head = replace(head, asked=peek.asked)
         # Before the body is read: whoever has no good token gets no memory for one.
-        caller = await self._caller(head, glance)
+        caller = await self._caller(head, peek)
         if isinstance(caller, Rejected):
             self._refuse(request, wire, caller)
             return None
@@ -582,11 +582,11 @@ class Endpoint:
                 return self._news.serve(wire, stream, session, accepted.last_event_id)
         return None
 
-    async def _caller(self, head: CallerHead, glance: Glance | None = None) -> Caller | Rejected:
+    async def _caller(self, head: CallerHead, peek: Peek | None = None) -> Caller | Rejected:
         try:
             return await self._guard.guard(head)
         except EdgedError as refused:
-            request_id = glance.request_id if glance is not None else None
+            request_id = peek.request_id if peek is not None else None
             reply = error_reply(refused, request_id)
             status, headers = GUARDED.get(refused.code, (403, ()))
             return rejection(

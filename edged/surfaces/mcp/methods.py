@@ -33,8 +33,8 @@ from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import Post
-from edged.surfaces.mcp.seams import Choice, Desk, ResourceSource, ToolSource
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, Session, SessionBoard
+from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
 
 __all__ = [
@@ -76,10 +76,10 @@ class Parts:
         first_look: set once the instruments that are there at start are known, or slow to answer.
     """
 
-    desk: Desk
+    dispatcher: Dispatcher
     registry: ToolSource
     tool_list: ToolList
-    board: SessionBoard
+    board: SessionRegistry
     resources: ResourceSource
     server: Server
     new_action_id: Callable[[], str]
@@ -307,7 +307,7 @@ async def call_tool(context: Context, request: Request) -> bytes:
     tool = find_tool(parts.registry, params.name)
     if context.revision.is_disconnect_a_cancel or (tool and tool.cancels_on_disconnect):
         context.post.tie(context.call)
-    outcome = await parts.desk.call(
+    outcome = await parts.dispatcher.call(
         ToolCall(
             name=params.name,
             arguments=params.arguments,
@@ -338,7 +338,7 @@ def cancel_call(session: Session | None, notification: Notification) -> None:
 
 
 def find_tool(registry: ToolSource, name: object) -> Tool | None:
-    """The tool of that name, for how its answers are handled; the desk judges the name itself."""
+    """The tool of that name, for how its answers are handled; the dispatcher judges the name."""
     if not isinstance(name, str):
         return None
     try:

@@ -11,15 +11,15 @@ from typing import Final
 from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, News
 from edged.protocol.sse import EventId, Replay, ReplayBuffer
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
-from edged.surfaces.mcp.sessions import Announcement, Session, SessionBoard
+from edged.surfaces.mcp.sessions import Announcement, Session, SessionRegistry
 
-__all__ = ["NewsDesk"]
+__all__ = ["NewsFeed"]
 
 NEW_TOOLS: Final = Announcement(TOOLS_CHANGED)
 NEW_RESOURCES: Final = Announcement(RESOURCES_CHANGED)
 
 
-class NewsDesk:
+class NewsFeed:
     """Serves GET streams.
 
     Args:
@@ -29,7 +29,7 @@ class NewsDesk:
     """
 
     def __init__(
-        self, *, board: SessionBoard, replay: ReplayBuffer, keep_alives: KeepAlives
+        self, *, board: SessionRegistry, replay: ReplayBuffer, keep_alives: KeepAlives
     ) -> None:
         self._board = board
         self._replay = replay

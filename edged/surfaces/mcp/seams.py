@@ -21,8 +21,8 @@ __all__ = [
     "CallerGuard",
     "CallerHead",
     "Choice",
-    "Desk",
     "DirectGuard",
+    "Dispatcher",
     "InstrumentIdOf",
     "NoResources",
     "ResourceSource",
@@ -62,7 +62,7 @@ class Choice:
     instrument: str = ""
 
 
-class Desk(Protocol):
+class Dispatcher(Protocol):
     """Takes calls by tool name."""
 
     async def call(self, call: ToolCall) -> Outcome:

@@ -51,16 +51,16 @@ from edged.surfaces.mcp.reply import StreamReply
 
 __all__ = [
     "Announcement",
-    "CallBook",
     "CallEnd",
     "CallEndedError",
+    "CallRegistry",
     "Endable",
     "NewsStream",
     "Owner",
     "Resumable",
     "RunningCall",
     "Session",
-    "SessionBoard",
+    "SessionRegistry",
 ]
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ class RunningCall:
         return self.ended
 
 
-class CallBook:
+class CallRegistry:
     """The calls of one session by request id; and in the surface's own book, all of them."""
 
     def __init__(self) -> None:
@@ -294,7 +294,7 @@ class Session:
         self.owner = owner
         self.state = SessionState.OPENED
         self.last_used_s = now_s
-        self.calls = CallBook()
+        self.calls = CallRegistry()
         self.stream: NewsStream | None = None
         self.pending: dict[bytes, None] = {}
         self.watched: dict[str, str] = {}
@@ -338,7 +338,7 @@ LONGEST_LOOK_S: Final = 30.0
 LOOKS_PER_IDLE: Final = 4
 
 
-class SessionBoard:
+class SessionRegistry:
     """All sessions, the longest unused first.
 
     Args:

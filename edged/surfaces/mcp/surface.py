@@ -14,13 +14,13 @@ from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.body import BodyReader
 from edged.surfaces.mcp.endpoint import Endpoint, Serving
 from edged.surfaces.mcp.methods import Parts
-from edged.surfaces.mcp.news import NewsDesk
+from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.seams import (
     CallerGuard,
     Choice,
-    Desk,
     DirectGuard,
+    Dispatcher,
     InstrumentIdOf,
     NoResources,
     ResourceSource,
@@ -31,7 +31,7 @@ from edged.surfaces.mcp.seams import (
     socket_peer,
 )
 from edged.surfaces.mcp.server import Listener
-from edged.surfaces.mcp.sessions import SessionBoard
+from edged.surfaces.mcp.sessions import SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 
 __all__ = ["McpSettings", "McpSurface"]
@@ -72,7 +72,7 @@ class McpSurface:
     """The MCP endpoint of the daemon; made on the loop that it serves on.
 
     Args:
-        desk: takes tool calls.
+        dispatcher: takes tool calls.
         registry: the present tools; its changes go to every session.
         clock: the time.
         new_action_id: makes the id under which a call is recorded.
@@ -89,7 +89,7 @@ class McpSurface:
     def __init__(
         self,
         *,
-        desk: Desk,
+        dispatcher: Dispatcher,
         registry: ToolSource,
         clock: Clock,
         new_action_id: Callable[[], str],
@@ -117,20 +117,20 @@ class McpSurface:
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: tuple[Callable[[], None], ...] = ()
-        self._board = SessionBoard(
+        self._board = SessionRegistry(
             clock=clock,
             idle_s=settings.session_idle_s,
             max_sessions=settings.max_sessions,
             replay=replay,
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
-        self._news = NewsDesk(board=self._board, replay=replay, keep_alives=self._keep_alives)
+        self._news = NewsFeed(board=self._board, replay=replay, keep_alives=self._keep_alives)
         self._default_choice = Choice(settings.listing)
         self._tool_list = ToolList(
             registry=registry, server=server, instrument_id_of=instrument_id_of
         )
         parts = Parts(
-            desk=desk,
+            dispatcher=dispatcher,
             registry=registry,
             tool_list=self._tool_list,
             board=self._board,

@@ -15,8 +15,8 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import Conflict, Invalid
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
-from edged.runs.streams.book import StreamBook, StreamNews
-from edged.runs.sweeps.book import SweepBook, SweepChanged
+from edged.runs.streams.registry import StreamNews, StreamRegistry
+from edged.runs.sweeps.registry import SweepChanged, SweepRegistry
 from edged.store.audit.book import Audit
 from edged.store.audit.row import AuditRow
 from edged.store.lockouts import Lockouts
@@ -179,7 +179,7 @@ def instrument_feed(pool: InstrumentPool, lockouts: Lockouts) -> Source:
     return follow
 
 
-def stream_feed(streams: StreamBook) -> Source:
+def stream_feed(streams: StreamRegistry) -> Source:
     """``started``, ``point``, ``ended`` with the stream's id."""
 
     def follow(publish: Publish) -> Callable[[], None]:
@@ -191,7 +191,7 @@ def stream_feed(streams: StreamBook) -> Source:
     return follow
 
 
-def sweep_feed(sweeps: SweepBook) -> Source:
+def sweep_feed(sweeps: SweepRegistry) -> Source:
     """``changed`` with the sweep's status, when it begins and at each change of state."""
 
     def follow(publish: Publish) -> Callable[[], None]:

@@ -1,7 +1,7 @@
 """``METHODS`` of the RPC interface: the daemon's own, tools/list, tools/call, and every tool.
 
-A method that acts on an instrument goes through the same ``ToolDesk`` as an MCP call, so there is
-one command path, which leaves the row. The daemon's own methods leave theirs here.
+A method that acts on an instrument goes through the same ``ToolDispatcher`` as an MCP call, so
+there is one command path, which leaves the row. The daemon's own methods leave theirs here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.runs.points import as_base64
 from edged.surfaces.rpc.reference import METHOD_TABLE
-from edged.tools.desk import ToolDesk
+from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = ["METHODS", "OwnMethod", "RpcContext", "dispatch"]
 
@@ -57,7 +57,7 @@ class RpcContext:
         own: further methods of the daemon's own, from the rooms that know.
     """
 
-    desk: ToolDesk
+    dispatcher: ToolDispatcher
     caller: Caller
     new_action_id: Callable[[], str]
     record: MethodRecord
@@ -126,7 +126,7 @@ def _find(context: RpcContext, method: str) -> OwnMethod:
 
 def _look_for_tool(context: RpcContext, method: str) -> None:
     try:
-        context.desk.registry.find(method)
+        context.dispatcher.registry.find(method)
     except NotFound as unknown:
         if unknown.code is ErrorCode.RENAMED_TOOL:
             raise
@@ -150,7 +150,7 @@ async def version(_context: RpcContext, _params: Params) -> Any:
 
 async def list_tools(context: RpcContext, _params: Params) -> Any:
     """{tools: […]}: name, title, description, input_schema, annotations of each."""
-    return {"tools": [_shown(tool) for tool in context.desk.registry.tools()]}
+    return {"tools": [_shown(tool) for tool in context.dispatcher.registry.tools()]}
 
 
 async def call_tool(context: RpcContext, params: Params) -> Any:
@@ -185,7 +185,7 @@ BY_THE_DESK: Final = frozenset({"tools/call", "status", "instruments", "scan", "
 
 
 async def _call(context: RpcContext, name: str, arguments: Params) -> dict[str, Any]:
-    outcome = await context.desk.call(
+    outcome = await context.dispatcher.call(
         ToolCall(
             name=name,
             arguments=arguments,

@@ -14,17 +14,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.actions.outcome import Picture
-from edged.commands.lockout import LockoutDesk
+from edged.commands.lockout import LockoutControl
 from edged.discovery.loop import Discovery
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
-from edged.runs.recordings.book import RunBook
 from edged.runs.recordings.figures import run_figure
 from edged.runs.recordings.reader import MAX_ROWS, export_run, list_runs, show_run
+from edged.runs.recordings.registry import RunRegistry
 from edged.runs.run_head import RunKind
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.units import unit_of_instrument
 from edged.store.audit.book import Audit
 from edged.store.audit.queries import AuditFilter, ExportForm, export_rows
@@ -40,7 +40,7 @@ EXPORT_ROWS: Final = 2_000
 
 
 def daemon_methods(
-    *, audit: Audit, lockout: LockoutDesk, pool: InstrumentPool, told_on: ToldOn
+    *, audit: Audit, lockout: LockoutControl, pool: InstrumentPool, told_on: ToldOn
 ) -> dict[str, OwnMethod]:
     """``audit.*``, ``lockout.*``, ``stop.seen_off`` and ``trace``."""
 
@@ -119,7 +119,7 @@ MAX_LISTED = 10_000
 
 
 def run_methods(
-    runs: RunBook, streams: StreamBook, waveforms: WaveformBook, artist: Artist
+    runs: RunRegistry, streams: StreamRegistry, waveforms: WaveformRegistry, artist: Artist
 ) -> dict[str, OwnMethod]:
     """``runs.…``, ``streams.show`` and ``pictures.show``."""
 

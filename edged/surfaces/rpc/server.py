@@ -37,7 +37,7 @@ from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
 from edged.surfaces.rpc.event_socket import EventSockets
 from edged.surfaces.rpc.events import EventHub
 from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, dispatch, told
-from edged.tools.desk import ToolDesk
+from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
     "Door",
@@ -257,7 +257,7 @@ class RpcListener:
     """The RPC interface's listener.
 
     Args:
-        desk: takes calls by tool name.
+        dispatcher: takes calls by tool name.
         port: RPC_PORT; 0 takes any free one.
         token: INBOUND_AUTH_TOKEN, or none.
         new_action_id: makes the id under which a call is recorded.
@@ -270,7 +270,7 @@ class RpcListener:
     def __init__(
         self,
         *,
-        desk: ToolDesk,
+        dispatcher: ToolDispatcher,
         port: int,
         token: str | None,
         new_action_id: Callable[[], str],
@@ -279,7 +279,7 @@ class RpcListener:
         clock: Clock,
         own: Mapping[str, OwnMethod] | None = None,
     ) -> None:
-        self._desk = desk
+        self._dispatcher = dispatcher
         self._wanted_port = port
         self._door = Door(token)
         self._new_action_id = new_action_id
@@ -387,7 +387,7 @@ class RpcListener:
 
     async def _answer(self, http: web.Request, request: Request) -> web.Response:
         context = RpcContext(
-            desk=self._desk,
+            dispatcher=self._dispatcher,
             caller=_caller(http),
             new_action_id=self._new_action_id,
             record=self._record.method,
@@ -427,7 +427,7 @@ class RpcListener:
     def _is_for_a_listener(self, request: Request) -> bool:
         called = request.params.get("name") if request.method == "tools/call" else request.method
         try:
-            tool = self._desk.registry.find(called if isinstance(called, str) else "")
+            tool = self._dispatcher.registry.find(called if isinstance(called, str) else "")
         except NotFound:
             return False
         return tool.cancels_on_disconnect

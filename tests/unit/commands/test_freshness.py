@@ -11,8 +11,8 @@ from edged.actions.action import StopAll
 from edged.commands.freshness import Acquisitions
 from edged.profiles.model import Acquisition, ImageAnswer, WaveformAnswer
 from tests.bench.driven_clock import DrivenClock
-from tests.bench.pretended_unit import PretendedUnit
 from tests.bench.profile_matrix import SIMULATED
+from tests.bench.simulated_unit import SimulatedUnit
 from tests.bench.sweep_bench import DIRECT, SweepHouse
 from tests.promises import promise
 
@@ -54,7 +54,7 @@ async def stop(house: SweepHouse, key: str, how: str) -> None:
 async def test_a_trace_of_a_stopped_scope_is_said_to_be_old_until_it_runs_again(
     house: SweepHouse, key: str, how: str
 ) -> None:
-    house.pool.instruments[:] = [PretendedUnit(SIMULATED[key])]
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED[key])]
     assert await captured(house, key) == (True, [])
     await stop(house, key, how)
     assert await captured(house, key) == (False, OLD)
@@ -67,7 +67,7 @@ async def test_a_trace_of_a_stopped_scope_is_said_to_be_old_until_it_runs_again(
 async def test_a_single_capture_is_fresh_until_the_scope_is_stopped_again(
     house: SweepHouse, key: str
 ) -> None:
-    unit = PretendedUnit(SIMULATED[key])
+    unit = SimulatedUnit(SIMULATED[key])
     house.pool.instruments[:] = [unit]
     await stop(house, key, "command")
     assert (await house.command("single", key)).error is None

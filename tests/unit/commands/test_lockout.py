@@ -12,7 +12,7 @@ import pytest
 
 from edged.actions.action import Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
-from edged.commands.lockout import LockoutDesk
+from edged.commands.lockout import LockoutControl
 from edged.commands.preconditions import locked_out
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
@@ -59,7 +59,7 @@ class Rooms:
         self.store = store
         self.stopped: list[str] = []
         self.was_in_force: list[bool] = []
-        self.desk = LockoutDesk(
+        self.dispatcher = LockoutControl(
             pool=LockedPool(has_twin=has_twin),  # type: ignore[arg-type]
             lockouts=store.lockouts,
             stop_on=(self.stop_streams, self.stop_badly),
@@ -98,7 +98,7 @@ def aim(*, is_write: bool) -> Target:
 
 @promise("lockout.stops-first")
 async def test_it_is_in_force_before_what_runs_is_stopped_and_says_what_was(rooms: Rooms) -> None:
-    told = await rooms.desk.set("psu", reason="probe in the fixture", by="anna")
+    told = await rooms.dispatcher.set("psu", reason="probe in the fixture", by="anna")
     assert rooms.was_in_force == [True]
     assert told["instrument_id"] == ADDRESS
     assert (told["stopped"], told["failures"]) == (["mcp-1"], ["The line is gone."])
@@ -108,7 +108,7 @@ async def test_it_is_in_force_before_what_runs_is_stopped_and_says_what_was(room
 
 @promise("lockout.refuses-writes")
 async def test_writes_are_refused_with_the_reason_and_reads_pass(rooms: Rooms) -> None:
-    await rooms.desk.set("psu", reason="probe in the fixture", by="anna")
+    await rooms.dispatcher.set("psu", reason="probe in the fixture", by="anna")
     with pytest.raises(Refused, match="locked out by anna: probe in the fixture") as refused:
         rooms.hold(act(), aim(is_write=True))
     assert refused.value.code is ErrorCode.LOCKED_OUT
@@ -116,7 +116,7 @@ async def test_writes_are_refused_with_the_reason_and_reads_pass(rooms: Rooms) -
 
 
 async def test_what_ends_running_work_passes(rooms: Rooms) -> None:
-    await rooms.desk.set("psu", reason="r", by="anna")
+    await rooms.dispatcher.set("psu", reason="r", by="anna")
     for purpose in (Purpose.FINALLY_STEP, Purpose.ABORT):
         rooms.hold(act(purpose), aim(is_write=True))
     with pytest.raises(Refused):
@@ -124,26 +124,26 @@ async def test_what_ends_running_work_passes(rooms: Rooms) -> None:
 
 
 async def test_cleared_by_alias_or_id_it_holds_nothing_back(rooms: Rooms) -> None:
-    await rooms.desk.set(ADDRESS, reason="r", by="anna")
-    assert [lock["by"] for lock in rooms.desk.list()] == ["anna"]
-    await rooms.desk.clear("psu")
+    await rooms.dispatcher.set(ADDRESS, reason="r", by="anna")
+    assert [lock["by"] for lock in rooms.dispatcher.list()] == ["anna"]
+    await rooms.dispatcher.clear("psu")
     rooms.hold(act(), aim(is_write=True))
     with pytest.raises(NotFound, match="is not locked out"):
-        await rooms.desk.clear("psu")
+        await rooms.dispatcher.clear("psu")
 
 
 @promise("units.shared-lockout")
 @pytest.mark.parametrize("name", ["S1", "psu", Twin.id])
 async def test_a_lockout_holds_for_all_that_tell_the_serial_number(rooms: Rooms, name: str) -> None:
     both = Rooms(rooms.store, has_twin=True)
-    told = await both.desk.set(name, reason="r", by="anna")
+    told = await both.dispatcher.set(name, reason="r", by="anna")
     assert sorted(told["instrument_ids"]) == sorted(both.stopped) == sorted((ADDRESS, Twin.id))
     find, unit = rooms.store.lockouts.find, told["unit"]
     for known in (ADDRESS, Twin.id):
         assert find(known, unit) is not None
         assert find("elsewhere", unit.upper()) is not None
     assert len(rooms.store.lockouts.all()) == 1
-    assert (await both.desk.clear("S1"))["still_locked"] == []
+    assert (await both.dispatcher.clear("S1"))["still_locked"] == []
     assert rooms.store.lockouts.all() == ()
 
 
@@ -152,9 +152,9 @@ async def test_lifting_ones_own_lockout_leaves_that_of_another_person_in_force(
     rooms: Rooms,
 ) -> None:
     both = Rooms(rooms.store, has_twin=True)
-    await both.desk.set(ADDRESS, reason="hands", by="anna")
-    await both.desk.set(Twin.id, reason="hands", by="bert")
-    told = await both.desk.clear(ADDRESS)
+    await both.dispatcher.set(ADDRESS, reason="hands", by="anna")
+    await both.dispatcher.set(Twin.id, reason="hands", by="bert")
+    told = await both.dispatcher.clear(ADDRESS)
     assert [lock["by"] for lock in told["still_locked"]] == ["bert"]
     assert rooms.store.lockouts.find(ADDRESS, told["unit"]) is not None
 
@@ -162,10 +162,10 @@ async def test_lifting_ones_own_lockout_leaves_that_of_another_person_in_force(
 async def test_an_address_where_nothing_answers_may_be_locked_out_but_no_misspelt_name(
     rooms: Rooms,
 ) -> None:
-    told = await rooms.desk.set("TCPIP::10.0.0.7::5025::SOCKET", reason="r", by="anna")
+    told = await rooms.dispatcher.set("TCPIP::10.0.0.7::5025::SOCKET", reason="r", by="anna")
     assert not told["is_present"]
     with pytest.raises(NotFound):
-        await rooms.desk.set("psv", reason="r", by="anna")
+        await rooms.dispatcher.set("psv", reason="r", by="anna")
 
 
 async def test_on_a_full_disk_it_is_in_force_and_says_that_it_is_not_written_down(
@@ -174,7 +174,7 @@ async def test_on_a_full_disk_it_is_in_force_and_says_that_it_is_not_written_dow
     await rooms.store.fill_the_disk()
     async with asyncio.timeout(10):
         for number in range(200):
-            told = await rooms.desk.set("psu", reason="x" * 400 + str(number), by="anna")
+            told = await rooms.dispatcher.set("psu", reason="x" * 400 + str(number), by="anna")
             if not told["is_persisted"]:
                 break
             rooms.store.audit.event("filler", "x" * 4000)
@@ -201,7 +201,7 @@ async def test_on_a_full_disk_it_is_in_force_and_says_that_it_is_not_written_dow
 async def test_raw_scpi_passes_where_it_only_reads_or_makes_safe(
     rooms: Rooms, line: str, passes: bool
 ) -> None:
-    await rooms.desk.set("psu", reason="r", by="anna")
+    await rooms.dispatcher.set("psu", reason="r", by="anna")
     supply = FakeInstrument()
     action = SendScpi(
         tool="send_scpi",

@@ -28,7 +28,7 @@ from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import UnitRules, parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.owner_rules import tighten
-from edged.runs.sequences.book import SequenceBook
+from edged.runs.sequences.registry import SequenceRegistry
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -65,7 +65,7 @@ class House:
         self.record = Recorded()
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
-        self.book = SequenceBook(
+        self.book = SequenceRegistry(
             perform=lambda action: self.path.perform(action),
             precheck=lambda action: self.path.precheck(action),
             new_id=lambda: f"n{next(self.ids)}",

@@ -27,9 +27,9 @@ from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.resources import ReadPicture, ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
-from edged.runs.sequences.book import SequenceBook
-from edged.runs.streams.book import StreamBook
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import DRAWN, FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -88,9 +88,9 @@ class House:
         self.scope.answers = {"MEAS? 1": "1.5", "MEAS? 2": "2.5", "PRE?": "0.25", "DISC?": "9"}
         self.sinks: list[Sink] = []
         self.ids = itertools.count()
-        self.waveforms = WaveformBook(8)
+        self.waveforms = WaveformRegistry(8)
         self.artist = FakeArtist()
-        self.streams = StreamBook(
+        self.streams = StreamRegistry(
             perform=lambda action: self.path.perform(action),
             new_id=self.new_id,
             waveforms=self.waveforms,
@@ -99,7 +99,7 @@ class House:
         )
         pool, catalog = FakePool(self.scope), Catalog()
         commands = CommandOperations(
-            sequences=SequenceBook(
+            sequences=SequenceRegistry(
                 perform=lambda action: self.path.perform(action),
                 precheck=lambda action: self.path.precheck(action),
                 new_id=self.new_id,

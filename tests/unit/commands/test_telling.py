@@ -8,8 +8,8 @@ import pytest
 
 from edged.commands.record import LogRecord
 from tests.bench.driven_clock import DrivenClock
-from tests.bench.pretended_unit import PretendedUnit
 from tests.bench.profile_matrix import SIMULATED
+from tests.bench.simulated_unit import SimulatedUnit
 from tests.bench.sweep_bench import SweepHouse
 from tests.promises import promise
 
@@ -47,7 +47,7 @@ def told(house: SweepHouse) -> set[str]:
 async def test_a_command_marks_the_outputs_that_it_tells(
     house: SweepHouse, key: str, command: str, given: dict[str, object], outputs: set[str]
 ) -> None:
-    house.pool.instruments[:] = [PretendedUnit(SIMULATED[key])]
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED[key])]
     outcome = await house.command(command, key, **given)
     assert outcome.error is None, outcome.error
     assert told(house) == outputs
@@ -76,7 +76,7 @@ async def test_a_raw_line_marks_what_it_may_tell(
 async def test_a_sweep_marks_what_it_ramps_before_its_first_step(
     house: SweepHouse,
 ) -> None:
-    unit = PretendedUnit(SIMULATED["srs_sr830"])
+    unit = SimulatedUnit(SIMULATED["srs_sr830"])
     unit.alias = "psu1"
     house.pool.instruments[:] = [unit]
     outcome = await house.ask_start(2.0, 0.1, command="set_sine_level")

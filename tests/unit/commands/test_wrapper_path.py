@@ -22,7 +22,7 @@ from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.operations.wrappers import WrapperOperations, wrapper_capabilities
 from edged.store.lockouts import Lockout
-from edged.tools.desk import ToolDesk
+from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool
@@ -52,8 +52,8 @@ class House:
         self.lockout: Lockout | None = None
         self.record = Recorded()
         pool: Any = FakePool()
-        # What the path and the registry ask of a shelf, with this one wrapper on it.
-        self.shelf: Any = SimpleNamespace(find=self.find, offered=lambda: (self.bench.executor,))
+        # What the path and the tools' registry ask of the wrappers' own, with this one in it.
+        self.wrappers: Any = SimpleNamespace(find=self.find, offered=lambda: (self.bench.executor,))
         permissions = Permissions(grant)
         path = CommandPath(
             permissions=permissions,
@@ -65,13 +65,13 @@ class House:
             policy=Policy(RawScpi.ALL, permissions),
             preconditions=(locked_out(lambda _instrument: None, lambda _id: self.lockout),),
             record=self.record,
-            operations=WrapperOperations(shelf=self.shelf, clock=clock).table(),
+            operations=WrapperOperations(registry=self.wrappers, clock=clock).table(),
             clock=clock,
         )
         self.registry = ToolRegistry(
-            static=(), pool=pool, catalog=Catalog(), wrappers=self.shelf.offered
+            static=(), pool=pool, catalog=Catalog(), wrappers=self.wrappers.offered
         )
-        self.desk = ToolDesk(registry=self.registry, path=path, permissions=permissions)
+        self.dispatcher = ToolDispatcher(registry=self.registry, path=path, permissions=permissions)
 
     def find(self, stem: str, name: str) -> Any:
         for spec in self.bench.executor.specs:
@@ -80,7 +80,7 @@ class House:
         raise NotFound("no such tool", code=ErrorCode.UNKNOWN_COMMAND)
 
     async def call(self, tool: str, caller: Caller = DIRECT, **arguments: Any) -> Outcome:
-        return await self.desk.call(
+        return await self.dispatcher.call(
             ToolCall(name=tool, arguments=arguments, caller=caller, action_id="a")
         )
 
@@ -190,7 +190,7 @@ async def test_the_registry_lists_its_tools_and_the_way_to_stop_them(house: Hous
 
 
 async def test_capabilities_tell_of_wrappers_in_the_form_of_instruments(house: House) -> None:
-    told = wrapper_capabilities(house.shelf, lambda _spec: {})
+    told = wrapper_capabilities(house.wrappers, lambda _spec: {})
     assert told[0]["instrument_id"] == "sdk:toy"
     command = told[0]["commands"][0]
     assert (command["tool"], command["unit"], command["is_query"]) == ("toy__read", "V", True)

@@ -18,10 +18,10 @@ from edged.instruments.conversation import (
     Send,
     raw_conversation,
 )
-from edged.instruments.line import Line, LineDown, LineReport, LineUp, Tenant, UnitChanged
+from edged.instruments.dialogue import Dialogue
+from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
-from edged.instruments.speech import Speech
 from edged.instruments.trace import Trace
 from edged.profiles.model import Connection, ErrorCheck
 from edged.scpi.answer_text import ErrorKind
@@ -56,7 +56,7 @@ class Bench:
             report=self.reports.append,
             max_block_mb=max_block_mb,
         )
-        self.line.tenant = Tenant(number=1, idn=IDN)
+        self.line.bound = BoundInstrument(number=1, idn=IDN)
         self._ticket = 0
 
     def ticket(self) -> int:
@@ -121,9 +121,9 @@ def test_the_unit_proves_who_it_is_before_it_is_driven(bench: Bench) -> None:
 
 
 def test_a_unit_greeted_on_this_connection_is_not_asked_again(bench: Bench) -> None:
-    bench.line.tenant = Tenant()
+    bench.line.bound = BoundInstrument()
     bench.serve(Ask("*IDN?"), unit=0)
-    bench.line.tenant = Tenant(number=1, idn=IDN, greeted_at=bench.line.openings)
+    bench.line.bound = BoundInstrument(number=1, idn=IDN, greeted_at=bench.line.openings)
     bench.serve(Ask("A?"))
     assert bench.link.written == ["*IDN?", "A?"]
 
@@ -131,7 +131,7 @@ def test_a_unit_greeted_on_this_connection_is_not_asked_again(bench: Bench) -> N
 def test_a_reconnected_unit_is_greeted_and_its_old_errors_are_read(bench: Bench) -> None:
     errors = ErrorCheck(kind=ErrorKind.QUEUE, query="ERR?")
     connection = Connection(on_connect=("HEAD OFF",), errors=errors)
-    bench.line.tenant = Tenant(number=1, idn=IDN, connection=connection)
+    bench.line.bound = BoundInstrument(number=1, idn=IDN, connection=connection)
     bench.link.answers["ERR?"] = [b"-1,old\n", b"0\n"]
     bench.serve(Ask("A?"))
     assert bench.link.written == ["*IDN?", "HEAD OFF", "ERR?", "ERR?", "A?"]
@@ -141,15 +141,15 @@ def test_an_error_query_answered_by_a_number_alone_may_be_an_acknowledgement(
     bench: Bench,
 ) -> None:
     errors = ErrorCheck(kind=ErrorKind.QUEUE, query="ERR?")
-    bench.line.tenant = Tenant(number=1, idn=IDN, connection=Connection(errors=errors))
+    bench.line.bound = BoundInstrument(number=1, idn=IDN, connection=Connection(errors=errors))
     bench.link.answers |= {"VOLT 0": b"0\n", "ERR?": b'0,"No error"\n'}
     bench.serve(Ask("A?"))
     make = functools.partial(
-        raw_conversation, lines=("VOLT 0",), asks=False, connection=bench.line.tenant.connection
+        raw_conversation, lines=("VOLT 0",), asks=False, connection=bench.line.bound.connection
     )
     bench.serve(make=make)
     assert bench.serve(Ask("B?")) == ["b"]
-    assert "acknowledge" in bench.line.tenant.habits.warning
+    assert "acknowledge" in bench.line.bound.habits.warning
 
 
 def test_another_unit_at_the_address_is_never_driven(bench: Bench) -> None:
@@ -187,7 +187,7 @@ def test_no_name_twice_is_no_other_unit_and_the_known_one_comes_back(bench: Benc
 
 
 def test_a_job_for_a_unit_that_left_is_refused(bench: Bench) -> None:
-    bench.line.tenant = Tenant(number=2, idn=IDN)
+    bench.line.bound = BoundInstrument(number=2, idn=IDN)
     assert bench.fail(Send("X"), unit=1).code is ErrorCode.DISCONNECTED
     assert bench.link.written == []
 
@@ -236,7 +236,7 @@ def test_a_left_over_answer_is_dropped_before_the_units_name(bench: Bench) -> No
     assert bench.serve(Ask("BOTH?"), ExpectMore()) == ["a", None]
     assert bench.serve(Ask("B?")) == ["b"]
     assert bench.link.written == ["*IDN?", "BOTH?", "*IDN?", "B?"]
-    assert not bench.line.tenant.habits.warning
+    assert not bench.line.bound.habits.warning
 
 
 def test_what_follows_an_answer_is_remembered_and_waited_for(bench: Bench) -> None:
@@ -244,7 +244,7 @@ def test_what_follows_an_answer_is_remembered_and_waited_for(bench: Bench) -> No
     for _ in range(2):
         assert bench.serve(Ask("A?")) == ["a"]
         assert bench.serve(Ask("B?")) == ["b"]
-    habits = bench.line.tenant.habits
+    habits = bench.line.bound.habits
     assert "more" in habits.warning
     assert habits.followed == {"A?"}
 
@@ -254,7 +254,7 @@ def test_a_write_that_is_answered_is_noticed_before_the_next_question(bench: Ben
     bench.serve(Send("VOLT 7"))
     assert bench.serve(Ask("B?")) == ["b"]
     assert bench.link.written == ["*IDN?", "VOLT 7", "*IDN?", "B?"]
-    assert "acknowledge" in bench.line.tenant.habits.warning
+    assert "acknowledge" in bench.line.bound.habits.warning
     assert bench.serve(Send("VOLT 8"), Ask("A?")) == [None, "a"]
 
 
@@ -264,7 +264,7 @@ def test_a_write_that_is_not_answered_is_proved_once_for_its_header(bench: Bench
     bench.link.written.clear()
     assert bench.serve(Send("VOLT 8"), Ask("A?")) == [None, "a"]
     assert bench.link.written == ["VOLT 8", "A?"]
-    assert not bench.line.tenant.habits.warning
+    assert not bench.line.bound.habits.warning
 
 
 def test_an_answer_of_the_wrong_kind_puts_the_line_out_of_step(bench: Bench) -> None:
@@ -304,7 +304,7 @@ def test_after_a_clear_the_unit_says_its_name_before_it_is_written(
 ) -> None:
     bench = Bench(driven_clock, Cleaning.CLEAR_OR_REOPEN)
     bench.link.can_clear = True
-    bench.line.tenant = Tenant(number=1, idn=IDN, greeted_at=1)
+    bench.line.bound = BoundInstrument(number=1, idn=IDN, greeted_at=1)
     bench.serve(Ask("A?"))
     bench.fail(Ask("SLOW?"))
     bench.link.answers["*IDN?"] = b"ACME,M,2,1\n"
@@ -535,7 +535,7 @@ def test_a_job_whose_time_is_over_is_not_sent_and_spoils_nothing(bench: Bench) -
 
 
 def test_gaps_between_commands_are_kept(bench: Bench) -> None:
-    bench.line.tenant = Tenant(number=1, idn=IDN, connection=Connection(min_gap_ms=50))
+    bench.line.bound = BoundInstrument(number=1, idn=IDN, connection=Connection(min_gap_ms=50))
     bench.serve(Send("X"), Send("Y"), Pause(0.2))
     assert bench.link.paused == [pytest.approx(0.05), pytest.approx(0.05), 0.2]
 
@@ -610,7 +610,7 @@ def test_a_block_is_held_once_while_it_is_read() -> None:
     size = 24 * 2**20
     link = Endless(b"#8%d" % size)
     clock = DrivenClock()
-    speech = Speech(
+    speech = Dialogue(
         link=cast(Link, link),
         clock=clock,
         trace=Trace(clock),
@@ -701,7 +701,7 @@ def test_nothing_is_said_on_a_line_that_is_not_clean(bench: Bench) -> None:
 
 def test_a_line_without_a_tenant_is_let_go_of(bench: Bench) -> None:
     bench.serve(Ask("A?"))
-    bench.line.tenant = Tenant()
+    bench.line.bound = BoundInstrument()
     bench.heal()
     assert bench.line.state is LineState.LOST
     assert not bench.link.is_open

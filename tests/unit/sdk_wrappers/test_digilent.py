@@ -61,7 +61,7 @@ def wrapper(fake: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def declared() -> dict[str, tuple[str, ...]]:
-    """The argument types of each function of the pretended library, from its source."""
+    """The argument types of each function of the simulated library, from its source."""
     found = {}
     for name, text in re.findall(r"^int (FDwf\w+)\(([^)]*)\)", SOURCE.read_text(), re.MULTILINE):
         types = []

@@ -1,8 +1,8 @@
-"""The quirks of the pretended meters, generators and controllers, from the facts."""
+"""The quirks of the simulated meters, generators and controllers, from the facts."""
 
 import pytest
 
-from tests.bench.pretended import PretendedBench
+from tests.bench.simulated import PretendedBench
 
 
 def test_a_setting_that_the_function_has_not_is_never_answered() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.bench.pretended import Asked, PretendedBench
+from tests.bench.simulated import Asked, PretendedBench
 
 OVERLOAD = 9.9e37
 

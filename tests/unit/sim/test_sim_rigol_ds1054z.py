@@ -3,7 +3,7 @@ import zlib
 
 import pytest
 
-from tests.bench.pretended import Asked, PretendedBench
+from tests.bench.simulated import Asked, PretendedBench
 
 
 @pytest.fixture

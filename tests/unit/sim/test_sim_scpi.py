@@ -6,7 +6,7 @@ from edged.errors import NotFound
 from edged.sim.models import load_model, model_names
 from edged.sim.scpi import MOST_ERRORS, block
 from edged.sim.wires.stream import LONGEST_MESSAGE_BYTES, LineFramer
-from tests.bench.pretended import PretendedBench
+from tests.bench.simulated import PretendedBench
 
 HEARS_AGAIN_S = 0.2
 """Some lose what comes right after a write."""

@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from tests.bench.pretended import Asked, PretendedBench
+from tests.bench.simulated import Asked, PretendedBench
 
 
 @pytest.fixture

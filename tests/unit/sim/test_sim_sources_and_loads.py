@@ -1,10 +1,10 @@
-"""The quirks of the pretended sources and the load; each is a trap to whoever drives real ones."""
+"""The quirks of the simulated sources and the load; each is a trap to whoever drives real ones."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.bench.pretended import Asked, PretendedBench
+from tests.bench.simulated import Asked, PretendedBench
 from tests.promises import promise
 
 

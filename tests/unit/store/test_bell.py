@@ -4,9 +4,9 @@ from pathlib import Path
 
 from edged.clock import SystemClock
 from edged.store.audit.book import ROWS_IN_GROUP, Audit
-from edged.store.audit.chain import Familiar
+from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
-from edged.store.writer import Bell, Book, Ring
+from edged.store.writer import Book, Ring, WakeSignal
 from tests.bench.store_bench import entry
 
 
@@ -21,28 +21,28 @@ class Times:
 
 
 def test_rows_of_writes_cut_the_gathering_short() -> None:
-    bell = Bell(times := Times(0.0, 0.01, 0.02, 0.08))
-    bell.ring_for_rows()
-    bell.ring_for_rows(is_soon=True)
-    bell.wait(None)
+    wake_signal = WakeSignal(times := Times(0.0, 0.01, 0.02, 0.08))
+    wake_signal.ring_for_rows()
+    wake_signal.ring_for_rows(is_soon=True)
+    wake_signal.wait(None)
     assert not times.left
 
 
 def test_rows_of_reads_make_nobody_hurry_and_nobody_slower() -> None:
-    bell = Bell(times := Times(0.0, 0.01, 0.02, 0.03, 0.04, 0.06))
-    bell.ring_for_rows(is_soon=True)
-    bell.ring_for_rows()
-    bell._rings.put(Ring.ROWS)
-    bell._rings.put(Ring.ROWS)
-    bell.wait(None)
+    wake_signal = WakeSignal(times := Times(0.0, 0.01, 0.02, 0.03, 0.04, 0.06))
+    wake_signal.ring_for_rows(is_soon=True)
+    wake_signal.ring_for_rows()
+    wake_signal._rings.put(Ring.ROWS)
+    wake_signal._rings.put(Ring.ROWS)
+    wake_signal.wait(None)
     assert not times.left
 
 
 def test_a_job_ends_the_gathering_at_once() -> None:
-    bell = Bell(Times(0.0, 0.0))
-    bell.ring_for_rows()
-    bell.ring_for_job()
-    bell.wait(None)
+    wake_signal = WakeSignal(Times(0.0, 0.0))
+    wake_signal.ring_for_rows()
+    wake_signal.ring_for_job()
+    wake_signal.wait(None)
 
 
 class Rung:
@@ -79,8 +79,8 @@ def test_each_write_rings_and_soon() -> None:
 def test_a_group_that_is_full_is_not_gathered_any_longer() -> None:
     database = Rung()
     audit = Audit(database=database, clock=SystemClock())  # type: ignore[arg-type]
-    familiar = Familiar(entry())
+    repeated = RepeatedRow(entry())
     for number in range(ROWS_IN_GROUP + 5):
-        audit.note_again(familiar, number, f"a{number}", 0.5)
+        audit.note_again(repeated, number, f"a{number}", 0.5)
     assert database.rings == [False, True]
     assert audit.waiting == ROWS_IN_GROUP + 5

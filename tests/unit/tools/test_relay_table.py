@@ -24,8 +24,8 @@ from edged.operations.commands import CommandOperations
 from edged.operations.streams import FetchWaveform, StopStream
 from edged.operations.sweeps import ReadSweep, StopSweep
 from edged.operations.table import OPERATIONS, static_tools
-from edged.runs.sequences.book import SequenceBook
-from edged.tools.desk import ToolDesk
+from edged.runs.sequences.registry import SequenceRegistry
+from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -97,7 +97,7 @@ class Bench:
         pool, catalog, clock = FakePool(*self.units), Catalog(), DrivenClock()
         count = itertools.count()
         self.record = NoRecord()
-        book = SequenceBook(
+        book = SequenceRegistry(
             perform=lambda action: self.path.perform(action),
             precheck=lambda action: self.path.precheck(action),
             new_id=lambda: f"n{next(count)}",
@@ -132,14 +132,16 @@ class Bench:
             clock=clock,
         )
         self.registry = ToolRegistry(static=COMPILED, pool=pool, catalog=catalog)  # type: ignore[arg-type]
-        self.desk = ToolDesk(registry=self.registry, path=self.path, permissions=permissions)
+        self.dispatcher = ToolDispatcher(
+            registry=self.registry, path=self.path, permissions=permissions
+        )
 
     @property
     def sent(self) -> list[str]:
         return [text for unit in self.units for text in unit.sent]
 
     async def call(self, caller: Caller, name: str, arguments: dict[str, Any]) -> ErrorCode | None:
-        outcome = await self.desk.call(
+        outcome = await self.dispatcher.call(
             ToolCall(name=name, arguments=arguments, caller=caller, action_id="a1")
         )
         return outcome.error.code if outcome.error else None

@@ -6,8 +6,8 @@ from typing import Any
 
 from edged.instruments.pool import Arrived
 from edged.protocol.messages import News
-from edged.runs.streams.book import StreamNews
-from edged.runs.sweeps.book import SweepChanged
+from edged.runs.streams.registry import StreamNews
+from edged.runs.sweeps.registry import SweepChanged
 from edged.tools.resources import ResourceNews
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, toy_profile

@@ -19,7 +19,7 @@ from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.protocol.messages import CompletionParams
-from edged.tools.resource_kinds import KINDS, Shelves, find_kind, uri_of
+from edged.tools.resource_kinds import KINDS, ResourceSources, find_kind, uri_of
 from edged.tools.resources import COMPLETIONS_AT_ONCE, Resources
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -134,7 +134,7 @@ class Bench:
 
         action_types = {type(self._action(name)) for name in KINDS}
         self.resources = Resources(
-            shelves=Shelves(
+            sources=ResourceSources(
                 pool=pool,
                 profiles=lambda: {"toy": toy_profile(), "toy2": toy_profile()},
                 sweeps=library,

@@ -15,8 +15,8 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.instruments.pool import InstrumentPool
 from edged.runs.recordings.append import THE_DISK, Disk
-from edged.runs.recordings.book import RunBook
 from edged.runs.recordings.formats import member_bytes
+from edged.runs.recordings.registry import RunRegistry
 from edged.runs.run_head import Column, RunHead, RunKind
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
@@ -43,7 +43,7 @@ class Bench:
     def __init__(self, data_dir: Path, budget_mb: int = 100, disk: Disk = THE_DISK) -> None:
         self.clock = DrivenClock()
         self.data_dir = data_dir
-        self.book = RunBook(
+        self.book = RunRegistry(
             data_dir=data_dir,
             budget_mb=budget_mb,
             pool=InstrumentPool(clock=self.clock),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.runs.recordings.book import MAX_IN_LINE, MAX_WAITING_ROWS, Recording
+from edged.runs.recordings.registry import MAX_IN_LINE, MAX_WAITING_ROWS, Recording
 from tests.bench.small_disk import SmallDisk
 from tests.promises import promise
 from tests.unit.work.test_runs import Bench, head

@@ -20,7 +20,7 @@ from edged.profiles.model import (
 )
 from edged.runs.ports import Recorder
 from edged.runs.run_head import RunHead
-from edged.runs.sequences.book import SequenceBook
+from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.steps import CHECKS_A_TURN
 from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
@@ -40,7 +40,7 @@ class Lab:
         self.gate: dict[str, asyncio.Event] = {}
         self.arrived: dict[str, asyncio.Event] = {}
         ids = itertools.count()
-        self.book = SequenceBook(
+        self.book = SequenceRegistry(
             perform=self.perform,
             precheck=self.precheck,
             new_id=lambda: f"a{next(ids)}",
@@ -258,7 +258,7 @@ async def test_every_turn_of_a_loop_is_checked_before_the_first_is_sent(lab: Lab
             raise Invalid("voltage 40 is over the maximum 30")
         return ()
 
-    lab.book = SequenceBook(
+    lab.book = SequenceRegistry(
         perform=lab.perform, precheck=precheck, new_id=lambda: "x", clock=lab.clock
     )
     step = CommandStep(command="set_voltage", parameters={"voltage": "{v}"})
@@ -315,7 +315,7 @@ async def test_nested_actions_carry_the_outer_tool_and_name_their_parent(lab: La
         seen.append(action)
         return Outcome(status=OutcomeStatus.OK, data={"data": None})
 
-    lab.book = SequenceBook(
+    lab.book = SequenceRegistry(
         perform=perform, precheck=lab.precheck, new_id=lambda: "x", clock=lab.clock
     )
     await lab.run(Sequence(name="s", steps=(CommandStep(command="c"),)))

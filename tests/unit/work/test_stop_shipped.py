@@ -15,8 +15,8 @@ from edged.actions.action import StopAll
 from edged.profiles.authoring.lint import is_energising
 from edged.profiles.model import Command, Profile
 from tests.bench.driven_clock import DrivenClock
-from tests.bench.pretended_unit import PretendedUnit
 from tests.bench.profile_matrix import SIMULATED, everywhere
+from tests.bench.simulated_unit import SimulatedUnit
 from tests.bench.sweep_bench import DIRECT, SweepHouse
 from tests.promises import promise
 
@@ -54,8 +54,8 @@ async def stop_all(house: SweepHouse) -> Any:
     return outcome.data
 
 
-def put(house: SweepHouse, profile: Profile) -> PretendedUnit:
-    unit = PretendedUnit(profile)
+def put(house: SweepHouse, profile: Profile) -> SimulatedUnit:
+    unit = SimulatedUnit(profile)
     house.pool.instruments[:] = [unit]
     return unit
 
@@ -72,7 +72,7 @@ def givers(profile: Profile) -> list[Command]:
     return sorted(found, key=lambda c: (c.is_dangerous, switches_on(c)))
 
 
-async def give_everything(house: SweepHouse, unit: PretendedUnit) -> set[str]:
+async def give_everything(house: SweepHouse, unit: SimulatedUnit) -> set[str]:
     """Switch on and set whatever can be; what was on in the end, by the simulation."""
     profile = unit.profile
     assert profile is not None

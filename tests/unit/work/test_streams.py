@@ -15,9 +15,9 @@ from edged.errors import Conflict, ErrorCode, Failed, NotFound
 from edged.profiles.model import Command, ScalarAnswer
 from edged.runs.run_head import RunHead
 from edged.runs.states import StreamEvent, StreamState
-from edged.runs.streams.book import MOST, MOST_ON_ONE, StreamBook, StreamNews
+from edged.runs.streams.registry import MOST, MOST_ON_ONE, StreamNews, StreamRegistry
 from edged.runs.streams.stream import RECENT_POINTS
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.streams.waveforms import WaveformRegistry
 from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
@@ -64,10 +64,10 @@ class Lab:
         self.unread: set[int] = set()
         self.gate: asyncio.Event | None = None
         ids = itertools.count()
-        self.book = StreamBook(
+        self.book = StreamRegistry(
             perform=self.perform,
             new_id=lambda: f"a{next(ids)}",
-            waveforms=WaveformBook(1),
+            waveforms=WaveformRegistry(1),
             recorder=self,
             clock=self.clock,
         )

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.pool import Left
 from edged.runs.states import SWEEP, SweepState
-from edged.runs.sweeps.book import SweepChanged
+from edged.runs.sweeps.registry import SweepChanged
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.sweep_bench import SweepHouse
 

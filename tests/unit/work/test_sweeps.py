@@ -13,8 +13,8 @@ from edged.instruments.pool import Left
 from edged.operations.sweeps import DrawSweep
 from edged.profiles.bench_file import UnitRules
 from edged.runs import left_work
-from edged.runs.sweeps.book import MOST_ENDED
 from edged.runs.sweeps.ramp import NETWORK_USUAL_S
+from edged.runs.sweeps.registry import MOST_ENDED
 from edged.store.journal import JournalEntry, JournalKind
 from edged.transports.address import Transport
 from tests.bench.driven_clock import DrivenClock, settle

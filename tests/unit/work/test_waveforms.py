@@ -13,7 +13,7 @@ from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.answers import decode_waveform
 from edged.profiles.model import AnswerField, WaveformAnswer
 from edged.runs.points import PIECE_BYTES, Waveform, as_base64, make_waveform
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.streams.waveforms import WaveformRegistry
 from edged.scpi.answer_text import AnswerType
 from tests.promises import promise
 
@@ -146,7 +146,7 @@ def test_what_is_worked_out_is_held_once_beside_its_block(dtype: str, size: int)
 @promise("blocks.bounded")
 async def test_the_loop_goes_on_while_a_block_is_worked_out() -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little", scale="value * 2")
-    book = WaveformBook(512)
+    book = WaveformRegistry(512)
     whole = bytearray(block(bytes(32 * 2**20)))
     turns = 0
     interval_s = sys.getswitchinterval()
@@ -191,7 +191,7 @@ def test_a_block_that_is_cut_short_is_no_waveform() -> None:
 
 
 def test_the_oldest_waveform_goes_when_there_is_no_room_and_its_fetch_says_so() -> None:
-    book = WaveformBook(memory_mb=1)
+    book = WaveformRegistry(memory_mb=1)
     try:
         for index in range(3):
             assert book.add("mcp-a", trace(100_000)) == index
@@ -207,7 +207,7 @@ def test_the_oldest_waveform_goes_when_there_is_no_room_and_its_fetch_says_so() 
 
 
 def test_a_point_that_has_not_come_and_a_stream_that_never_was_are_told_apart() -> None:
-    book = WaveformBook(memory_mb=1)
+    book = WaveformRegistry(memory_mb=1)
     try:
         book.add("mcp-a", trace(1))
         with pytest.raises(NotFound, match="0 to 0") as not_yet:
@@ -221,7 +221,7 @@ def test_a_point_that_has_not_come_and_a_stream_that_never_was_are_told_apart() 
 
 
 async def test_every_format_carries_the_metadata() -> None:
-    book = WaveformBook(memory_mb=8)
+    book = WaveformRegistry(memory_mb=8)
     try:
         values = array("f", [0.0, 3.0, -4.0])
         waveform = Waveform(
@@ -244,7 +244,7 @@ async def test_every_format_carries_the_metadata() -> None:
 
 @promise("blocks.bounded")
 async def test_a_long_trace_is_handed_out_in_parts_that_hold_nobody_up() -> None:
-    book = WaveformBook(memory_mb=64)
+    book = WaveformRegistry(memory_mb=64)
     most = 16 * 2**20 // 4
     samples = bytes(4 * most) + array("f", [1.0, 2.0]).tobytes()
     waveform = Waveform(type_code="f", samples=samples, x_unit="s", y_unit="V", x_increment=0.5)

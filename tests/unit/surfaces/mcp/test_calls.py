@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from edged.errors import Conflict
-from edged.surfaces.mcp.sessions import CallBook, CallEnd, CallEndedError, RunningCall
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, CallRegistry, RunningCall
 
 
 def new_call() -> RunningCall:
@@ -109,7 +109,7 @@ async def test_an_end_from_inside_of_the_call_leaves_no_cancellation_behind() ->
 
 
 async def test_two_calls_of_one_id_are_a_conflict_and_1_is_not_the_text_1() -> None:
-    book = CallBook()
+    book = CallRegistry()
     first = new_call()
     book.add(1, first)
     book.add("1", new_call())
@@ -123,7 +123,7 @@ async def test_two_calls_of_one_id_are_a_conflict_and_1_is_not_the_text_1() -> N
 
 
 async def test_ending_an_id_that_is_not_in_flight_is_ignored() -> None:
-    book = CallBook()
+    book = CallRegistry()
     call = new_call()
     book.add("a", call)
     book.end("b", CallEnd.CANCELLED)

@@ -12,7 +12,7 @@ from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent, SessionState
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.reply import MAX_BUFFERED_BYTES, StreamReply
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, SessionBoard
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, SessionRegistry
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.recording_transport import RecordingTransport
 
@@ -22,8 +22,10 @@ NEWS = Announcement(TOOLS_CHANGED)
 SWEEP = Announcement(RESOURCE_UPDATED, "edged://sweeps/s1")
 
 
-def board_of(clock: DrivenClock, *, idle_s: float = 100.0, max_sessions: int = 3) -> SessionBoard:
-    return SessionBoard(
+def board_of(
+    clock: DrivenClock, *, idle_s: float = 100.0, max_sessions: int = 3
+) -> SessionRegistry:
+    return SessionRegistry(
         clock=clock, idle_s=idle_s, max_sessions=max_sessions, replay=ReplayBuffer()
     )
 

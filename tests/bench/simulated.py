@@ -1,4 +1,4 @@
-"""Pretended instruments without sockets: a test asks, and time passes only as it says."""
+"""Simulated instruments without sockets: a test asks, and time passes only as it says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from edged.sim.models import load_model
 from edged.sim.physics import World
-from edged.sim.scpi import PretendedInstrument
+from edged.sim.scpi import SimulatedInstrument
 
 
 class PretendedBench:
@@ -24,7 +24,7 @@ class PretendedBench:
         name = name or model
         return Asked(
             self,
-            PretendedInstrument(
+            SimulatedInstrument(
                 spec,
                 name=name,
                 serial=spec.serial.format(number=spec.first_number),
@@ -41,7 +41,7 @@ class PretendedBench:
 class Asked:
     """One instrument of the bench."""
 
-    def __init__(self, bench: PretendedBench, instrument: PretendedInstrument[Any]) -> None:
+    def __init__(self, bench: PretendedBench, instrument: SimulatedInstrument[Any]) -> None:
         self.bench = bench
         self.instrument = instrument
         self.took_s = 0.0  # of the last message

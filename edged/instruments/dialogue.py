@@ -35,7 +35,7 @@ from edged.scpi.answer_text import clean_text
 from edged.scpi.blocks import find_block_head, whole_length
 from edged.transports.link import Link, LinkGarbled, LinkTimeout
 
-__all__ = ["Known", "Speech"]
+__all__ = ["Dialogue", "Known"]
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +75,7 @@ class Known:
     is_answer: Callable[[str], bool]
 
 
-class Speech:
+class Dialogue:
     """The voice of one line; used by the actor's thread only.
 
     Args:

@@ -46,7 +46,7 @@ from edged.runs.recordings.files import (
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.run_head import RunHead
 
-__all__ = ["Closer", "Recording", "RunBook"]
+__all__ = ["Closer", "Recording", "RunRegistry"]
 
 MAX_WAITING_ROWS: Final = 100_000
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
@@ -214,7 +214,7 @@ RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 T = TypeVar("T")
 
 
-class RunBook:
+class RunRegistry:
     """The recordings under way, and the door to those on disk. Implements ``ports.Recorder``.
 
     Args:

@@ -19,7 +19,7 @@ from edged.sdk.process import Launch, OutputLog, Worker, WorkerProcess
 from edged.sdk.specs import PREFIX, WrapperSpec, wrapper_id
 from edged.sdk.wrapper import find_wrappers
 
-__all__ = ["WrapperShelf"]
+__all__ = ["WrapperRegistry"]
 
 MEBIBYTE: Final = 1024 * 1024
 
@@ -30,7 +30,7 @@ def _process(launch: Launch, output: OutputLog, clock: Clock, on_end: Callable[[
     return WorkerProcess(launch, output=output, clock=clock, on_end=on_end)
 
 
-class WrapperShelf:
+class WrapperRegistry:
     """The wrappers, each with its worker.
 
     Args:

@@ -22,7 +22,7 @@ from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps
 from edged.runs.states import SequenceEvent, next_sequence_state
 
-__all__ = ["SequenceBook", "SequenceResult"]
+__all__ = ["SequenceRegistry", "SequenceResult"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class SequenceResult:
     recording: Mapping[str, Any] | None = None
 
 
-class SequenceBook:
+class SequenceRegistry:
     """The sequences that are running.
 
     Args:

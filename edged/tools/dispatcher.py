@@ -14,10 +14,10 @@ from edged.commands.pending import Underway
 from edged.errors import EdgedError, NotFound
 from edged.tools.registry import ToolRegistry
 
-__all__ = ["ToolDesk"]
+__all__ = ["ToolDispatcher"]
 
 
-class ToolDesk:
+class ToolDispatcher:
     """Takes calls by tool name.
 
     Args:

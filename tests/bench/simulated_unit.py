@@ -1,4 +1,4 @@
-"""A pretended instrument as the command path sees an instrument: no wire, no thread, no time."""
+"""A simulated instrument as the command path sees an instrument: no wire, no thread, no time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Ask, AskBlock, ExpectMore, Pause, Send
 from edged.profiles.model import Profile
 from tests.bench.fake_instruments import FakeInstrument
-from tests.bench.pretended import Asked, PretendedBench
+from tests.bench.simulated import Asked, PretendedBench
 
 LEAST_V = 0.004
 """Of an SR830's sine output, which has no off."""
 
 
-class PretendedUnit(FakeInstrument):
+class SimulatedUnit(FakeInstrument):
     """Everything that is said to it reaches the simulation, but for the lines that it ignores."""
 
     def __init__(self, profile: Profile) -> None:

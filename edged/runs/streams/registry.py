@@ -31,9 +31,9 @@ from edged.runs.states import StreamEvent, StreamState, next_stream_state
 from edged.runs.streams.grid import Grid
 from edged.runs.streams.statistics import Point, array_name, point_of
 from edged.runs.streams.stream import Stream
-from edged.runs.streams.waveforms import WaveformBook
+from edged.runs.streams.waveforms import WaveformRegistry
 
-__all__ = ["MOST", "MOST_ON_ONE", "StreamBook", "StreamNews"]
+__all__ = ["MOST", "MOST_ON_ONE", "StreamNews", "StreamRegistry"]
 
 DEFAULT_INTERVAL_MS: Final = 500
 DEFAULT_DURATION_MS: Final = 10_000
@@ -59,7 +59,7 @@ class StreamNews:
     data: Mapping[str, Any]
 
 
-class StreamBook:
+class StreamRegistry:
     """The streams that are running, and how the last ones ended.
 
     Args:
@@ -75,7 +75,7 @@ class StreamBook:
         *,
         perform: Perform,
         new_id: NewId,
-        waveforms: WaveformBook,
+        waveforms: WaveformRegistry,
         recorder: Recorder,
         clock: Clock,
     ) -> None:

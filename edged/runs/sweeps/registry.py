@@ -31,7 +31,7 @@ from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
 from edged.store.journal import JournalKind
 
-__all__ = ["SweepBook", "SweepChanged"]
+__all__ = ["SweepChanged", "SweepRegistry"]
 
 MOST_ENDED: Final = 100
 """Sweeps that are over and can still be asked for; the data of all are on the disk."""
@@ -50,7 +50,7 @@ class SweepChanged:
     told: Mapping[str, Any]
 
 
-class SweepBook:
+class SweepRegistry:
     """All sweeps.
 
     Args:
