@@ -1,1 +1,7 @@
-"""The tools that callers see: the fixed ones, and those made from profiles and wrappers."""
+"""The tools and resources that a caller sees now.
+
+``registry`` is the present set: the static ones, and those that ``dynamic`` makes of profiles and
+wrappers; ``dispatcher`` takes a call by name and gives its action to the command path.
+``resources`` reads by URI, ``resource_kinds`` says what there is. Outsiders are the surfaces, which
+take ``dispatcher``, ``registry`` and ``resources``.
+"""
