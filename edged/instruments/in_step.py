@@ -2,7 +2,7 @@
 
 A wire carries no number that ties an answer to its question, so the daemon counts what is owed. As
 soon as something came, or may come, that no question asked for, the line is *out of step*; before
-its next question it is brought back (``speech.py``): read until it is quiet, ask the unit's own
+its next question it is brought back (``dialogue.py``): read until it is quiet, ask the unit's own
 name, read until that name comes and until it is quiet again.
 
 Three things put a line out of step for certain: bytes that nobody asked for, an answer that is not

@@ -1,4 +1,4 @@
-"""What the owner said about one unit, as a value that ``bench.py`` reads from the bench file.
+"""What the owner said about one unit, as a value that ``bench_file`` reads.
 
 A profile narrowed to what the owner allows for one unit, or why that would not be narrowing.
 """
