@@ -11,7 +11,7 @@ What the keys of the bench file fit: serial numbers as they are told and cleaned
 
 An owner copies a serial number from a label, from ``*IDN?`` or from a delivery note: ``SN4471``,
 ``s/n: 4471`` and ``sn 4471`` are one unit. A key that fits no unit limits nothing, so it is looked
-for generously, and two keys that could be one unit's are an error (``bench.py``).
+for generously, and two keys that could be one unit's are an error.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Lives on the event loop; changed by ``ramp.py`` (values) and ``sweeps.py`` (stat
 
 The rows of one sweep in memory: bounded, and handed out evenly.
 
-Everything measured is on the disk (``runs.py``); these are for looking at while it goes on. When
+Everything measured is on the disk (``recordings``); these are for looking at while it goes on. When
 there are too many, every second one is dropped and from then on every second one is kept, so that
 the whole sweep stays in view.
 """
