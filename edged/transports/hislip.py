@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from edged.clock import Clock
-from edged.profiles.model import Connection
 from edged.transports.link import (
     LinkError,
     LinkGarbled,
     LinkLost,
     LinkTimeout,
     OpenResource,
-    Wake,
 )
-from edged.transports.message import MESSAGE_AVAILABLE, MessageAnswer, StatusQuery
+from edged.transports.message import MESSAGE_AVAILABLE, MessageLinkBase
 from edged.transports.tcp import MAX_MESSAGE_BYTES, SocketStream, TcpChannel, hislip_error
 
 __all__ = ["HislipLink"]
@@ -86,13 +84,12 @@ class Header:
     length: int
 
 
-class HislipLink:
+class HislipLink(MessageLinkBase):
     """See ``Link``."""
 
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._open_resource = open_resource
-        self._wake = Wake()
         self._socket_address, self._sub_address = _taken_apart(address)
         # None while closed.
         self._sync_channel: TcpChannel | None = None
@@ -103,7 +100,6 @@ class HislipLink:
         # The header that has been read and whose payload has not, all of it.
         self._header: Header | None = None
         # What has come of the present answer, and whether that was its end.
-        self._answer = MessageAnswer(self._more, clock)
         # The end of an answer was read, and the server has not been told so (RMT-delivered).
         self._has_read_all = False
         # Data whose id their last message will tell; the id which the last message bore that did.
@@ -114,10 +110,6 @@ class HislipLink:
         self._doubts = 0
         self._is_repeated = False
         self._unproved_clears = 0
-        self._status = StatusQuery()
-
-    def tune(self, connection: Connection) -> None:
-        """See ``Link``: nothing of it can be tuned."""
 
     def open(self, timeout_s: float) -> None:
         """See ``Link``."""
@@ -142,10 +134,6 @@ class HislipLink:
             raise
         self._status.opened()
 
-    def begin(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.begin(ticket)
-
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
@@ -160,14 +148,6 @@ class HislipLink:
             self._last_id = self._next_id
             self._next_id = (self._next_id + 2) & 0xFFFF_FFFF
             self._sync.send(header + piece, deadline)
-
-    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_message(terminator, timeout_s)
-
-    def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_exactly(count, timeout_s)
 
     def pending(self) -> bytes:
         """See ``Link``. What belongs to an earlier question is dropped by its message id."""
@@ -184,14 +164,6 @@ class HislipLink:
     def marks_answers(self) -> bool:
         """See ``Link``: by message ids, unless this server has none that mean anything."""
         return self._marks
-
-    def is_quiet(self) -> bool:
-        """See ``Link``: only the line's own thread can tell."""
-        return False
-
-    def pause(self, seconds: float) -> None:
-        """See ``Link``."""
-        self._wake.pause(seconds, self._clock)
 
     def clear(self, timeout_s: float) -> bool:
         """See ``Link``: the device clear of both channels."""
@@ -216,15 +188,6 @@ class HislipLink:
         self._held.clear()
         return True
 
-    def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``: a status query, which goes by the asynchronous channel."""
-        deadline = self._clock.monotonic() + timeout_s
-        return self._status.ask(lambda: self._read_status(deadline))
-
-    def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.preempt(ticket)
-
     def close(self) -> None:
         """See ``Link``."""
         channels = (self._sync_channel, self._async_channel)
@@ -234,11 +197,6 @@ class HislipLink:
         for channel in channels:
             if channel is not None:
                 channel.close()
-
-    def release(self) -> None:
-        """See ``Link``."""
-        self.close()
-        self._wake.release()
 
     def _agree_on_size(self, deadline: float) -> None:
         channel = self._async

@@ -8,11 +8,13 @@ raises differently.
 
 Beside it: how a wait on sockets is ended from another thread.
 
-A link that can wait on a descriptor waits on ``Wake`` beside it.
+A link that can wait on a descriptor waits on ``Wake`` beside it; ``LinkBase`` is what all of them
+do alike.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import math
 import select
@@ -27,6 +29,7 @@ from edged.profiles.model import Connection
 
 __all__ = [
     "Link",
+    "LinkBase",
     "LinkError",
     "LinkGarbled",
     "LinkLost",
@@ -296,3 +299,56 @@ class SocketWatch:
         """Stop watching; where there is ``poll``, there is nothing to close."""
         if sys.platform == "win32":
             self._selector.close()
+
+
+class LinkBase(abc.ABC):
+    """What the links of this chapter do alike; see ``Link``.
+
+    Where a wire has nothing of a thing (no device clear, no status byte, no marks, nothing to
+    tune), this says so; the link of one that has overrides it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wake = Wake()
+
+    def tune(self, _connection: Connection) -> None:
+        """See ``Link``: nothing of it can be tuned."""
+        return
+
+    def begin(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.begin(ticket)
+
+    def is_quiet(self) -> bool:
+        """See ``Link``: only the line's own thread can tell."""
+        return False
+
+    def pause(self, seconds: float) -> None:
+        """See ``Link``."""
+        self._wake.pause(seconds, self._clock)
+
+    def clear(self, _timeout_s: float) -> bool:
+        """See ``Link``: it has none."""
+        return False
+
+    def marks_answers(self) -> bool:
+        """See ``Link``: it has no marks."""
+        return False
+
+    def status_byte(self, _timeout_s: float) -> int | None:
+        """See ``Link``: it has no way to ask."""
+        return None
+
+    def preempt(self, ticket: int) -> None:
+        """See ``Link``."""
+        self._wake.preempt(ticket)
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """See ``Link``."""
+
+    def release(self) -> None:
+        """See ``Link``."""
+        self.close()
+        self._wake.release()

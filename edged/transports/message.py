@@ -12,24 +12,25 @@ And whether a peer tells its status byte, so that none is asked in vain again an
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from edged.clock import Clock
 from edged.profiles.model import Connection
 from edged.transports.link import (
+    LinkBase,
     LinkError,
     LinkGarbled,
     LinkLost,
     LinkTimeout,
     OpenResource,
-    Wake,
     translated,
 )
 from edged.transports.tcp import MAX_MESSAGE_BYTES, Opener
 
-__all__ = ["MESSAGE_AVAILABLE", "MessageAnswer", "MessageLink", "StatusQuery"]
+__all__ = ["MESSAGE_AVAILABLE", "MessageAnswer", "MessageLink", "MessageLinkBase", "StatusQuery"]
 
 More = Callable[[float], None]
 """Fetches the next piece and adds it; takes the monotonic deadline, and raises a ``LinkError``."""
@@ -152,6 +153,44 @@ class StatusQuery:
         return status
 
 
+class MessageLinkBase(LinkBase):
+    """A link whose answers are gathered in pieces, and whose peer may tell its status.
+
+    Attributes:
+        ends_at_terminator: below may lie a wire that marks no end.
+    """
+
+    ends_at_terminator: ClassVar[bool] = False
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._answer = MessageAnswer(self._more, clock)
+        self._status = StatusQuery()
+
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        return self._answer.take_message(
+            terminator, timeout_s, ends_at_terminator=self.ends_at_terminator
+        )
+
+    def read_exactly(self, count: int, timeout_s: float) -> bytes:
+        """See ``Link``."""
+        return self._answer.take_exactly(count, timeout_s)
+
+    def status_byte(self, timeout_s: float) -> int | None:
+        """See ``Link``."""
+        deadline = self._clock.monotonic() + timeout_s
+        return self._status.ask(lambda: self._read_status(deadline))
+
+    @abc.abstractmethod
+    def _more(self, deadline: float) -> None:
+        """Add the next piece of the answer to it."""
+
+    def _read_status(self, _deadline: float) -> int | None:
+        """The status byte; ``None`` where the peer has no way to tell."""
+        return None
+
+
 SLICE_S: Final = 0.25
 """How long one call waits before a pre-emption is heard."""
 READ_BYTES: Final = 64 * 1024
@@ -164,18 +203,17 @@ SPOILED: Final = ("VI_ERROR_ASRL_PARITY", "VI_ERROR_ASRL_FRAMING", "VI_ERROR_ASR
 """What it says of bytes that came, and not as they were sent."""
 
 
-class MessageLink:
+class MessageLink(MessageLinkBase):
     """See ``Link``."""
 
+    ends_at_terminator = True
+
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        super().__init__(clock)
         self._address = address
-        self._clock = clock
-        self._wake = Wake()
         self._opener = Opener(address, open_resource, self._wake, clock)
         self._resource: Any = None
-        self._answer = MessageAnswer(self._more, clock)
         self._connection = Connection()
-        self._status = StatusQuery()
 
     def tune(self, connection: Connection) -> None:
         """See ``Link``: serial settings by VISA's attributes."""
@@ -190,10 +228,6 @@ class MessageLink:
         self._set_up()
         self._status.opened()
 
-    def begin(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.begin(ticket)
-
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         self._wake.check()
@@ -203,26 +237,10 @@ class MessageLink:
             resource.timeout = max(1, int(timeout_s * 1000))
             resource.visalib.write(resource.session, data)
 
-    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_message(terminator, timeout_s, ends_at_terminator=True)
-
-    def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_exactly(count, timeout_s)
-
     def pending(self) -> bytes:
         """See ``Link``: what VISA may hold cannot be asked for without waiting."""
         self._opened()
         return self._answer.take_rest()
-
-    def is_quiet(self) -> bool:
-        """See ``Link``: only the line's own thread can tell."""
-        return False
-
-    def pause(self, seconds: float) -> None:
-        """See ``Link``."""
-        self._wake.pause(seconds, self._clock)
 
     def clear(self, timeout_s: float) -> bool:
         """See ``Link``: viClear."""
@@ -236,19 +254,6 @@ class MessageLink:
         self._answer.forget()
         return True
 
-    def marks_answers(self) -> bool:
-        """See ``Link``: VISA tells of none."""
-        return False
-
-    def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``: viReadSTB."""
-        deadline = self._clock.monotonic() + timeout_s
-        return self._status.ask(lambda: self._read_status(deadline))
-
-    def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.preempt(ticket)
-
     def close(self) -> None:
         """See ``Link``."""
         resource, self._resource = self._resource, None
@@ -256,11 +261,6 @@ class MessageLink:
         if resource is not None:
             with contextlib.suppress(LinkError), translated("closing"):
                 resource.close()
-
-    def release(self) -> None:
-        """See ``Link``."""
-        self.close()
-        self._wake.release()
 
     def _more(self, deadline: float) -> None:
         resource = self._opened()

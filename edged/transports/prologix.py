@@ -24,7 +24,6 @@ from typing import Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.model import Connection
 from edged.transports.link import (
     LinkError,
     LinkGarbled,
@@ -34,7 +33,7 @@ from edged.transports.link import (
     OpenResource,
     Wake,
 )
-from edged.transports.message import MessageAnswer, StatusQuery
+from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import MAX_MESSAGE_BYTES, SocketStream, TcpChannel
 
 __all__ = ["PrologixAdapter", "PrologixLink", "adapter_place"]
@@ -123,21 +122,17 @@ class PrologixAdapter:
             channel.close()
 
 
-class PrologixLink:
+class PrologixLink(MessageLinkBase):
     """See ``Link``."""
 
+    ends_at_terminator = True
+
     def __init__(self, adapter: PrologixAdapter, gpib: str, clock: Clock) -> None:
+        super().__init__(clock)
         self._adapter = adapter
         self._gpib = gpib
-        self._clock = clock
-        self._wake = Wake()
         # The adapter's connection on which this instrument was opened; 0 while closed.
         self._opening = 0
-        self._answer = MessageAnswer(self._listen, clock)
-        self._status = StatusQuery()
-
-    def tune(self, connection: Connection) -> None:
-        """See ``Link``: nothing of it can be tuned."""
 
     def open(self, timeout_s: float) -> None:
         """See ``Link``. The adapter is connected by whoever needs it first."""
@@ -149,10 +144,6 @@ class PrologixLink:
             self._opening = self._adapter.openings
         self._status.opened()
 
-    def begin(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.begin(ticket)
-
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
@@ -160,27 +151,11 @@ class PrologixLink:
         with self._exchange(deadline) as stream:
             self._order(stream, escaped)
 
-    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_message(terminator, timeout_s, ends_at_terminator=True)
-
-    def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_exactly(count, timeout_s)
-
     def pending(self) -> bytes:
         """See ``Link``: an instrument on this bus talks only when it is asked to."""
         if self._opening == 0 or self._opening != self._adapter.openings:
             raise LinkLost("the connection to the adapter was lost")
         return self._answer.take_rest()
-
-    def is_quiet(self) -> bool:
-        """See ``Link``: only the line's own thread can tell."""
-        return False
-
-    def pause(self, seconds: float) -> None:
-        """See ``Link``."""
-        self._wake.pause(seconds, self._clock)
 
     def clear(self, timeout_s: float) -> bool:
         """See ``Link``: the bus's selected device clear, for this instrument alone."""
@@ -194,30 +169,12 @@ class PrologixLink:
         self._answer.forget()
         return True
 
-    def marks_answers(self) -> bool:
-        """See ``Link``: this bus has no marks."""
-        return False
-
-    def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``: a serial poll of this instrument by the adapter."""
-        deadline = self._clock.monotonic() + timeout_s
-        return self._status.ask(lambda: self._polled(deadline))
-
-    def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.preempt(ticket)
-
     def close(self) -> None:
         """See ``Link``. The adapter's connection stays for the others."""
         self._opening = 0
         self._answer.forget()
 
-    def release(self) -> None:
-        """See ``Link``."""
-        self.close()
-        self._wake.release()
-
-    def _listen(self, deadline: float) -> None:
+    def _more(self, deadline: float) -> None:
         """Have the instrument talk for one slice at most, and keep what it says."""
         if self._clock.monotonic() >= deadline:
             raise LinkTimeout("nothing came before the time limit")
@@ -225,7 +182,7 @@ class PrologixLink:
             self._order(stream, b"++read eoi")
             self._answer.add(self._settle(stream, deadline))
 
-    def _polled(self, deadline: float) -> int | None:
+    def _read_status(self, deadline: float) -> int | None:
         with self._exchange(deadline) as stream:
             self._order(stream, b"++spoll")
             told = self._settle(stream, deadline).strip()

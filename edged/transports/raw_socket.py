@@ -10,26 +10,21 @@ pyvisa-py's SOCKET session can be woken and keeps its bytes.
 from __future__ import annotations
 
 from edged.clock import Clock
-from edged.profiles.model import Connection
-from edged.transports.link import LinkLost, OpenResource, Wake
+from edged.transports.link import LinkBase, LinkLost, OpenResource
 from edged.transports.tcp import SocketStream, TcpChannel
 
 __all__ = ["RawSocketLink"]
 
 
-class RawSocketLink:
+class RawSocketLink(LinkBase):
     """See ``Link``; messages are split here, by the terminator that the reader names."""
 
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        super().__init__(clock)
         self._address = address
         self._open_resource = open_resource
-        self._clock = clock
-        self._wake = Wake()
         # None while closed.
         self._channel: TcpChannel | None = None
-
-    def tune(self, connection: Connection) -> None:
-        """See ``Link``: nothing of a socket can be tuned."""
 
     def open(self, timeout_s: float) -> None:
         """See ``Link``."""
@@ -41,10 +36,6 @@ class RawSocketLink:
             clock=self._clock,
             timeout_s=timeout_s,
         )
-
-    def begin(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.begin(ticket)
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
@@ -67,38 +58,11 @@ class RawSocketLink:
         channel = self._channel
         return channel is not None and channel.stream.is_quiet()
 
-    def pause(self, seconds: float) -> None:
-        """See ``Link``."""
-        self._wake.pause(seconds, self._clock)
-
-    def clear(self, timeout_s: float) -> bool:
-        """See ``Link``: raw sockets have none (pyvisa-py's spins for ever after a FIN)."""
-        del timeout_s
-        return False
-
-    def marks_answers(self) -> bool:
-        """See ``Link``: a stream of bytes has no marks."""
-        return False
-
-    def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``: a raw socket has no way to ask."""
-        del timeout_s
-        return None
-
-    def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.preempt(ticket)
-
     def close(self) -> None:
         """See ``Link``."""
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.close()
-
-    def release(self) -> None:
-        """See ``Link``."""
-        self.close()
-        self._wake.release()
 
     def _connected(self) -> SocketStream:
         if self._channel is None:

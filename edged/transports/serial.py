@@ -27,10 +27,9 @@ from edged.transports.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
-    Wake,
     translated,
 )
-from edged.transports.message import MessageAnswer
+from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import Opener
 
 __all__ = ["SPOILED", "SerialLink", "Unmarker", "mark_errors"]
@@ -111,18 +110,18 @@ SPOILED_BYTE: Final = (
 )
 
 
-class SerialLink:
+class SerialLink(MessageLinkBase):
     """See ``Link``."""
 
+    ends_at_terminator = True
+
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        super().__init__(clock)
         self._address = address
-        self._clock = clock
-        self._wake = Wake()
         self._opener = Opener(address, open_resource, self._wake, clock)
         self._resource: Any = None
         # pyserial's port; None while closed.
         self._port: Any = None
-        self._answer = MessageAnswer(self._receive, clock)
         self._connection = Connection()
         self._piece_bytes = 1
         # None where nobody tells which bytes were spoiled.
@@ -151,10 +150,6 @@ class SerialLink:
             self.close()
             raise
 
-    def begin(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.begin(ticket)
-
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``. In pieces, between which a pre-emption is heard."""
         deadline = self._clock.monotonic() + timeout_s
@@ -166,14 +161,6 @@ class SerialLink:
             with _serial("writing"):
                 port.write(data[start : start + self._piece_bytes])
 
-    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_message(terminator, timeout_s, ends_at_terminator=True)
-
-    def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_exactly(count, timeout_s)
-
     def pending(self) -> bytes:
         """See ``Link``."""
         port = self._opened()
@@ -183,32 +170,6 @@ class SerialLink:
                 self._take(port.read(waiting))
         return self._answer.take_rest()
 
-    def is_quiet(self) -> bool:
-        """See ``Link``: only the line's own thread can tell."""
-        return False
-
-    def pause(self, seconds: float) -> None:
-        """See ``Link``."""
-        self._wake.pause(seconds, self._clock)
-
-    def clear(self, timeout_s: float) -> bool:
-        """See ``Link``: a serial line has none."""
-        del timeout_s
-        return False
-
-    def marks_answers(self) -> bool:
-        """See ``Link``: a stream of bytes has no marks."""
-        return False
-
-    def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``: a serial line has no way to ask."""
-        del timeout_s
-        return None
-
-    def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.preempt(ticket)
-
     def close(self) -> None:
         """See ``Link``."""
         resource, self._resource = self._resource, None
@@ -217,11 +178,6 @@ class SerialLink:
         if resource is not None:
             with contextlib.suppress(LinkError), translated("closing"):
                 resource.close()
-
-    def release(self) -> None:
-        """See ``Link``."""
-        self.close()
-        self._wake.release()
 
     def _set_up(self) -> None:
         """Give the port what the profile or INSTRUMENTS says; the rest stays as it is."""
@@ -244,7 +200,7 @@ class SerialLink:
         self._piece_bytes = max(1, min(WRITE_BYTES, most))
         self._unmarker = Unmarker() if mark_errors(port) else None
 
-    def _receive(self, deadline: float) -> None:
+    def _more(self, deadline: float) -> None:
         """Wait for bytes and add them to the answer."""
         port = self._opened()
         while True:

@@ -23,10 +23,9 @@ from edged.transports.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
-    Wake,
     translated,
 )
-from edged.transports.message import MessageAnswer, StatusQuery
+from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import Opener
 
 __all__ = ["UsbtmcLink"]
@@ -61,24 +60,21 @@ CLEAR_POLL_S: Final = 0.02
 TIMED_OUT: Final = frozenset({errno.ETIMEDOUT, -errno.ETIMEDOUT, 110, 10060})
 
 
-class UsbtmcLink:
+class UsbtmcLink(MessageLinkBase):
     """See ``Link``."""
 
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
+        super().__init__(clock)
         self._address = address
-        self._clock = clock
-        self._wake = Wake()
         self._opener = Opener(address, open_resource, self._wake, clock)
         self._resource: Any = None
         # pyvisa-py's USBTMC object with its pyusb device; None while closed.
         self._device: Any = None
         self._tag = 0
-        self._answer = MessageAnswer(self._more, clock)
         # One message is asked for at a time at most; True while its transfer has not come.
         self._is_asked = False
         self._chunk_bytes = READ_BYTES
         self._was_reset = False
-        self._status = StatusQuery()
         self._status_tag = STATUS_TAGS[0]
 
     def tune(self, connection: Connection) -> None:
@@ -97,10 +93,6 @@ class UsbtmcLink:
             raise
         self._status.opened()
 
-    def begin(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.begin(ticket)
-
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``. A device that is busy refuses to take it until it is not."""
         deadline = self._clock.monotonic() + timeout_s
@@ -110,26 +102,10 @@ class UsbtmcLink:
         head = struct.pack("<BBBxLBxxx", MESSAGE_OUT, *self._next_tag(), len(data), END_OF_MESSAGE)
         self._put(head + data + bytes(-len(data) % 4), deadline)
 
-    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_message(terminator, timeout_s)
-
-    def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_exactly(count, timeout_s)
-
     def pending(self) -> bytes:
         """See ``Link``: a device says nothing that it was not asked for."""
         self._opened()
         return self._answer.take_rest()
-
-    def is_quiet(self) -> bool:
-        """See ``Link``: only the line's own thread can tell."""
-        return False
-
-    def pause(self, seconds: float) -> None:
-        """See ``Link``."""
-        self._wake.pause(seconds, self._clock)
 
     def clear(self, timeout_s: float) -> bool:
         """See ``Link``: INITIATE_CLEAR, which also ends a transfer that is under way."""
@@ -146,19 +122,6 @@ class UsbtmcLink:
             self._reset_once()
         return is_clear
 
-    def marks_answers(self) -> bool:
-        """See ``Link``: a tag marks a transfer, and not what it brings."""
-        return False
-
-    def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``: READ_STATUS_BYTE of the USB488 subclass."""
-        deadline = self._clock.monotonic() + timeout_s
-        return self._status.ask(lambda: self._read_status(deadline))
-
-    def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.preempt(ticket)
-
     def close(self) -> None:
         """See ``Link``."""
         resource, self._resource = self._resource, None
@@ -167,11 +130,6 @@ class UsbtmcLink:
         if resource is not None:
             with contextlib.suppress(LinkError), translated("closing"):
                 resource.close()
-
-    def release(self) -> None:
-        """See ``Link``."""
-        self.close()
-        self._wake.release()
 
     def _more(self, deadline: float) -> None:
         """Add the next transfer of this answer to it."""

@@ -14,16 +14,14 @@ import struct
 from typing import Final
 
 from edged.clock import Clock
-from edged.profiles.model import Connection
 from edged.transports.link import (
     LinkError,
     LinkGarbled,
     LinkLost,
     LinkTimeout,
     OpenResource,
-    Wake,
 )
-from edged.transports.message import MessageAnswer, StatusQuery
+from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import SocketStream, TcpChannel, rpc_refusal, vxi11_error
 
 __all__ = ["Vxi11Link"]
@@ -61,13 +59,12 @@ class Vxi11Denied(LinkGarbled):
     """The whole reply is that this procedure is not done; the connection is in step."""
 
 
-class Vxi11Link:
+class Vxi11Link(MessageLinkBase):
     """See ``Link``."""
 
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._open_resource = open_resource
-        self._wake = Wake()
         self._host, self._port, self._device = _taken_apart(address)
         # None while closed.
         self._channel: TcpChannel | None = None
@@ -78,11 +75,6 @@ class Vxi11Link:
         self._call_id = 0
         # A call has been sent whose reply has not come: this connection can only be closed.
         self._is_waiting = False
-        self._answer = MessageAnswer(self._more, clock)
-        self._status = StatusQuery()
-
-    def tune(self, connection: Connection) -> None:
-        """See ``Link``: nothing of it can be tuned."""
 
     def open(self, timeout_s: float) -> None:
         """See ``Link``."""
@@ -102,10 +94,6 @@ class Vxi11Link:
         except LinkError:
             self._hang_up()
             raise
-
-    def begin(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.begin(ticket)
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
@@ -127,27 +115,11 @@ class Vxi11Link:
             if _integer(reply, 4) < len(piece):
                 raise LinkGarbled("the instrument took a part of what was written")
 
-    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_message(terminator, timeout_s)
-
-    def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
-        return self._answer.take_exactly(count, timeout_s)
-
     def pending(self) -> bytes:
         """See ``Link``. A reply to no call means that the connection is out of step."""
         if self._connected().drain():
             raise LinkLost("the instrument is out of step")
         return self._answer.take_rest()
-
-    def is_quiet(self) -> bool:
-        """See ``Link``: only the line's own thread can tell."""
-        return False
-
-    def pause(self, seconds: float) -> None:
-        """See ``Link``."""
-        self._wake.pause(seconds, self._clock)
 
     def clear(self, timeout_s: float) -> bool:
         """See ``Link``: ``device_clear``, unless a call is still open on this connection."""
@@ -162,19 +134,6 @@ class Vxi11Link:
         self._answer.forget()
         return True
 
-    def marks_answers(self) -> bool:
-        """See ``Link``: a transaction marks a read, and not what is read."""
-        return False
-
-    def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``: ``device_readstb``."""
-        deadline = self._clock.monotonic() + timeout_s
-        return self._status.ask(lambda: self._read_status(deadline))
-
-    def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
-        self._wake.preempt(ticket)
-
     def close(self) -> None:
         """See ``Link``. Says farewell where nobody has to be waited for."""
         if self._channel is not None:
@@ -186,11 +145,6 @@ class Vxi11Link:
                 elif 0 < self._abort_port < 65_536:
                     self._abort(arguments, deadline)
         self._hang_up()
-
-    def release(self) -> None:
-        """See ``Link``."""
-        self.close()
-        self._wake.release()
 
     def _connect(self, port: int, deadline: float) -> TcpChannel:
         return TcpChannel(
