@@ -20,7 +20,8 @@ from edged.profiles.arguments import Given, compile_given, compile_schema
 __all__ = [
     "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE", "NO_ARGUMENTS",
     "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
-    "integer_of", "mapping_of", "only_asking", "parameters_of", "result_of", "rows_of", "text_of",
+    "command_of", "integer_of", "mapping_of", "only_asking", "parameters_of", "result_of",
+    "rows_of", "text_of",
 ]  # fmt: skip
 
 Schema = dict[str, Any]
@@ -132,6 +133,17 @@ def only_asking(kind: type[Action]) -> MakeAction:
         return kind(**call.asked(check))
 
     return make
+
+
+def command_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What an action aimed at one command begins with; its scope is the command's name."""
+    name = text_of(arguments, "command_name")
+    return {
+        "scope": name,
+        "instrument_id": text_of(arguments, "instrument_id"),
+        "command_name": name,
+        "parameters": mapping_of(arguments, "parameters"),
+    }
 
 
 def text_of(arguments: Mapping[str, Any], name: str) -> str:

@@ -25,6 +25,7 @@ from edged.commands.static_tool import (
     STRING,
     WORK,
     StaticTool,
+    command_of,
     mapping_of,
     parameters_of,
     result_of,
@@ -52,13 +53,9 @@ def _nobody_minds(_instrument_id: str, _values: Mapping[str, object], _on_behalf
 def execute_command(call: ToolCall, check: Check) -> Action:
     """Scope is the command's name."""
     expects = call.arguments.get("is_query")
-    command_name = text_of(call.arguments, "command_name")
     return RunCommand(
         **call.asked(check),
-        scope=command_name,
-        instrument_id=text_of(call.arguments, "instrument_id"),
-        command_name=command_name,
-        parameters=mapping_of(call.arguments, "parameters"),
+        **command_of(call.arguments),
         expects_query=expects if isinstance(expects, bool) else None,
     )
 

@@ -23,8 +23,8 @@ from edged.commands.static_tool import (
     STRING,
     Schema,
     StaticTool,
+    command_of,
     integer_of,
-    mapping_of,
     parameters_of,
     result_of,
     text_of,
@@ -61,14 +61,10 @@ STREAM_ID: Final[Schema] = {
 
 def start_stream(call: ToolCall, check: Check) -> Action:
     """Scope is the command's name."""
-    command_name = text_of(call.arguments, "command_name")
     return StartStream(
         **call.asked(check),
-        scope=command_name,
+        **command_of(call.arguments),
         progress=call.progress,
-        instrument_id=text_of(call.arguments, "instrument_id"),
-        command_name=command_name,
-        parameters=mapping_of(call.arguments, "parameters"),
     )
 
 

@@ -23,8 +23,8 @@ from edged.commands.static_tool import (
     WORK,
     Schema,
     StaticTool,
+    command_of,
     integer_of,
-    mapping_of,
     parameters_of,
     result_of,
     text_of,
@@ -75,14 +75,7 @@ SWEEP_ID: Final[Schema] = {
 
 def start_sweep(call: ToolCall, check: Check) -> Action:
     """Scope is the command's name."""
-    command_name = text_of(call.arguments, "command_name")
-    return StartSweep(
-        **call.asked(check),
-        scope=command_name,
-        instrument_id=text_of(call.arguments, "instrument_id"),
-        command_name=command_name,
-        parameters=mapping_of(call.arguments, "parameters"),
-    )
+    return StartSweep(**call.asked(check), **command_of(call.arguments))
 
 
 def get_sweep_status(call: ToolCall, check: Check) -> Action:
