@@ -114,6 +114,25 @@ def test_no_road_passes_what_the_owner_forbids(key: str) -> None:
     assert asyncio.run(judge_all()) > 4
 
 
+@promise("raw.owner-limits-hold")
+def test_new_rules_hold_although_the_profile_is_still_the_old_one() -> None:
+    """The two are replaced one after the other, and a line's thread may look in between."""
+
+    async def judge() -> None:
+        house = SweepHouse(DrivenClock())
+        supply = house.supply
+        assert supply.profile is not None
+        (name,) = (c.name for c in supply.profile.commands.values() if c.name == "set_voltage")
+        for action in roads(supply.profile.commands[name], supply.profile):
+            supply.rules = EMPTY_RULES
+            before = house.path.judge(replace(action, instrument_id=supply.id))
+            supply.rules = UnitRules(key="k", requires_sweep=frozenset({name}))
+            assert _code_again(house, action, before) in RAMPED, action
+        await house.sweeps.close(0.1)
+
+    asyncio.run(judge())
+
+
 def _code(house: SweepHouse, action: Action) -> ErrorCode | None:
     try:
         house.path.judge(replace(action, instrument_id=house.supply.id))
