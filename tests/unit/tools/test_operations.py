@@ -1,0 +1,26 @@
+"""The table of operations is whole: each action has one row, and each row can be run."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+
+from edged.actions.action import Action
+from edged.operations.table import OPERATIONS
+
+
+def test_each_action_has_exactly_one_row() -> None:
+    rows = Counter(row.action.__qualname__ for row in OPERATIONS)
+    # By name: a class with slots was made anew, and the one that it was made of may still be known.
+    assert set(rows) == {kind.__qualname__ for kind in Action.__subclasses__()}
+    assert set(rows.values()) == {1}
+
+
+def test_what_answers_at_once_is_a_plain_function_and_anything_else_a_coroutine() -> None:
+    for row in OPERATIONS:
+        assert inspect.iscoroutinefunction(row.run) is not row.action.answers_at_once, row.action
+
+
+def test_no_two_tools_share_a_name() -> None:
+    names = Counter(row.tool.name for row in OPERATIONS if row.tool is not None)
+    assert set(names.values()) == {1}
