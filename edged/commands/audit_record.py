@@ -46,7 +46,7 @@ NOTHING: Final[Mapping[str, Any]] = {}
 AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
 NOBODY: Final = (None, None)
-MAX_FAMILIAR: Final = 1_024
+MAX_REPEATED: Final = 1_024
 NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
 """Stands for the outcome in the row of an intent."""
 # What failed without the instrument having been asked, or having had a chance to answer.
@@ -110,7 +110,7 @@ class AuditRecord:
             # What the daemon knows was told: rows that are the same over and over, and quiet.
             known, repeated = self._repeated.get((id(action.caller), action.tool), NOBODY)
             if known is not action.caller:
-                repeated = self._make_familiar(action, target, outcome)
+                repeated = self._make_repeated(action, target, outcome)
             if repeated is not None:
                 self._audit.note_again(
                     repeated, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
@@ -126,7 +126,7 @@ class AuditRecord:
         if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
             self._log.conclude(action, target, outcome)
 
-    def _make_familiar(
+    def _make_repeated(
         self, action: Action, target: Target | None, outcome: Outcome
     ) -> RepeatedRow | None:
         """What is told of such a call, to be used again; None where that must not be.
@@ -136,7 +136,7 @@ class AuditRecord:
         caller = action.caller
         if caller.route is not Route.DIRECT or self._level.isEnabledFor(logging.DEBUG):
             return None
-        if len(self._repeated) >= MAX_FAMILIAR:
+        if len(self._repeated) >= MAX_REPEATED:
             self._repeated.clear()
         repeated = RepeatedRow(self._entry(Phase.END, action, target, (), outcome))
         self._repeated[id(caller), action.tool] = (caller, repeated)

@@ -27,7 +27,7 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What may be under way, as its rooms tell of it."""
+    """What may be under way, as its owners tell of it."""
 
     sweeps: Callable[[], tuple[Mapping[str, Any], ...]]
     streams: Callable[[], list[dict[str, Any]]]

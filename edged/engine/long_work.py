@@ -1,6 +1,6 @@
 """Long work, put together: sweeps, streams, sequences, their recordings, and what makes all safe.
 
-A part of the composition root. It knows which of these rooms ends, cleans up or is told of which
+A part of the composition root. It knows which of these parts ends, cleans up or is told of which
 other; what each of them does is its own.
 """
 

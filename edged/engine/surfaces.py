@@ -220,7 +220,7 @@ def _settings(config: Config, *, is_port_shared: bool) -> McpSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcParts:
-    """The rooms that the RPC port tells of.
+    """The parts that the RPC port tells of.
 
     Attributes:
         mcp: gives the MCP surface, which is made after this.

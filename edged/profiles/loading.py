@@ -269,7 +269,7 @@ def _merged(root: MapNode, families: Mapping[str, MapNode]) -> MapNode:
 
 
 def complaint_of(error: Invalid, path: Path) -> Complaint:
-    """What an error of this room says, as a value."""
+    """What an error of this chapter says, as a value."""
     data = error.data
     return Complaint(
         path=str(data.get("path", path)),

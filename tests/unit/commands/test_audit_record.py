@@ -308,7 +308,7 @@ SPELLED = ("1", "true", "1.0", '"1"', "0", "false", "-0.0", "1", "true")
 async def test_more_callers_than_are_remembered_each_have_their_rows(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edged.commands.audit_record.MAX_FAMILIAR", 3)
+    monkeypatch.setattr("edged.commands.audit_record.MAX_REPEATED", 3)
     monkeypatch.setattr("edged.store.audit.chain.MOST", 4)
     monkeypatch.setattr("edged.store.audit.chain.MOST_TEXTS", 5)
     callers = [_direct(f"s-{number}") for number in range(7)]
