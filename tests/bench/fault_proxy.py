@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
+from tests.bench.accepting import Accepting
+
 CHUNK_BYTES = 65_536
 
 
@@ -72,7 +74,7 @@ class FaultProxy:
         self._healed.set()
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._accepting: Accepting | None = None
         self._flapping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> FaultProxy:
@@ -93,15 +95,15 @@ class FaultProxy:
 
     async def listen(self) -> None:
         """Take connections (again), at the same port."""
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-            self.port = self._server.sockets[0].getsockname()[1]
+        if self._accepting is None:
+            self._accepting = Accepting(self._serve, "127.0.0.1", self.port)
+            self.port = self._accepting.port
 
     def refuse(self) -> None:
         """Reset what is open and refuse new connections, as a device without power does."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._accepting is not None:
+            self._accepting.close()
+            self._accepting = None
         self.reset_all()
 
     def next(self, *spoils: Spoil) -> None:

@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Callable
 from types import TracebackType
 
+from tests.bench.accepting import Accepting
+
 IDN = "ACME,PSU1,A001,1.0"
 
 TURNS = 10
@@ -33,7 +35,7 @@ class LoopbackInstrument:
         # sent at the beginning of each connection, and around each answer
         self.banner = self.before = self.after = b""
         self.line_came = asyncio.Condition()
-        self._server: asyncio.Server | None = None
+        self._accepting: Accepting | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -58,15 +60,15 @@ class LoopbackInstrument:
         await self.unplug()
 
     async def plug_in(self) -> None:
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, self.host, self.port)
-            self.port = self._server.sockets[0].getsockname()[1]
+        if self._accepting is None:
+            self._accepting = Accepting(self._serve, self.host, self.port)
+            self.port = self._accepting.port
 
     async def unplug(self) -> None:
         """Refuse, and end every connection."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._accepting is not None:
+            self._accepting.close()
+            self._accepting = None
             for _ in range(TURNS):
                 await asyncio.sleep(0)
         writers = tuple(self._writers)
