@@ -60,8 +60,6 @@ class Tool:
         instrument_id: the instrument a dynamic tool drives, else empty.
         is_essential: one of the few that a small list shows.
         cancels_on_disconnect: a client that goes away ends this call.
-        may_ask: a call of it may be one question to an instrument, which needs no task.
-        answers_at_once: a call of it waits for nothing: see ``Action``.
     """
 
     name: str
@@ -77,8 +75,6 @@ class Tool:
     plain_name: str = ""
     is_essential: bool = False
     cancels_on_disconnect: bool = False
-    answers_at_once: bool = False
-    may_ask: bool = False
 
     def action(self, call: ToolCall) -> Action:
         """What this call of the tool asks for; nothing is judged yet."""

@@ -7,12 +7,12 @@ tool by which it is asked, if one asks for it. The rows stand in ``edged.operati
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from edged.actions.action import Action
-from edged.actions.outcome import Done
+from edged.commands.pending import Running
 from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.static_tool import StaticTool
 from edged.commands.target import Target
@@ -57,9 +57,8 @@ class Operation:
     Attributes:
         action: the type that asks for it.
         run: runs it once it has been judged: (action, target, when that began in monotonic s).
-            Those of an action that ``answers_at_once`` are plain functions, all others are
-            awaited. Raises ``EdgedError``. In a row it is a method of the family's class; see
-            ``bind``.
+            A plain function that is done, or gives the job on a line that it is; or a coroutine.
+            Raises ``EdgedError``. In a row it is a method of the family's class; see ``bind``.
         aim: what the action's names mean.
         failed: the data of a failure, in the tool's own shape.
         refused: the same where nothing was sent to anything.
@@ -67,7 +66,7 @@ class Operation:
     """
 
     action: type[Action]
-    run: Callable[..., Awaitable[Done] | Done]
+    run: Callable[..., Running]
     aim: Callable[[Resolver, Any], Target] = at_nothing
     failed: Callable[[Failure], Any] = error_alone
     refused: Callable[[Failure], Any] = said_by_its_error

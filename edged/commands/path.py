@@ -1,6 +1,6 @@
 """The one command path: authorize, resolve, hold, validate, record, run, record.
 
-Every surface, every sequence step, every sweep step and stream point comes through ``perform``. The
+Every surface, every sequence step, every sweep step and stream point comes through ``begin``. The
 order is that of docs/architecture.md: tool and scope are judged before anything is looked up, so
 that a refusal tells nothing; danger as soon as the command is known; arguments last, because their
 schema belongs to the command.
@@ -8,31 +8,28 @@ schema belongs to the command.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import structlog
 
 from edged.actions.action import (
     Action,
-    RunCommand,
     StartSweep,
 )
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.operation import Operation, failure_data
-from edged.commands.pending import Asking, Underway
+from edged.commands.pending import LineJob, Pending, Running, Tell, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
-from edged.commands.run import is_plain_query
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Precondition, Target
 from edged.commands.telling import NoteTold
-from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound
-from edged.instruments.conversation import Reply
+from edged.errors import EdgedError, Failed, Fault, NotFound
 from edged.profiles.naming import tool_name
 from edged.runs.sweeps.request import SweepRequest
 
@@ -50,9 +47,6 @@ def _no_tool(_instrument_id: str, _plain_name: str) -> str:
     return ""
 
 
-T = TypeVar("T")
-
-
 class CommandPath:
     """Performs actions.
 
@@ -66,7 +60,6 @@ class CommandPath:
         clock: for execution times.
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
-        asking: runs what ``begin`` begins; without it nothing is begun.
         send_guards: call writes back that have been judged and not been sent.
         note_told: told of what may put something out, before its intent is written down.
 
@@ -85,7 +78,6 @@ class CommandPath:
         operations: Mapping[type[Action], Operation],
         clock: Clock,
         present_tool: PresentTool = _no_tool,
-        asking: Asking | None = None,
         send_guards: SendGuards | None = None,
         note_told: NoteTold = _nobody_is_told,
     ) -> None:
@@ -97,7 +89,6 @@ class CommandPath:
         self._operations = operations
         self._clock = clock
         self._present_tool = present_tool
-        self._asking = asking
         self._send_guards = send_guards or SendGuards()
         self._note_told = note_told
         self.performed = 0
@@ -151,7 +142,7 @@ class CommandPath:
         return self.judge(action).lines
 
     async def perform(self, action: Action) -> Outcome:
-        """Judge, record, run, record.
+        """``begin``, and wait for what comes of it.
 
         Returns:
             The outcome; an ``EdgedError`` is in it and never raised.
@@ -159,109 +150,79 @@ class CommandPath:
         Raises:
             asyncio.CancelledError: the caller went away; recorded as such.
         """
-        if action.answers_at_once:
-            return self.perform_at_once(action)
-        self.performed += 1
-        try:
-            return await self._perform(action)
-        finally:
-            self.performed += 1
+        return await settled(partial(self.begin, action))
 
-    async def _perform(self, action: Action) -> Outcome:
-        began = self._clock.monotonic()
-        target: Target | None = None
-        try:
-            target = self.judge(action)
-            if target.is_write and not target.is_safe:
-                target.send_guard = self._send_guards.of(action, target)
-                # In the same breath: what is marked when all is stopped is called back by that.
-                self._note_told(action, target)
-                await self.record.intend(action, target)
-                if target.send_guard is not None:
-                    target.send_guard()
-                # While the disk was waited for, a sweep may have taken what this would change.
-                if target.is_aimed:
-                    self._check_preconditions(action, target)
-            done = await self._run(action, target, began)
-        except asyncio.CancelledError:
-            cancelled = Failed("The caller went away.", code=ErrorCode.CANCELLED)
-            self._conclude(action, target, began, cancelled)
-            raise
-        except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
-            return self._conclude(action, target, began, error)
-        return self._conclude(action, target, began, done)
-
-    def perform_at_once(self, action: Action) -> Outcome:
-        """``perform`` for what ``answers_at_once``: judged, run and recorded in one go."""
-        began = self._clock.monotonic()
-
-        def go_on(target: Target) -> Outcome:
-            done = self._run_at_once(action, target, began)
-            return self._conclude(action, target, began, done)
-
-        return self._judged(action, began, go_on)
-
-    def begin(
-        self, action: Action, tell: Callable[[Outcome | None], None]
-    ) -> Underway | Outcome | None:
-        """``perform`` without a task, for a question to an instrument that changes nothing.
+    def begin(self, action: Action, tell: Tell) -> Outcome | Pending:
+        """Judge, record, run, record.
 
         Args:
             tell: called on the loop, once and later, with the outcome; with ``None`` once what was
                 begun has been cancelled. Never raises.
 
         Returns:
-            What is under way; or the outcome, where it ended before anything was sent; or ``None``
-            for every other action: nothing has been done, and ``perform`` has to do it.
+            The outcome of what waited for nothing or was refused, and ``tell`` is never called; or
+            what is under way.
         """
-        asking = self._asking
-        if asking is None or type(action) is not RunCommand:
-            return None
         began = self._clock.monotonic()
-
-        def go_on(target: Target) -> Underway | None:
-            if not is_plain_query(target):
-                return None
-            self.performed += 1
-
-            def conclude(found: Reply | Exception) -> Outcome:
-                self.performed += 1
-                try:
-                    if isinstance(found, Reply):
-                        done = asking.answered(target, found, began)
-                        return self._outcome(action, target, began, done)
-                except Exception as error:  # noqa: BLE001 - as in perform
-                    return self._outcome(action, target, began, error)
-                return self._outcome(action, target, began, found)
-
-            def record(outcome: Outcome) -> None:
-                self.record.conclude(action, target, outcome)
-
-            underway = Underway(conclude, record, tell)
-            underway.talk = asking.ask(target, underway)
-            return underway
-
-        begun = self._judged(action, began, go_on)
-        if isinstance(begun, Outcome):
-            self.performed += 1
-        return begun
-
-    def _judged(self, action: Action, began: float, go_on: Callable[[Target], T]) -> T | Outcome:
-        """Judge, and go on; or the outcome of what cannot."""
         target: Target | None = None
+        self._note_change(action)
         try:
             target = self.judge(action)
-            return go_on(target)
-        except Exception as error:  # noqa: BLE001 - as in perform
-            return self._conclude(action, target, began, error)
-
-    def _conclude(
-        self, action: Action, target: Target | None, began: float, found: Done | Exception
-    ) -> Outcome:
-        """The outcome of what came, recorded."""
-        outcome = self._outcome(action, target, began, found)
+            if target.is_write and not target.is_safe:
+                target.send_guard = self._send_guards.of(action, target)
+                # In the same breath: what is marked when all is stopped is called back by that.
+                self._note_told(action, target)
+                running: Running = self._write(action, target, began)
+            else:
+                running = self._operations[type(action)].run(action, target, began)
+            if not isinstance(running, Done):
+                return self._pending(action, target, began, running, tell)
+        except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
+            outcome = self._outcome(action, target, began, error)
+        else:
+            outcome = self._outcome(action, target, began, running)
         self.record.conclude(action, target, outcome)
+        self._note_change(action)
         return outcome
+
+    def _pending(
+        self,
+        action: Action,
+        target: Target,
+        began: float,
+        running: LineJob | Coroutine[Any, Any, Done],
+        tell: Tell,
+    ) -> Pending:
+        def conclude(found: Done | Exception) -> Outcome:
+            self._note_change(action)
+            return self._outcome(action, target, began, found)
+
+        def record(outcome: Outcome) -> None:
+            self.record.conclude(action, target, outcome)
+
+        pending = Pending(conclude, record, tell)
+        if isinstance(running, LineJob):
+            pending.run_on_line(running)
+        else:
+            pending.run_as_task(running)
+        return pending
+
+    async def _write(self, action: Action, target: Target, began: float) -> Done:
+        """Run what may change something: its intent is on disk before its first byte goes out."""
+        await self.record.intend(action, target)
+        if target.send_guard is not None:
+            target.send_guard()
+        # While the disk was waited for, a sweep may have taken what this would change.
+        if target.is_aimed:
+            self._check_preconditions(action, target)
+        running = self._operations[type(action)].run(action, target, began)
+        if isinstance(running, Done):
+            return running
+        return await (running.finished() if isinstance(running, LineJob) else running)
+
+    def _note_change(self, action: Action) -> None:
+        if not action.answers_at_once:
+            self.performed += 1
 
     def _outcome(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
@@ -271,17 +232,6 @@ class CommandPath:
         if not isinstance(found, EdgedError):
             found = self._fault(action, found)
         return self._failure(action, target, found, began)
-
-    async def _run(self, action: Action, target: Target, began: float) -> Done:
-        done = self._operations[type(action)].run(action, target, began)
-        return done if isinstance(done, Done) else await done
-
-    def _run_at_once(self, action: Action, target: Target, began: float) -> Done:
-        if action.answers_at_once and not target.is_write:
-            done = self._operations[type(action)].run(action, target, began)
-            if isinstance(done, Done):
-                return done
-        raise Fault(f"{type(action).__name__} is none that can be run at once.")
 
     def _success(self, done: Done, began: float) -> Outcome:
         return Outcome(

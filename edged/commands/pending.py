@@ -1,70 +1,130 @@
-"""A question to an instrument that is under way without a task: who is told, and what by.
+"""An action that has begun and is not over yet, and how what runs it comes to its end.
 
-The command path begins it and concludes it; between the two there is only the line's own thread,
-which calls back on the event loop. Whoever began it may cancel it, as a task would be.
+An operation's row runs in one of three ways: a plain function that is done when it returns; a job
+on an instrument's line, which calls back on the event loop; a coroutine, for which a task is made
+here. Whoever began an action holds its ``Pending``, may cancel it, and is told once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+import abc
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from edged.actions.outcome import Done, Outcome
-from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.actor import Talk
 from edged.instruments.conversation import Reply
 from edged.instruments.mailbox import Waiter
 
-__all__ = ["Asking", "Underway"]
+__all__ = ["LineJob", "Pending", "Running", "Tell", "settled"]
+
+Tell = Callable[[Outcome | None], None]
+"""Given the outcome, on the loop and once; ``None`` where what was begun was cancelled."""
 
 
-class Asking(Protocol):
-    """Runs plain queries in two halves."""
+class LineJob(abc.ABC):
+    """A run that is one conversation on an instrument's line."""
 
-    def ask(self, target: Target, waiter: Waiter) -> Talk:
-        """Begin one; ``waiter`` gets its ``Reply``. Raises ``EdgedError``: it was not begun."""
-        ...
+    __slots__ = ()
 
-    def answered(self, target: Target, reply: Reply, began: float) -> Done:
-        """What came of it. Raises ``Failed``, BAD_ANSWER."""
-        ...
+    @abc.abstractmethod
+    def submit(self, waiter: Waiter) -> Talk:
+        """Begin it; ``waiter`` gets its ``Reply``. Raises ``EdgedError``: it was not begun."""
+
+    @abc.abstractmethod
+    def done(self, reply: Reply) -> Done:
+        """What came of it. Raises ``Failed``."""
+
+    async def finished(self) -> Done:
+        """Begin it and wait for what comes of it; cancelling withdraws it. Raises as the others."""
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        talk = self.submit(future)
+        try:
+            reply = await future
+        except asyncio.CancelledError:
+            talk.withdraw()
+            raise
+        finally:
+            talk.over()
+        return self.done(reply)
 
 
-class Underway:
-    """One question that waits for its answer: the ``Waiter`` of its job.
+Running = Done | LineJob | Coroutine[Any, Any, Done]
+"""What a row's ``run`` gives."""
+
+
+class Pending:
+    """One action under way; the ``Waiter`` of its job where it is one on a line.
 
     Args:
         conclude: makes the outcome of what came; never raises.
         record: writes the outcome down, right after it was told: nothing can come between, and
             whoever waits for the answer does not wait for its row as well.
-        tell: given the outcome, or ``None`` once it was cancelled.
+        tell: see ``Tell``; never raises.
     """
 
-    __slots__ = ("_conclude", "_is_over", "_record", "_tell", "talk")
+    __slots__ = (
+        "_conclude",
+        "_is_cancelled",
+        "_is_over",
+        "_job",
+        "_record",
+        "_talk",
+        "_task",
+        "_tell",
+    )
 
     def __init__(
         self,
-        conclude: Callable[[Reply | Exception], Outcome],
+        conclude: Callable[[Done | Exception], Outcome],
         record: Callable[[Outcome], None],
-        tell: Callable[[Outcome | None], None],
+        tell: Tell,
     ) -> None:
         self._conclude = conclude
         self._record = record
         self._tell = tell
+        self._job: LineJob | None = None
+        self._talk: Talk | None = None
+        self._task: asyncio.Task[Done] | None = None
+        self._is_cancelled = False
         self._is_over = False
-        # Set by who begins it, before anything can come.
-        self.talk: Talk | None = None
+
+    def run_on_line(self, job: LineJob) -> None:
+        """Begin a job on a line.
+
+        Raises:
+            EdgedError: it was not begun.
+        """
+        self._job = job
+        self._talk = job.submit(self)
+
+    def run_as_task(self, work: Coroutine[Any, Any, Done]) -> None:
+        """Make a task of a coroutine; it ends by itself, or by ``cancel``."""
+        self._task = asyncio.get_running_loop().create_task(work)
+        self._task.add_done_callback(self._task_is_done)
 
     def cancel(self) -> None:
-        """Whoever asked is gone: it is withdrawn, or the wire freed of it; recorded as such."""
-        if self._is_over:
+        """Whoever asked is gone: it is withdrawn, or the wire freed of it; recorded as such.
+
+        A task is cancelled once, however often this is called: a second cancellation would tear the
+        steps that make an instrument safe. It is over once those are done.
+        """
+        if self._is_over or self._is_cancelled:
             return
-        self._is_over = True
-        if self.talk is not None:
-            self.talk.withdraw()
-        self._record(self._conclude(Failed("The caller went away.", code=ErrorCode.CANCELLED)))
-        self._tell(None)
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+            return
+        if self._talk is not None:
+            self._talk.withdraw()
+        self._settle(_gone())
+
+    async def is_over(self) -> None:
+        """Wait for the end of what was cancelled."""
+        if self._task is not None and not self._is_over:
+            await asyncio.wait((self._task,))
 
     # The waiter's side
 
@@ -74,18 +134,68 @@ class Underway:
 
     def set_result(self, reply: Reply, /) -> None:
         """See ``Waiter``."""
-        self._settle(reply)
+        if self._talk is not None:
+            self._talk.over()
+        found: Done | Exception
+        try:
+            found = self._job.done(reply) if self._job is not None else _gone()
+        except Exception as error:  # noqa: BLE001 - a bug of one call must not take others along
+            found = error
+        self._settle(found)
 
     def set_exception(self, error: EdgedError, /) -> None:
         """See ``Waiter``."""
+        if self._talk is not None:
+            self._talk.over()
         self._settle(error)
 
-    def _settle(self, found: Reply | EdgedError) -> None:
+    def _task_is_done(self, task: asyncio.Task[Done]) -> None:
+        found: Done | Exception
+        if task.cancelled():
+            self._is_cancelled = True
+            found = _gone()
+        else:
+            error = task.exception()
+            if error is not None and not isinstance(error, Exception):
+                raise error
+            found = error if error is not None else task.result()
+        self._settle(found)
+
+    def _settle(self, found: Done | Exception) -> None:
         self._is_over = True
-        if self.talk is not None:
-            self.talk.over()
         outcome = self._conclude(found)
         try:
-            self._tell(outcome)
+            self._tell(None if self._is_cancelled else outcome)
         finally:
             self._record(outcome)
+
+
+async def settled(begin: Callable[[Tell], Outcome | Pending]) -> Outcome:
+    """Begin an action and wait for its outcome.
+
+    Raises:
+        asyncio.CancelledError: whoever waits was cancelled; the action was, too, and is over.
+    """
+    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def tell(outcome: Outcome | None) -> None:
+        if future.done():
+            return
+        if outcome is None:
+            future.cancel()
+        else:
+            future.set_result(outcome)
+
+    begun = begin(tell)
+    if isinstance(begun, Outcome):
+        return begun
+    try:
+        return await future
+    except asyncio.CancelledError:
+        begun.cancel()
+        await begun.is_over()
+        raise
+
+
+def _gone() -> Failed:
+    return Failed("The caller went away.", code=ErrorCode.CANCELLED)

@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
+from edged.actions.outcome import Done
+from edged.commands.pending import LineJob
 from edged.commands.send_guard import guarded
-from edged.commands.target import SendGuard, Target
+from edged.commands.target import SendGuard
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Talk
 from edged.instruments.conversation import (
@@ -34,11 +36,9 @@ from edged.profiles.answers import Answer, matches, parse_answer, picked
 from edged.profiles.model import (
     Command,
     CompletionKind,
-    ImageAnswer,
     Parameter,
     Profile,
     Scalar,
-    WaveformAnswer,
 )
 from edged.profiles.raw import is_query
 from edged.profiles.template import render
@@ -46,15 +46,16 @@ from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
 
 __all__ = [
+    "GRACE_S",
     "PRIORITY",
-    "ask",
+    "CommandJob",
+    "RawJob",
     "at_one_meeting",
-    "is_plain_query",
     "noting_write",
     "read_reply",
-    "run_command",
-    "send_raw",
 ]
+
+Finish = Callable[[Mapping[str, Any], tuple[str, ...]], Done]
 
 
 def at_one_meeting(
@@ -111,103 +112,192 @@ PRIORITY: Final[Mapping[Purpose, Priority]] = {
 """Why a command runs → its place in the mailbox; an ``is_safe`` command is SAFE whatever it is."""
 
 
-async def run_command(
-    instrument: Instrument,
-    command: Command,
-    values: Mapping[str, Scalar],
-    lines: tuple[str, ...],
-    purpose: Purpose,
-    *,
-    guard: SendGuard | None = None,
-    note_written: Callable[[], None] | None = None,
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Send the lines, read what there is to read.
+class CommandJob(LineJob):
+    """One profile command, but for a capture.
 
     Args:
+        lines: rendered, as they will be sent.
         guard: see ``Target``.
         note_written: called on the line's thread once a setter's lines have gone out.
-
-    Returns:
-        The variable part of execute_command's result, {data, unit?, flag?, primary?}, and what was
-        sent.
-
-    Raises:
-        Failed: timeout, disconnect, the instrument's own error, an answer that cannot be read, or a
-            verify that missed; ``sent`` says what had gone out.
+        finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
+            primary?}, and of what was sent.
     """
-    profile = _profile(instrument)
-    priority = Priority.SAFE if command.is_safe else PRIORITY[purpose]
-    verify = render(command.verify.query, command.parameters, values) if command.verify else None
-    filled = _with_poll(command, values)
 
-    def make() -> Conversation[Reply]:
+    __slots__ = (
+        "_command",
+        "_finish",
+        "_guard",
+        "_instrument",
+        "_lines",
+        "_note_written",
+        "_profile",
+        "_purpose",
+        "_values",
+    )
+
+    def __init__(
+        self,
+        instrument: Instrument,
+        command: Command,
+        values: Mapping[str, Scalar],
+        lines: tuple[str, ...],
+        purpose: Purpose,
+        *,
+        guard: SendGuard | None,
+        finish: Finish,
+        note_written: Callable[[], None] | None = None,
+    ) -> None:
+        self._instrument = instrument
+        self._profile = _profile(instrument)
+        self._command = command
+        self._values = values
+        self._lines = lines
+        self._purpose = purpose
+        self._guard = guard
+        self._note_written = note_written
+        self._finish = finish
+
+    def submit(self, waiter: Waiter) -> Talk:
+        """See ``LineJob``."""
+        return self._instrument.submit(
+            self._talk,
+            waiter,
+            priority=self._priority,
+            timeout_s=self._timeout_s,
+            name=self._command.name,
+        )
+
+    def done(self, reply: Reply) -> Done:
+        """See ``LineJob``; BAD_ANSWER and VERIFY_FAILED were raised by the conversation itself."""
+        if self._command.is_query:
+            return self._finish(read_reply(reply), reply.sent)
+        part = {"data": {"set": dict(self._values), "readback": reply.readback}}
+        return self._finish(part, reply.sent)
+
+    async def finished_by_any_line(self) -> Done:
+        """``finished``, said by another line too where the first is late or fails."""
+        reply = await self._instrument.converse(
+            self._talk,
+            priority=self._priority,
+            timeout_s=self._timeout_s,
+            name=self._command.name,
+            is_repeatable=True,
+        )
+        return self.done(reply)
+
+    @property
+    def _priority(self) -> Priority:
+        return Priority.SAFE if self._command.is_safe else PRIORITY[self._purpose]
+
+    @property
+    def _timeout_s(self) -> float:
+        return _longest_s(self._command, self._profile) + GRACE_S
+
+    def _talk(self) -> Conversation[Reply]:
+        """On the line's thread."""
+        command, values = self._command, self._values
+        verify = command.verify
         conversation = guarded(
             command_conversation(
-                lines=lines,
-                command=filled,
-                connection=profile.connection,
-                read=lambda answer: parse_answer(command.returns, answer, values),
-                is_urgent=priority is Priority.SAFE,
-                verify=verify,
-                confirm=lambda found: _verified(command, values, found),
+                lines=self._lines,
+                command=_with_poll(command, values),
+                connection=self._profile.connection,
+                read=self._read,
+                is_urgent=self._priority is Priority.SAFE,
+                verify=render(verify.query, command.parameters, values) if verify else None,
+                confirm=self._confirm,
             ),
-            lines,
-            guard,
+            self._lines,
+            self._guard,
         )
-        if note_written is None:
+        if self._note_written is None:
             return conversation
-        return noting_write(conversation, len(lines), note_written)
+        return noting_write(conversation, len(self._lines), self._note_written)
 
-    reply = await instrument.converse(
-        make,
-        priority=priority,
-        timeout_s=_longest_s(command, profile) + GRACE_S,
-        name=command.name,
-        is_repeatable=command.is_safe,
-    )
-    if command.is_query:
-        return read_reply(reply), reply.sent
-    return {"data": {"set": dict(values), "readback": reply.readback}}, reply.sent
+    def _read(self, answer: str) -> Answer:
+        return parse_answer(self._command.returns, answer, self._values)
+
+    def _confirm(self, found: str) -> Scalar | None:
+        return _verified(self._command, self._values, found)
 
 
-def is_plain_query(target: Target) -> bool:
-    """Whether running it is one conversation that asks, changes nothing, and brings a text."""
-    command = target.command
-    return (
-        command is not None
-        and command.is_query
-        and not (target.is_write or target.is_safe or target.is_dangerous)
-        and not isinstance(command.returns, WaveformAnswer | ImageAnswer)
-    )
+class RawJob(LineJob):
+    """Raw lines; the answer to the last one, if it is a query.
 
-
-def ask(
-    instrument: Instrument,
-    command: Command,
-    values: Mapping[str, Scalar],
-    lines: tuple[str, ...],
-    waiter: Waiter,
-) -> Talk:
-    """Begin a plain query; ``waiter`` gets its ``Reply`` on the loop, for ``read_reply``.
-
-    Raises:
-        Failed: it cannot be asked now.
-        Conflict: BUSY, too many jobs wait already.
+    Args:
+        is_known: see ``raw_conversation``.
+        finish: makes the result.
     """
-    profile = _profile(instrument)
-    filled = _with_poll(command, values)
-    return instrument.submit(
-        lambda: command_conversation(
-            lines=lines,
-            command=filled,
-            connection=profile.connection,
-            read=lambda answer: parse_answer(command.returns, answer, values),
-        ),
-        waiter,
-        priority=PRIORITY[Purpose.CALL],
-        timeout_s=_longest_s(command, profile) + GRACE_S,
-        name=command.name,
+
+    __slots__ = (
+        "_connection",
+        "_finish",
+        "_guard",
+        "_instrument",
+        "_is_known",
+        "_lines",
+        "_purpose",
     )
+
+    def __init__(
+        self,
+        instrument: Instrument,
+        lines: tuple[str, ...],
+        purpose: Purpose,
+        *,
+        is_known: bool,
+        guard: SendGuard | None,
+        finish: Callable[[Reply], Done],
+    ) -> None:
+        self._instrument = instrument
+        self._connection = instrument.connection
+        self._lines = lines
+        self._purpose = purpose
+        self._is_known = is_known
+        self._guard = guard
+        self._finish = finish
+
+    def submit(self, waiter: Waiter) -> Talk:
+        """See ``LineJob``."""
+        return self._instrument.submit(
+            self._talk,
+            waiter,
+            priority=PRIORITY[self._purpose],
+            timeout_s=self._connection.timeout_ms / 1000 + GRACE_S,
+            name="send_scpi",
+        )
+
+    def done(self, reply: Reply) -> Done:
+        """See ``LineJob``.
+
+        Raises:
+            Failed: BAD_ANSWER, it has bytes that are none of the connection's encoding.
+        """
+        if UNDECODED in (reply.answer or ""):
+            encoding = self._connection.encoding
+            raise Failed(
+                f'The answer to "{self._lines[-1][:200]}" has bytes that are no {encoding}: '
+                f'"{clean_text(reply.answer or "")}".',
+                code=ErrorCode.BAD_ANSWER,
+                data={"trace": self._instrument.recent()},
+                remedy="If it always has, set the profile's connection.encoding to latin-1 or "
+                "utf-8.",
+                sent=reply.sent,
+            )
+        return self._finish(reply)
+
+    def _talk(self) -> Conversation[Reply]:
+        """On the line's thread."""
+        return guarded(
+            raw_conversation(
+                lines=self._lines,
+                asks=is_query(self._lines[-1]),
+                connection=self._connection,
+                is_known=self._is_known,
+            ),
+            self._lines,
+            self._guard,
+        )
 
 
 def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:
@@ -217,46 +307,6 @@ def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:
         return command
     query = render(complete.query, command.parameters, values)
     return dataclasses.replace(command, complete=dataclasses.replace(complete, query=query))
-
-
-async def send_raw(
-    instrument: Instrument,
-    lines: tuple[str, ...],
-    purpose: Purpose,
-    *,
-    is_known: bool = False,
-    guard: SendGuard | None = None,
-) -> Reply:
-    """Send raw lines; ask for an answer if the last one is a query.
-
-    Args:
-        is_known: see ``raw_conversation``.
-
-    Raises:
-        Failed: as ``run_command``.
-    """
-    connection = instrument.connection
-    asks = is_query(lines[-1])
-    reply = await instrument.converse(
-        lambda: guarded(
-            raw_conversation(lines=lines, asks=asks, connection=connection, is_known=is_known),
-            lines,
-            guard,
-        ),
-        priority=PRIORITY[purpose],
-        timeout_s=connection.timeout_ms / 1000 + GRACE_S,
-        name="send_scpi",
-    )
-    if UNDECODED in (reply.answer or ""):
-        raise Failed(
-            f'The answer to "{lines[-1][:200]}" has bytes that are no {connection.encoding}: '
-            f'"{clean_text(reply.answer or "")}".',
-            code=ErrorCode.BAD_ANSWER,
-            data={"trace": instrument.recent()},
-            remedy="If it always has, set the profile's connection.encoding to latin-1 or utf-8.",
-            sent=reply.sent,
-        )
-    return reply
 
 
 def read_reply(reply: Reply) -> dict[str, Any]:

@@ -92,10 +92,9 @@ class StaticTool:
     make: MakeAction
     wrap_key: str = ""
     cancels_on_disconnect: bool = False
-    may_ask: bool = False
     needs_instruments: bool = False
 
-    def compiled(self, *, answers_at_once: bool) -> Tool:
+    def compiled(self) -> Tool:
         """The tool, its schema compiled."""
         return Tool(
             name=self.name,
@@ -109,8 +108,6 @@ class StaticTool:
             wrap_key=self.wrap_key,
             is_essential=True,
             cancels_on_disconnect=self.cancels_on_disconnect,
-            answers_at_once=answers_at_once,
-            may_ask=self.may_ask,
         )
 
 

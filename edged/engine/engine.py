@@ -423,7 +423,6 @@ class Engine:
             present_tool=lambda instrument_id, plain: self._registry.present_name(
                 instrument_id, plain
             ),
-            asking=commands,
             send_guards=self._send_guards,
             note_told=noting_tellings(self._stores.told_on.note),
         )

@@ -13,8 +13,9 @@ from edged.clock import Clock
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
 from edged.commands.operation import Failure, Operation, bind
+from edged.commands.pending import Running
 from edged.commands.resolve import Resolver
-from edged.commands.run import ask, at_one_meeting, read_reply, run_command, send_raw
+from edged.commands.run import CommandJob, RawJob, at_one_meeting
 from edged.commands.static_tool import (
     ANYTHING,
     BOOLEAN,
@@ -33,9 +34,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import EdgedError
-from edged.instruments.actor import Talk
 from edged.instruments.conversation import Reply
-from edged.instruments.mailbox import Waiter
 from edged.profiles.format.sequences import is_sequence_writing
 from edged.profiles.model import ImageAnswer, WaveformAnswer
 from edged.runs.sequences.registry import SequenceRegistry
@@ -102,26 +101,46 @@ class CommandOperations:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    async def run_command(self, action: RunCommand, target: Target, began: float) -> Done:
+    def run_command(self, action: RunCommand, target: Target, began: float) -> Running:
         """One command: a question, a capture, a setting, or a step of a sweep."""
         instrument, command = target.aimed_command()
         if command.is_safe:
             self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
-        if action.purpose is Purpose.SWEEP_STEP:
-            return await self._run_step(action, target, began)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
-            captured = await self.captures.run(action, instrument, command, target)
-            part, sent, links = captured.part, captured.sent, captured.links
-        else:
-            links = ()
-            part, sent = await run_command(
-                instrument,
-                command,
-                target.values,
-                target.lines,
-                action.purpose,
-                guard=target.send_guard,
-            )
+            return self._capture(action, target, began)
+        written: list[float] = []
+        is_step = action.purpose is Purpose.SWEEP_STEP
+
+        def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
+            done = self._done(target, began, part, sent)
+            # The moment by which a step of a ramp had gone out.
+            done.written_at = max(written, default=0.0)
+            return done
+
+        guard = target.send_guard
+        job = CommandJob(
+            instrument,
+            command,
+            target.values,
+            target.lines,
+            action.purpose,
+            guard=at_one_meeting(action, instrument, guard) if is_step else guard,
+            note_written=(lambda: written.append(self.clock.monotonic())) if is_step else None,
+            finish=finish,
+        )
+        return job.finished_by_any_line() if command.is_safe and instrument.others else job
+
+    async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
+        instrument, command = target.aimed_command()
+        captured = await self.captures.run(action, instrument, command, target)
+        done = self._done(target, began, captured.part, captured.sent)
+        done.links = captured.links
+        return done
+
+    def _done(
+        self, target: Target, began: float, part: Mapping[str, Any], sent: tuple[str, ...]
+    ) -> Done:
+        instrument, command = target.aimed_command()
         self.acquisitions.note(instrument.id, instrument.profile, command)
         data = {
             "success": True,
@@ -129,44 +148,7 @@ class CommandOperations:
             "scpi_command": "\n".join(target.lines),
             "execution_time_ms": self._since_ms(began),
         }
-        return Done(data=data, scpi=sent, links=links)
-
-    def ask(self, target: Target, waiter: Waiter) -> Talk:
-        """See ``pending.Asking``."""
-        instrument, command = target.aimed_command()
-        return ask(instrument, command, target.values, target.lines, waiter)
-
-    def answered(self, target: Target, reply: Reply, began: float) -> Done:
-        """See ``pending.Asking``."""
-        part = read_reply(reply)
-        data = {
-            "success": True,
-            **part,
-            "scpi_command": "\n".join(target.lines),
-            "execution_time_ms": self._since_ms(began),
-        }
-        return Done(data=data, scpi=reply.sent)
-
-    async def _run_step(self, action: RunCommand, target: Target, began: float) -> Done:
-        """One step of a sweep, with the moment by which it had gone out."""
-        instrument, command = target.aimed_command()
-        written: list[float] = []
-        part, sent = await run_command(
-            instrument,
-            command,
-            target.values,
-            target.lines,
-            action.purpose,
-            guard=at_one_meeting(action, instrument, target.send_guard),
-            note_written=lambda: written.append(self.clock.monotonic()),
-        )
-        data = {
-            "success": True,
-            **part,
-            "scpi_command": "\n".join(target.lines),
-            "execution_time_ms": self._since_ms(began),
-        }
-        return Done(data=data, scpi=sent, written_at=max(written, default=0.0))
+        return Done(data=data, scpi=sent)
 
     async def run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
         """One sequence, to its end."""
@@ -188,24 +170,28 @@ class CommandOperations:
             data["recording"] = done.recording
         return Done(data=data, scpi=done.sent)
 
-    async def send_scpi(self, action: SendScpi, target: Target, began: float) -> Done:
+    def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:
         """One raw line."""
         instrument = target.aimed_instrument()
-        reply = await send_raw(
+
+        def finish(reply: Reply) -> Done:
+            for line in target.lines:
+                self.acquisitions.note_raw(instrument.id, instrument.profile, line)
+            data = {
+                "response": reply.answer,
+                "error": None,
+                "execution_time_ms": self._since_ms(began),
+            }
+            return Done(data=data, scpi=reply.sent)
+
+        return RawJob(
             instrument,
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
             guard=target.send_guard,
+            finish=finish,
         )
-        for line in target.lines:
-            self.acquisitions.note_raw(instrument.id, instrument.profile, line)
-        data = {
-            "response": reply.answer,
-            "error": None,
-            "execution_time_ms": self._since_ms(began),
-        }
-        return Done(data=data, scpi=reply.sent)
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
@@ -288,7 +274,6 @@ OPERATIONS: Final = (
             ),
             annotations=WORK,
             make=execute_command,
-            may_ask=True,
         ),
     ),
     Operation(

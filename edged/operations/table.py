@@ -41,7 +41,7 @@ def bench_tools() -> tuple[Tool, ...]:
 
 def _tools(*, needs_instruments: bool) -> tuple[Tool, ...]:
     return tuple(
-        row.tool.compiled(answers_at_once=row.action.answers_at_once)
+        row.tool.compiled()
         for row in OPERATIONS
         if row.tool is not None and row.tool.needs_instruments is needs_instruments
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from edged.actions.action import Action
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
-from edged.commands.pending import Underway
+from edged.commands.pending import Pending, Tell, settled
 from edged.errors import EdgedError, NotFound
 from edged.tools.registry import ToolRegistry
 
@@ -28,7 +29,7 @@ class ToolDispatcher:
         on_first_call: told once, when the first call of all has been taken.
 
     Attributes:
-        in_flight: calls that are being performed.
+        in_flight: calls that are under way.
     """
 
     def __init__(
@@ -46,38 +47,24 @@ class ToolDispatcher:
         self._on_first_call = on_first_call
 
     async def call(self, call: ToolCall) -> Outcome:
-        """Perform one call. Never raises an ``EdgedError``: what went wrong is in the outcome."""
+        """``begin``, and wait for what comes of it; cancelling cancels the call."""
+        return await settled(partial(self.begin, call))
+
+    def begin(self, call: ToolCall, tell: Tell) -> Outcome | Pending:
+        """Perform one call; see ``CommandPath.begin``. What went wrong is in the outcome."""
         if self._on_first_call is not None:
             self._tell_first()
         try:
             tool = self.registry.find(call.name)
         except NotFound as unknown:
             return self._refuse(call, unknown)
-        self.in_flight += 1
-        try:
-            return await self._path.perform(_action(tool, call))
-        finally:
-            self.in_flight -= 1
-
-    def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
-        """Perform one call of a tool that ``answers_at_once``; the same in every other respect."""
-        if self._on_first_call is not None:
-            self._tell_first()
-        return self._path.perform_at_once(_action(tool, call))
-
-    def begin(
-        self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
-    ) -> Underway | Outcome | None:
-        """Perform one call without a task, where that can be done: see ``CommandPath.begin``."""
-        if self._on_first_call is not None:
-            self._tell_first()
 
         def over(outcome: Outcome | None) -> None:
             self.in_flight -= 1
             tell(outcome)
 
         begun = self._path.begin(_action(tool, call), over)
-        if isinstance(begun, Underway):
+        if isinstance(begun, Pending):
             self.in_flight += 1
         return begun
 

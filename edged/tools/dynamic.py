@@ -139,7 +139,6 @@ def _command_tool(
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
         is_essential=command.is_essential,
-        may_ask=command.is_query,
     )
 
 

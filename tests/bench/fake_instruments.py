@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edged.errors import Conflict, EdgedError, ErrorCode, NotFound
+from edged.errors import Conflict, ErrorCode, NotFound
 from edged.instruments.conversation import Ask, AskBlock, ExpectMore, Pause, Send
 from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.bench_file import UnitRules
@@ -71,12 +73,15 @@ class FakeTalk:
     """What ``submit`` gives: remembers what it is told."""
 
     told: list[str] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
 
     def over(self) -> None:
         self.told.append("over")
 
     def withdraw(self) -> None:
         self.told.append("withdrawn")
+        if self.task is not None:
+            self.task.cancel()
 
 
 @dataclass(slots=True)
@@ -95,10 +100,15 @@ class FakeInstrument:
     failing: Exception | None = None
     sent: list[str] = field(default_factory=list)
     priorities: list[Priority] = field(default_factory=list)
-    submitted: list[tuple[FakeTalk, Callable[[], None]]] = field(default_factory=list)
+    submitted: list[tuple[FakeTalk, Callable[[], Coroutine[Any, Any, None]]]] = field(
+        default_factory=list
+    )
     meeting: object = 1
     safe_by: Profile | None = None
     block: bytes = b"#15hello"
+    others: dict[str, object] = field(default_factory=dict)
+    # What is submitted waits for ``answer_all``; otherwise it is answered at the loop's next turn.
+    is_held: bool = False
 
     def __post_init__(self) -> None:
         self.safe_by = self.profile
@@ -151,30 +161,35 @@ class FakeInstrument:
         timeout_s: float,
         name: str,
     ) -> FakeTalk:
-        """The same without a task; the waiter is told when ``answer_all`` is called."""
+        """The same without a task."""
         if isinstance(self.failing, Conflict):
             raise self.failing
         talk = FakeTalk()
 
-        def answer() -> None:
+        async def answer() -> None:
             if waiter.done():
                 return
-            said = self.converse(make, priority=priority, timeout_s=timeout_s, name=name)
             try:
-                said.send(None)
-            except StopIteration as end:
-                waiter.set_result(end.value)
-            except EdgedError as error:
-                waiter.set_exception(error)
+                found = await self.converse(make, priority=priority, timeout_s=timeout_s, name=name)
+            except Exception as error:  # noqa: BLE001 - as the line tells whatever went wrong
+                if not waiter.done():
+                    waiter.set_exception(error)  # type: ignore[arg-type]
+            else:
+                if not waiter.done():
+                    waiter.set_result(found)
 
-        self.submitted.append((talk, answer))
+        if self.is_held:
+            self.submitted.append((talk, answer))
+        else:
+            talk.task = asyncio.get_running_loop().create_task(answer())
         return talk
 
     def answer_all(self) -> None:
         """Everything submitted so far is asked, and told."""
         submitted, self.submitted = self.submitted, []
         for _, answer in submitted:
-            answer()
+            with contextlib.suppress(StopIteration):
+                answer().send(None)
 
     def _answer(self, step: Any) -> Any:
         match step:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from edged.actions.action import Action, Check, Progress
-from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolAnnotations, ToolCall
-from edged.commands.pending import Underway
+from edged.commands.pending import Pending, Tell
 from edged.errors import EdgedError, ErrorCode, NotFound
 
 Behaviour = Callable[[ToolCall], Coroutine[Any, Any, Any]]
@@ -34,9 +34,8 @@ class FakeTools:
         self.gate = asyncio.Event()
         self.started = asyncio.Queue[str]()
         self.ended = asyncio.Queue[str]()
-        # Of tools that may ask: those that must go the long way, and those that wait for nothing.
-        self.not_begun: set[str] = set()
-        self.ends_at_once: set[str] = set()
+        # Those that wait for nothing.
+        self._at_once: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
         self._tools: dict[str, Tool] = {}
         self._behaviours: dict[str, Behaviour] = {}
@@ -46,7 +45,7 @@ class FakeTools:
         self.add("watch", self.wait, cancels_on_disconnect=True)
         self.add("count", self._count)
         self.add("count_watched", self._count, cancels_on_disconnect=True)
-        self.add("bug", _bug)
+        self.add("bug", _bug, at_once=True)
 
     # ToolSource
 
@@ -72,9 +71,22 @@ class FakeTools:
         except EdgedError as error:
             return Outcome(status=OutcomeStatus.REFUSED, error=error)
 
-    def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
-        assert tool.answers_at_once
-        return self._run_through(call)
+    def begin(self, call: ToolCall, tell: Tell) -> Outcome | Pending:
+        if call.name in self._at_once or call.name not in self._tools:
+            return self._run_through(call)
+
+        async def work() -> Done:
+            return Done(data=await self.call(call))
+
+        def conclude(found: Done | Exception) -> Outcome:
+            if isinstance(found, Done):
+                outcome: Outcome = found.data
+                return outcome
+            return Outcome(status=OutcomeStatus.FAILED)
+
+        pending = Pending(conclude, lambda _: None, tell)
+        pending.run_as_task(work())
+        return pending
 
     def _run_through(self, call: ToolCall) -> Outcome:
         with contextlib.closing(self.call(call)) as work:
@@ -84,30 +96,6 @@ class FakeTools:
                 outcome: Outcome = end.value
                 return outcome
         raise AssertionError(f"{call.name} waits for something")
-
-    def begin(
-        self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
-    ) -> Underway | Outcome | None:
-        """A call of a tool that may ask: its behaviour runs, whoever asked hears of it."""
-        assert tool.may_ask
-        if tool.name in self.not_begun:
-            return None
-        if tool.name in self.ends_at_once:
-            return self._run_through(call)
-        work = asyncio.create_task(self.call(call))
-
-        def conclude(found: Any) -> Outcome:
-            work.cancel()
-            return found if isinstance(found, Outcome) else Outcome(status=OutcomeStatus.FAILED)
-
-        underway = Underway(conclude, lambda _: None, tell)
-
-        def over(done: asyncio.Task[Outcome]) -> None:
-            if not underway.done():
-                underway.set_result(done.result())  # type: ignore[arg-type] # as conclude takes it
-
-        work.add_done_callback(over)
-        return underway
 
     # what tests do with it
 
@@ -120,13 +108,14 @@ class FakeTools:
         instrument_id: str = "",
         is_essential: bool = True,
         cancels_on_disconnect: bool = False,
-        answers_at_once: bool = False,
-        may_ask: bool = False,
+        at_once: bool = False,
         description: str = "A tool of the tests.",
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
     ) -> None:
         self._behaviours[name] = behaviour
+        if at_once:
+            self._at_once.add(name)
         self._tools[name] = Tool(
             name=name,
             title=name.title(),
@@ -140,8 +129,6 @@ class FakeTools:
             instrument_id=instrument_id,
             is_essential=is_essential,
             cancels_on_disconnect=cancels_on_disconnect,
-            answers_at_once=answers_at_once,
-            may_ask=may_ask,
         )
 
     def fails(self, name: str, error: EdgedError, data: Any = None) -> None:

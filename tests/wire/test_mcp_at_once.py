@@ -13,7 +13,6 @@ import pytest
 
 from edged.actions.tool import ToolCall
 from edged.errors import ErrorCode, Failed
-from edged.surfaces.mcp.calling import AT_ONCE
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_client import Answer, Connection
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
@@ -38,17 +37,15 @@ async def _lost(_: ToolCall) -> Any:
 
 def add_tools(endpoint: Endpoint) -> None:
     tools = endpoint.tools
-    tools.add("told", _told, answers_at_once=True)
-    tools.add("broken", _broken, answers_at_once=True)
-    tools.add("asked", _asked, may_ask=True)
-    tools.add("asked_slowly", tools.wait, may_ask=True)
-    tools.add("asked_and_watched", tools.wait, may_ask=True, cancels_on_disconnect=True)
+    tools.add("told", _told, at_once=True)
+    tools.add("broken", _broken, at_once=True)
+    tools.add("asked", _asked)
+    tools.add("asked_slowly", tools.wait)
+    tools.add("asked_and_watched", tools.wait, cancels_on_disconnect=True)
     for name, behaviour in (("lost", _lost), ("unlisted", _things)):
-        tools.add(name, behaviour, may_ask=True, output_schema={"required": ["x"]})
-    tools.add("written", _told, may_ask=True)
-    tools.not_begun.add("written")
-    tools.add("refused", _lost, may_ask=True)
-    tools.ends_at_once.add("refused")
+        tools.add(name, behaviour, output_schema={"required": ["x"]})
+    tools.add("written", _told)
+    tools.add("refused", _lost, at_once=True)
 
 
 async def _things(_: ToolCall) -> Any:
@@ -294,10 +291,6 @@ async def test_a_closing_endpoint_answers_known_requests_with_503(at_once: Endpo
                 at_once.tools.calls.append(None)  # type: ignore[arg-type]
             else:
                 at_once.surface.close_door()
-
-
-def test_only_requests_that_wait_for_nothing_are_in_the_table() -> None:
-    assert set(AT_ONCE) == {"ping", "tools/list", "tools/call"}
 
 
 async def test_a_known_request_takes_few_steps(at_once: Endpoint) -> None:

@@ -1,342 +1,292 @@
-"""``AT_ONCE``: requests that wait for nothing, answered in the same breath in which they came.
+"""The requests of a POST, served in their order, each one settled once.
 
-No task, no exchange, no entry among the calls in flight: there is no moment at which anything could
-come between or cancel them. What a method means is in ``methods``, what a tool call has to pass is
-the command path's, here as there; and whoever gets ``None`` serves the request the long way.
-
-A tool call that waits for one answer of an instrument, served without a task.
-
-It begins in the breath in which its request came and ends in the one in which the answer comes;
-between the two it can be ended like every call: by its session, by its client's going, by the end
-of the daemon. Where it is silent for so long that the client wants a sign of life, the answer goes
-on as that of any POST (``post``). What is unusual from the start is served the long way.
+A handler (``methods``) gives an answer, an action that is under way, or a coroutine, for which a
+task is made. What waits for nothing is answered in the same breath, and nothing could have come
+between. Calls of a batch run one after the other, as they stand: two writes to one instrument mean
+their order; but all of them are in flight from its beginning, so that a later one can be cancelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, Protocol
+import asyncio
+import secrets
+from collections.abc import Coroutine
+from typing import Any
 
-from edged.actions.caller import Caller
+import structlog
+
 from edged.actions.outcome import Outcome
-from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
-from edged.commands.pending import Underway
-from edged.protocol import messages, results
-from edged.protocol.exchange import Exchange
-from edged.protocol.http_rules import JSON_HEADERS, Accepted
-from edged.protocol.jsonrpc import ErrorReply, Request, result_bytes_from
+from edged.commands.pending import Pending
+from edged.errors import Conflict, EdgedError
+from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, RpcCode
+from edged.protocol.recognition import disagreement
 from edged.protocol.revisions import Revision
+from edged.protocol.session import SessionState, admit
 from edged.protocol.sse import EventLog
-from edged.surfaces.mcp.error_codes import call_answer
-from edged.surfaces.mcp.methods import Parts, find_tool, tools_page
-from edged.surfaces.mcp.post import Post
-from edged.surfaces.mcp.reply import KeepAlives, Wire
-from edged.surfaces.mcp.seams import Choice
-from edged.surfaces.mcp.sessions import CallEnd, Session
-
-__all__ = ["AT_ONCE", "Around", "Asked", "AskedCall", "begin_call"]
-
-
-@dataclass(slots=True)
-class Asked:
-    """Who asks, and how they speak; made for every request, so not frozen: that costs twice.
-
-    Attributes:
-        session: ``None`` when the request stands alone.
-        caller: as of that session.
-        choice: what tools/list shows to this client.
-    """
-
-    revision: Revision
-    session: Session | None
-    caller: Caller
-    choice: Choice
-
-
-Answer = bytes | ErrorReply | None
-"""An encoded result, or the error instead of one; ``None`` when it cannot be had at once."""
-
-
-def ping(_parts: Parts, _asked: Asked, _request: Request) -> Answer:
-    """Say that somebody is here."""
-    return results.ping_result()
-
-
-def list_tools(parts: Parts, asked: Asked, request: Request) -> Answer:
-    """One page of the present tools."""
-    return tools_page(parts, asked.revision, asked.choice, request)
-
-
-def call_tool(parts: Parts, asked: Asked, request: Request) -> Answer:
-    """Have a tool tell what it knows already."""
-    tool = find_tool(parts.registry, request.params.get("name"))
-    if tool is None or not tool.answers_at_once:
-        return None
-    if asked.session is not None and request.id in asked.session.calls:
-        return None
-    params = messages.call_params(request)
-    call = ToolCall(
-        name=params.name,
-        arguments=params.arguments,
-        caller=asked.caller,
-        action_id=parts.new_action_id(),
-    )
-    return call_answer(
-        parts.dispatcher.call_at_once(tool, call),
-        request.id,
-        tool=tool,
-        revision=asked.revision,
-        server=parts.server,
-    )
-
-
-AT_ONCE: Final[Mapping[str, Callable[[Parts, Asked, Request], Answer]]] = MappingProxyType(
-    {"ping": ping, "tools/list": list_tools, "tools/call": call_tool}
+from edged.surfaces.mcp.error_codes import error_reply
+from edged.surfaces.mcp.methods import (
+    AFTER_FIRST_LOOK,
+    ENDABLE,
+    METHODS,
+    NOTIFICATIONS,
+    AnsweredError,
+    Parts,
+    find_tool,
+    is_cut_by_disconnect,
 )
+from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
+from edged.surfaces.mcp.reply import KeepAlives
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+
+__all__ = ["Serving"]
 
 
-class Around(Protocol):
-    """What a call needs of the room that serves it.
+class Serving:
+    """Serves POSTs; made on the loop that it serves on.
 
-    Attributes:
+    Args:
+        parts: what methods work with.
         keep_alives: where silent calls are listed.
-        clock: the time.
-    """
-
-    keep_alives: KeepAlives
-    clock: Clock
-
-    def began(self, call: AskedCall) -> None:
-        """It is under way."""
-        ...
-
-    def ended(self, call: AskedCall) -> None:
-        """It is not any more."""
-        ...
-
-    def error_reply(self, error: Exception, request: Request) -> ErrorReply:
-        """What a caller is told of an error."""
-        ...
-
-    def stopping_reply(self, request: Request) -> ErrorReply:
-        """What a caller is told whose call the end of the daemon has ended."""
-        ...
-
-    def event_log(self, asked: Asked, accepted: Accepted, tool: Tool) -> EventLog | None:
-        """The memory of its answer, should that become a stream."""
-        ...
-
-
-def begin_call(
-    parts: Parts,
-    around: Around,
-    asked: Asked,
-    accepted: Accepted,
-    request: Request,
-    make_wire: Callable[[], Wire],
-) -> AskedCall | Answer:
-    """Begin a tools/call that may be one question.
-
-    Returns:
-        The call; or its answer, where it ended before anything was sent; or ``None``: nothing has
-        been done, and it has to be served the long way.
-
-    Raises:
-        BadMessage: its parameters are none.
-    """
-    tool = find_tool(parts.registry, request.params.get("name"))
-    if tool is None or not tool.may_ask:
-        return None
-    session = asked.session
-    if session is not None and request.id in session.calls:
-        return None
-    params = messages.call_params(request)
-    if params.progress_token is not None:
-        return None
-    call = AskedCall(parts, around, asked, accepted, request, tool)
-    begun = parts.dispatcher.begin(
-        tool,
-        ToolCall(
-            name=params.name,
-            arguments=params.arguments,
-            caller=asked.caller,
-            action_id=parts.new_action_id(),
-        ),
-        call.tell,
-    )
-    if isinstance(begun, Underway):
-        call.go_on(begun, make_wire())
-        return call
-    return None if begun is None else call.answer_of(begun)
-
-
-class AskedCall:
-    """One such call; ``calls.Endable``, ``stream_reply.Quiet``, and what its connection waits for.
+        clock: for the times of streams.
 
     Attributes:
-        last_write_s: see ``stream_reply.Quiet``.
+        surroundings: what each ``Post`` is made with.
     """
 
-    __slots__ = (
-        "_accepted",
-        "_around",
-        "_asked",
-        "_ended",
-        "_is_cut_by_disconnect",
-        "_parts",
-        "_post",
-        "_request",
-        "_tool",
-        "_underway",
-        "_wire",
-        "last_write_s",
-    )
-
-    def __init__(
-        self,
-        parts: Parts,
-        around: Around,
-        asked: Asked,
-        accepted: Accepted,
-        request: Request,
-        tool: Tool,
-    ) -> None:
+    def __init__(self, *, parts: Parts, keep_alives: KeepAlives, clock: Clock) -> None:
         self._parts = parts
-        self._around = around
-        self._asked = asked
-        self._accepted = accepted
-        self._request = request
-        self._tool = tool
-        self._underway: Underway | None = None
-        self._wire: Wire | None = None
-        # The answer's other form, once there was a sign of life.
-        self._post: Post | None = None
-        self._ended: CallEnd | None = None
-        self._is_cut_by_disconnect = (
-            asked.revision.is_disconnect_a_cancel or tool.cancels_on_disconnect
+        self._log = structlog.get_logger("edged.mcp")
+        self._running: set[PendingCall] = set()
+        self._settled = asyncio.Event()
+        self.surroundings = Surroundings(
+            keep_alives=keep_alives,
+            clock=clock,
+            new_log=self._new_log,
+            settled=self._outcome_told,
         )
-        self.last_write_s = 0.0
 
-    def go_on(self, underway: Underway, wire: Wire) -> None:
-        """It is under way: from now on it can be ended."""
-        self._underway = underway
-        self._wire = wire
-        self.last_write_s = self._around.clock.monotonic()
-        session = self._asked.session
-        if session is not None:
-            session.calls.add(self._request.id, self)
-        self._around.began(self)
-        self._around.keep_alives.add(self)
-        if self._is_cut_by_disconnect:
-            wire.connection.probe_by(self.probe)
-        wire.connection.await_answer(self.client_gone)
-
-    def end(self, why: CallEnd) -> None:
-        """See ``calls.Endable``."""
-        if self._ended is None and self._underway is not None:
-            self._ended = why
-            self._underway.cancel()
-
-    def keep_alive(self) -> None:
-        """See ``stream_reply.Quiet``."""
-        self._lengthen()
-        if self._post is not None:
-            self._post.keep_alive()
-            self.last_write_s = self._post.last_write_s
-
-    def probe(self) -> bool:
-        """See ``HttpConnection.probe_by``."""
-        self._lengthen()
-        return self._post is not None and self._post.probe()
-
-    def client_gone(self) -> None:
-        """The connection is lost."""
-        if self._post is not None:
-            self._post.client_gone()
-        if self._is_cut_by_disconnect:
-            self.end(CallEnd.CLIENT_GONE)
-
-    def tell(self, outcome: Outcome | None) -> None:
-        """What came of it; ``None`` once it was ended."""
-        wire = self._wire
-        if wire is None:
-            return
-        try:
-            answer = self._end_answer() if outcome is None else self.answer_of(outcome)
-            if self._post is not None:
-                self._finish(self._post, answer)
-            else:
-                self._respond(wire, answer)
-        finally:
-            self._around.ended(self)
-            self._around.keep_alives.discard(self)
-            session = self._asked.session
-            if session is not None:
-                session.calls.discard(self._request.id, self)
-                self._parts.board.touch(session)
-            wire.connection.has_answered()
-
-    def answer_of(self, outcome: Outcome) -> Answer:
-        """The encoded result, or the error instead of one."""
-        try:
-            return call_answer(
-                outcome,
-                self._request.id,
-                tool=self._tool,
-                revision=self._asked.revision,
-                server=self._parts.server,
+    def serve(self, post: Post) -> None:
+        """Serve every message; ``post.is_over`` says whether the answer has gone out already."""
+        if isinstance(post.message, Request):
+            post.calls = (PendingCall(post, 0, post.message),)
+        else:
+            exchange = post.exchange
+            for notification in exchange.notifications:
+                if notification.method in post.revision.notifications:
+                    NOTIFICATIONS[notification.method](post.session, notification)
+            post.carry_out(exchange.begin())
+            post.calls = tuple(
+                PendingCall(post, call.slot, call.request) for call in exchange.calls
             )
-        except Exception as error:  # noqa: BLE001 - one call must not take others along
-            return self._around.error_reply(error, self._request)
+            for call in post.calls:
+                try:
+                    self._enlist(call)
+                except Conflict as twice:
+                    call.refusal = _twice(call, twice)
+        self._go_on(post)
 
-    def _end_answer(self) -> Answer:
-        if self._ended is CallEnd.STOPPING:
-            return self._around.stopping_reply(self._request)
+    async def stop(self, grace_s: float) -> None:
+        """Let calls in flight finish for a moment, then end them; returns when none is left."""
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._all_settled()
+        except TimeoutError:
+            for call in tuple(self._running):
+                call.end(CallEnd.STOPPING)
+            await self._all_settled()
+
+    async def _all_settled(self) -> None:
+        while self._running:
+            self._settled.clear()
+            await self._settled.wait()
+
+    def _go_on(self, post: Post) -> None:
+        """Serve what is left of it, until a request has to wait."""
+        while post.served < len(post.calls):
+            call = post.calls[post.served]
+            post.served += 1
+            found = self._served(call)
+            if found is None or isinstance(found, bytes | ErrorReply):
+                self._settle(call, found)
+            else:
+                self._wait(call, found)
+                return
+        post.finish()
+
+    def _served(self, call: PendingCall) -> Served | None:
+        """What serving a request gives; ``None`` where it was ended and is owed nothing."""
+        if call.ended is not None:
+            return _end_answer(call)
+        if call.refusal is not None:
+            return call.refusal
+        try:
+            refusal = self._inadmissible(call)
+            if refusal is not None:
+                return refusal
+            if self._must_wait_for_look(call):
+                return self._look(call)
+            return METHODS[call.request.method](self._parts, call)
+        except Exception as error:  # noqa: BLE001 - one call must not take others along
+            return self._error_reply(error, call)
+
+    def _wait(self, call: PendingCall, found: Pending | Coroutine[Any, Any, bytes]) -> None:
+        self._enlist(call)
+        if isinstance(found, Pending):
+            call.go_on(found)
+        elif self._must_wait_for_look(call):
+            call.run(found, self._looked)
+        else:
+            call.run(found, self._worked)
+
+    def _must_wait_for_look(self, call: PendingCall) -> bool:
+        return call.request.method in AFTER_FIRST_LOOK and not self._parts.first_look.is_set()
+
+    async def _look(self, call: PendingCall) -> bytes:
+        if is_cut_by_disconnect(self._parts, call):
+            call.tie()
+        await self._parts.first_look.wait()
+        return b""
+
+    def _looked(self, call: PendingCall, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            self._worked(call, task)
+        else:
+            call.post.served -= 1
+            self._go_on(call.post)
+
+    def _worked(self, call: PendingCall, task: asyncio.Task[Any]) -> None:
+        """The task of a request is done; one that was ended and came all the same was ended."""
+        answer: Answer
+        error = None if task.cancelled() else task.exception()
+        if call.ended is not None or task.cancelled():
+            answer = _end_answer(call)
+        elif isinstance(error, Exception):
+            answer = self._error_reply(error, call)
+        else:
+            answer = task.result()
+        self._settle(call, answer)
+        self._go_on(call.post)
+
+    def _outcome_told(self, call: PendingCall, outcome: Outcome | None) -> None:
+        """See ``Surroundings``."""
+        answer: Answer
+        if outcome is None or call.make_answer is None:
+            answer = _end_answer(call)
+        else:
+            try:
+                answer = call.make_answer(outcome)
+            except Exception as error:  # noqa: BLE001 - as in _served
+                answer = self._error_reply(error, call)
+        self._settle(call, answer)
+        self._go_on(call.post)
+
+    def _enlist(self, call: PendingCall) -> None:
+        """It is in flight: from now on it can be ended. Raises ``Conflict``: its id is already."""
+        if call in self._running:
+            return
+        session = call.post.session
+        if session is not None and call.request.method in ENDABLE:
+            session.calls.add(call.request.id, call)
+        self._running.add(call)
+
+    def _settle(self, call: PendingCall, answer: Answer) -> None:
+        call.post.settle(call, answer)
+        if call not in self._running:
+            return
+        self._running.discard(call)
+        self._settled.set()
+        session = call.post.session
+        if session is not None:
+            session.calls.discard(call.request.id, call)
+            self._parts.board.touch(session)
+
+    def _inadmissible(self, call: PendingCall) -> ErrorReply | None:
+        """Why a request may not be served here; ``None`` if it may."""
+        request, post = call.request, call.post
+        session, revision = post.session, post.revision
+        refusal = admit(request, revision=revision, state=_state_of(session, revision))
+        if refusal is not None:
+            return refusal
+        if session is not None and request.method in ENDABLE and call not in self._running:
+            try:
+                session.calls.check(request.id)
+            except Conflict as twice:
+                return _twice(call, twice)
+        if request.method == "tools/call" and revision.has_parameter_headers:
+            return self._judge_parameter_headers(call)
         return None
 
-    def _respond(self, wire: Wire, answer: Answer) -> None:
-        match answer:
-            case None:
-                wire.respond(202, (), b"")
-            case ErrorReply():
-                status = self._asked.revision.status_of(answer.rpc_code)
-                wire.respond(status, JSON_HEADERS, answer.encode())
-            case _:
-                wire.respond(200, JSON_HEADERS, result_bytes_from(self._request.id, answer))
-
-    def _lengthen(self) -> None:
-        if self._post is None and self._wire is not None and not self._wire.is_lost:
-            self._post = self._long_answer(self._wire)
-
-    def _long_answer(self, wire: Wire) -> Post:
-        log = self._around.event_log(self._asked, self._accepted, self._tool)
-        return Post(
-            wire=wire,
-            exchange=Exchange(
-                self._request,
-                revision=self._asked.revision,
-                wants_json=self._accepted.wants_json,
-                wants_sse=self._accepted.wants_sse,
-                log=log,
-            ),
-            session=self._asked.session,
-            log=log,
-            keep_alives=self._around.keep_alives,
-            clock=self._around.clock,
+    def _judge_parameter_headers(self, call: PendingCall) -> ErrorReply | None:
+        request = call.request
+        tool = find_tool(self._parts.registry, request.params.get("name"))
+        arguments = request.params.get("arguments")
+        if tool is None or not isinstance(arguments, dict):
+            return None
+        header = disagreement(tool.input_schema, arguments, call.post.accepted.headers)
+        if not header:
+            return None
+        return ErrorReply(
+            request_id=request.id,
+            rpc_code=RpcCode.HEADER_MISMATCH,
+            message=f"The header {header} is missing or does not repeat its argument.",
+            data={"header": header},
         )
 
-    def _finish(self, post: Post, answer: Answer) -> None:
-        exchange = post.exchange
-        slot = exchange.calls[0].slot
-        match answer:
-            case None:
-                effects = exchange.drop(slot)
-            case ErrorReply():
-                effects = exchange.fail(slot, answer)
-            case _:
-                effects = exchange.answer(slot, answer)
-        post.carry_out(effects)
-        post.finish()
+    def _error_reply(self, error: Exception, call: PendingCall) -> Answer:
+        """What a caller is told of an error."""
+        match error:
+            case CallEndedError():
+                return _end_answer(call)
+            case AnsweredError(reply=reply):
+                return reply
+            case BadMessage():
+                return error.reply()
+            case EdgedError():
+                return error_reply(error, call.request.id)
+        fault_id = secrets.token_hex(6)
+        method = call.request.method
+        self._log.error("internal_fault", fault_id=fault_id, method=method, exc_info=error)
+        return ErrorReply(
+            request_id=call.request.id,
+            rpc_code=RpcCode.INTERNAL_ERROR,
+            message=f"edged made a mistake; its log has the details under {fault_id}.",
+            data={"fault_id": fault_id},
+        )
+
+    def _new_log(self, post: Post) -> EventLog | None:
+        """The memory of a resumable answer; none where the client's going ends the call anyway."""
+        session = post.session
+        if session is None or not post.revision.has_event_ids or not post.accepted.wants_sse:
+            return None
+        message = post.message
+        items = message.items if isinstance(message, Batch) else (message,)
+        calls = [m for m in items if isinstance(m, Request) and m.method == "tools/call"]
+        for call in calls:
+            tool = find_tool(self._parts.registry, call.params.get("name"))
+            if tool is not None and tool.cancels_on_disconnect:
+                return None
+        return self._parts.board.new_log(session) if calls else None
+
+
+def _state_of(session: Session | None, revision: Revision) -> SessionState:
+    if session is not None:
+        return session.state
+    return SessionState.ONE_SHOT if revision.has_handshake else SessionState.STATELESS
+
+
+def _end_answer(call: PendingCall) -> ErrorReply | None:
+    """What is owed to a call that was ended: nothing, but by the end of the daemon."""
+    if call.ended is not CallEnd.STOPPING:
+        return None
+    return ErrorReply(
+        request_id=call.request.id,
+        rpc_code=RpcCode.INTERNAL_ERROR,
+        message="The daemon is stopping; the call was ended.",
+    )
+
+
+def _twice(call: PendingCall, twice: Conflict) -> ErrorReply:
+    return ErrorReply(
+        request_id=call.request.id, rpc_code=RpcCode.INVALID_REQUEST, message=str(twice)
+    )

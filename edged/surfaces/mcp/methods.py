@@ -14,45 +14,46 @@ The methods by which a client hears of changes: of a session, or on a stream of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from edged.actions.action import Progress, ProgressSink
-from edged.actions.caller import Caller
+from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
+from edged.commands.pending import Pending
 from edged.errors import EdgedError, Failed, NotFound
 from edged.protocol import messages, results
 from edged.protocol import messages as resources
-from edged.protocol.http_rules import SESSION_HEADER, HeaderList
+from edged.protocol.http_rules import SESSION_HEADER
 from edged.protocol.jsonrpc import BadMessage, ErrorReply, Notification, Request, RpcCode
 from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, resource_uri
 from edged.protocol.results import Server
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.error_codes import call_answer, error_reply
-from edged.surfaces.mcp.post import Post
+from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, Session, SessionRegistry
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
 
 __all__ = [
+    "AFTER_FIRST_LOOK",
     "ENDABLE",
     "METHODS",
     "NOTIFICATIONS",
     "AnsweredError",
-    "Context",
     "Handler",
     "Parts",
     "complete",
     "find_tool",
+    "is_cut_by_disconnect",
     "list_resources",
     "list_templates",
     "listen",
     "not_read",
     "read_resource",
-    "tools_page",
     "unwatch_resource",
     "watch_resource",
 ]
@@ -87,95 +88,70 @@ class Parts:
     first_look: asyncio.Event
 
 
-@dataclass(slots=True, kw_only=True)
-class Context:
-    """One request being served.
-
-    Attributes:
-        session: ``None`` when the request stands alone.
-        slot: names the request in its exchange.
-        call: how the request can be ended; only of those in ``ENDABLE``.
-        headers: more headers of the HTTP answer; set by the handler.
-    """
-
-    parts: Parts
-    revision: Revision
-    session: Session | None
-    caller: Caller
-    choice: Choice
-    post: Post
-    slot: int
-    call: RunningCall
-    headers: HeaderList = ()
+Handler = Callable[[Parts, PendingCall], Served]
+"""Gives the encoded result of a request, the error instead of one, or what will come to one."""
 
 
-Handler = Callable[[Context, Request], Coroutine[Any, Any, bytes]]
-"""Gives the encoded result of a request."""
-
-
-async def list_resources(context: Context, request: Request) -> bytes:
+async def list_resources(parts: Parts, call: PendingCall) -> bytes:
     """What there is to read now, on one page."""
-    _only_page(request)
-    await context.parts.first_look.wait()
-    entries = await context.parts.resources.entries(context.caller)
+    _only_page(call.request)
+    await parts.first_look.wait()
+    entries = await parts.resources.entries(call.post.caller)
     return results.list_result(
-        context.revision,
-        context.parts.server,
+        call.post.revision,
+        parts.server,
         method="resources/list",
         key="resources",
-        entries=(entry.as_listed(context.revision) for entry in entries),
+        entries=(entry.as_listed(call.post.revision) for entry in entries),
     )
 
 
-async def list_templates(context: Context, request: Request) -> bytes:
+def list_templates(parts: Parts, call: PendingCall) -> bytes:
     """The families of URIs, on one page."""
-    _only_page(request)
+    _only_page(call.request)
     return results.list_result(
-        context.revision,
-        context.parts.server,
+        call.post.revision,
+        parts.server,
         method="resources/templates/list",
         key="resourceTemplates",
-        entries=(
-            entry.as_listed(context.revision) for entry in context.parts.resources.templates()
-        ),
+        entries=(entry.as_listed(call.post.revision) for entry in parts.resources.templates()),
     )
 
 
-async def read_resource(context: Context, request: Request) -> bytes:
+async def read_resource(parts: Parts, call: PendingCall) -> bytes:
     """Read one."""
-    uri = resources.resource_uri(request)
-    parts = context.parts
-    if context.revision.is_disconnect_a_cancel:
-        context.post.tie(context.call)
+    uri = resources.resource_uri(call.request)
+    if call.post.revision.is_disconnect_a_cancel:
+        call.tie()
     await parts.first_look.wait()
     try:
-        contents = await parts.resources.read(uri, context.caller, parts.new_action_id())
+        contents = await parts.resources.read(uri, call.post.caller, parts.new_action_id())
     except EdgedError as error:
-        raise not_read(context, request, uri, error) from error
-    return resources.read_result(context.revision, parts.server, contents)
+        raise not_read(call, uri, error) from error
+    return resources.read_result(call.post.revision, parts.server, contents)
 
 
-async def complete(context: Context, request: Request) -> bytes:
+async def complete(parts: Parts, call: PendingCall) -> bytes:
     """Values for a variable of a template."""
-    asked = resources.completion_params(request)
-    await context.parts.first_look.wait()
-    values = await context.parts.resources.complete(asked, context.caller)
-    return resources.completion_result(context.revision, context.parts.server, values)
+    asked = resources.completion_params(call.request)
+    await parts.first_look.wait()
+    values = await parts.resources.complete(asked, call.post.caller)
+    return resources.completion_result(call.post.revision, parts.server, values)
 
 
-def not_read(context: Context, request: Request, uri: str, error: EdgedError) -> AnsweredError:
+def not_read(call: PendingCall, uri: str, error: EdgedError) -> AnsweredError:
     """Why a resource was not read, as the revision words it."""
     if isinstance(error, NotFound):
-        code = context.revision.resource_not_found
+        code = call.post.revision.resource_not_found
         reply = ErrorReply(
-            request_id=request.id, rpc_code=code, message=str(error), data={"uri": uri}
+            request_id=call.request.id, rpc_code=code, message=str(error), data={"uri": uri}
         )
     elif isinstance(error, Failed):
         reply = ErrorReply(
-            request_id=request.id, rpc_code=RpcCode.INTERNAL_ERROR, message=str(error)
+            request_id=call.request.id, rpc_code=RpcCode.INTERNAL_ERROR, message=str(error)
         )
     else:
-        reply = error_reply(error, request.id)
+        reply = error_reply(error, call.request.id)
     return AnsweredError(reply)
 
 
@@ -186,40 +162,41 @@ def _only_page(request: Request) -> None:
 SENT: Final = frozenset({TOOLS_CHANGED, RESOURCES_CHANGED, RESOURCE_UPDATED})
 
 
-async def watch_resource(context: Context, request: Request) -> bytes:
+async def watch_resource(parts: Parts, call: PendingCall) -> bytes:
     """Tell this session of each change of a resource."""
-    uri = resource_uri(request)
-    await context.parts.first_look.wait()
-    key = _key(context, request, uri)
-    if context.session is not None:
-        context.parts.board.watch(context.session, key, uri)
-    return results.plain_result(context.revision, context.parts.server, method=request.method)
+    uri = resource_uri(call.request)
+    await parts.first_look.wait()
+    key = _key(parts, call, uri)
+    if call.post.session is not None:
+        parts.board.watch(call.post.session, key, uri)
+    return results.plain_result(call.post.revision, parts.server, method=call.request.method)
 
 
-async def unwatch_resource(context: Context, request: Request) -> bytes:
+async def unwatch_resource(parts: Parts, call: PendingCall) -> bytes:
     """Tell it no more."""
-    uri = resource_uri(request)
-    if context.session is not None:
-        watched = dict(context.session.watched)
+    uri = resource_uri(call.request)
+    if call.post.session is not None:
+        watched = dict(call.post.session.watched)
         for key in (key for key, spelled in watched.items() if uri in (key, spelled)):
-            context.parts.board.unwatch(context.session, key)
-    return results.plain_result(context.revision, context.parts.server, method=request.method)
+            parts.board.unwatch(call.post.session, key)
+    return results.plain_result(call.post.revision, parts.server, method=call.request.method)
 
 
-async def listen(context: Context, request: Request) -> bytes:
+async def listen(parts: Parts, call: PendingCall) -> bytes:
     """Keep a stream of the changes a client asked for, until it closes it or the daemon stops."""
-    wish = messages.subscription_params(request).honoured(SENT)
-    post = context.post
-    if not post.exchange.can_stream:
+    wish = messages.subscription_params(call.request).honoured(SENT)
+    post = call.post
+    request_id = call.request.id
+    if not post.can_stream:
         raise BadMessage(
             "subscriptions/listen answers with an event stream; accept text/event-stream.",
             rpc_code=RpcCode.INVALID_REQUEST,
-            request_id=request.id,
+            request_id=request_id,
         )
-    post.tie(context.call)
+    call.tie()
     if wish.resource_uris:
-        await context.parts.first_look.wait()
-    watched = _watched(context, wish.resource_uris)
+        await parts.first_look.wait()
+    watched = _watched(parts, call, wish.resource_uris)
     wish = replace(wish, resource_uris=tuple(watched.values()))
 
     def tell(news: Announcement) -> None:
@@ -227,66 +204,66 @@ async def listen(context: Context, request: Request) -> bytes:
             uri = watched.get(news.key)
             if uri is None:
                 return
-            payload = messages.updated_bytes(uri, subscription_id=request.id)
+            payload = messages.updated_bytes(uri, subscription_id=request_id)
         elif news.method in wish.methods:
-            payload = messages.change_bytes(news.method, subscription_id=request.id)
+            payload = messages.change_bytes(news.method, subscription_id=request_id)
         else:
             return
         if post.is_lagging:
             # It would miss the change without knowing; after a break it lists anew.
             post.cut()
         else:
-            post.notify(context.slot, payload)
+            post.notify(call, payload)
 
-    post.notify(context.slot, messages.acknowledged_bytes(request.id, wish))
-    unsubscribe = context.parts.board.listen(tell)
+    post.notify(call, messages.acknowledged_bytes(request_id, wish))
+    unsubscribe = parts.board.listen(tell)
     try:
-        await context.parts.stopping.wait()
+        await parts.stopping.wait()
     finally:
         unsubscribe()
-    return results.listen_result(context.revision, context.parts.server, request.id)
+    return results.listen_result(call.post.revision, parts.server, request_id)
 
 
-def _key(context: Context, request: Request, uri: str) -> str:
+def _key(parts: Parts, call: PendingCall, uri: str) -> str:
     try:
-        return context.parts.resources.watch_key(uri, context.caller)
+        return parts.resources.watch_key(uri, call.post.caller)
     except EdgedError as error:
-        raise not_read(context, request, uri, error) from error
+        raise not_read(call, uri, error) from error
 
 
-def _watched(context: Context, uris: tuple[str, ...]) -> dict[str, str]:
+def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> dict[str, str]:
     """Key → URI as the client spelled it, of those that exist and it may read."""
     found = {}
     for uri in uris:
         try:
-            found[context.parts.resources.watch_key(uri, context.caller)] = uri
+            found[parts.resources.watch_key(uri, call.post.caller)] = uri
         except EdgedError:
             continue
     return found
 
 
-async def initialize(context: Context, request: Request) -> bytes:
+def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
-    messages.initialize_params(request)
-    session = context.parts.board.open(context.revision, context.caller)
-    context.headers = ((SESSION_HEADER, session.id),)
-    return results.initialize_result(context.revision, context.parts.server)
+    messages.initialize_params(call.request)
+    session = parts.board.open(call.post.revision, call.post.caller)
+    call.headers = ((SESSION_HEADER, session.id),)
+    return results.initialize_result(call.post.revision, parts.server)
 
 
-async def ping(_context: Context, _request: Request) -> bytes:
+def ping(_parts: Parts, _call: PendingCall) -> bytes:
     """Say that somebody is here."""
     return results.ping_result()
 
 
-async def discover(context: Context, _request: Request) -> bytes:
+def discover(parts: Parts, call: PendingCall) -> bytes:
     """Say what this server is and can do."""
-    return results.discover_result(context.revision, context.parts.server)
+    return results.discover_result(call.post.revision, parts.server)
 
 
-async def list_tools(context: Context, request: Request) -> bytes:
+def list_tools(parts: Parts, call: PendingCall) -> bytes:
     """One page of the present tools."""
-    await context.parts.first_look.wait()
-    return tools_page(context.parts, context.revision, context.choice, request)
+    post = call.post
+    return tools_page(parts, post.revision, post.choice, call.request)
 
 
 def tools_page(parts: Parts, revision: Revision, choice: Choice, request: Request) -> bytes:
@@ -299,29 +276,39 @@ def tools_page(parts: Parts, revision: Revision, choice: Choice, request: Reques
     return pages[results.page_number(request, cursor, generation=generation, count=len(pages))]
 
 
-async def call_tool(context: Context, request: Request) -> bytes:
+def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
     """Have a tool do its work."""
-    params = messages.call_params(request)
-    parts = context.parts
-    await parts.first_look.wait()
+    post = call.post
+    params = messages.call_params(call.request)
     tool = find_tool(parts.registry, params.name)
-    if context.revision.is_disconnect_a_cancel or (tool and tool.cancels_on_disconnect):
-        context.post.tie(context.call)
-    outcome = await parts.dispatcher.call(
+
+    def make_answer(outcome: Outcome) -> bytes | ErrorReply:
+        return call_answer(
+            outcome, call.request.id, tool=tool, revision=post.revision, server=parts.server
+        )
+
+    call.make_answer = make_answer
+    call.is_cut_by_disconnect = is_cut_by_disconnect(parts, call)
+    token = params.progress_token
+    begun = parts.dispatcher.begin(
         ToolCall(
             name=params.name,
             arguments=params.arguments,
-            caller=context.caller,
+            caller=post.caller,
             action_id=parts.new_action_id(),
-            progress=_progress_sink(context, params.progress_token),
-        )
+            progress=_progress_sink(call, token) if token is not None else None,
+        ),
+        call.outcome_told,
     )
-    answer = call_answer(
-        outcome, request.id, tool=tool, revision=context.revision, server=parts.server
-    )
-    if isinstance(answer, ErrorReply):
-        raise AnsweredError(answer)
-    return answer
+    return begun if isinstance(begun, Pending) else make_answer(begun)
+
+
+def is_cut_by_disconnect(parts: Parts, call: PendingCall) -> bool:
+    """Whether the client's going ends this request, if it is a call of a tool."""
+    if call.post.revision.is_disconnect_a_cancel:
+        return call.request.method == "tools/call"
+    tool = find_tool(parts.registry, call.request.params.get("name"))
+    return tool is not None and tool.cancels_on_disconnect
 
 
 def note_initialized(session: Session | None, _: Notification) -> None:
@@ -347,10 +334,10 @@ def find_tool(registry: ToolSource, name: object) -> Tool | None:
         return None
 
 
-def _progress_sink(context: Context, token: messages.ProgressToken | None) -> ProgressSink | None:
-    """Where a call's progress goes; ``None`` when nobody wants it or could read it."""
-    post = context.post
-    if token is None or not post.exchange.can_stream:
+def _progress_sink(call: PendingCall, token: messages.ProgressToken) -> ProgressSink | None:
+    """Where a call's progress goes; ``None`` when nobody could read it."""
+    post = call.post
+    if not post.can_stream:
         return None
 
     def send(progress: Progress) -> bool:
@@ -364,7 +351,7 @@ def _progress_sink(context: Context, token: messages.ProgressToken | None) -> Pr
             message=progress.message,
             meta=progress.meta,
         )
-        post.notify(context.slot, payload)
+        post.notify(call, payload)
         return True
 
     return send
@@ -387,8 +374,11 @@ METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
     }
 )
 
+AFTER_FIRST_LOOK: Final = frozenset({"tools/list", "tools/call"})
+"""Requests that are not served before the instruments that are there at start are known."""
+
 ENDABLE: Final = frozenset({"tools/call", "resources/read", "subscriptions/listen"})
-"""Requests that may take long, and so can be cancelled; the others are answered at once."""
+"""Requests that may take long, and so can be cancelled."""
 
 NoteHandler = Callable[[Session | None, Notification], None]
 

@@ -1,96 +1,314 @@
-"""One POST being answered: carries the exchange's effects to whoever reads them.
+"""One POST being answered, and its requests: whose they are, what ends them, who reads the answers.
 
-That is the connection by which it came; or, if that broke after an event stream with ids had begun,
-the GET by which the client resumed the stream. What to send is decided by ``protocol.exchange``.
+A request that waits for nothing is answered in the breath in which it came, and nothing else is
+made for it. What waits is a ``PendingCall``: it can be ended by its session, by its client's going,
+by the end of the daemon; its POST shows signs of life, and becomes an event stream where there is
+something to tell on the way. What to send is then decided by ``protocol.exchange``.
+
+Who reads is the connection by which the POST came; or, if that broke after an event stream with ids
+had begun, the GET by which the client resumed the stream.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import assert_never
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, assert_never
 
+from edged.actions.caller import Caller
+from edged.actions.outcome import Outcome
 from edged.clock import Clock
+from edged.commands.pending import Pending
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
+from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
+from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, result_bytes_from
+from edged.protocol.revisions import Revision
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
-from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, RunningCall, Session
+from edged.surfaces.mcp.seams import Choice
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
 
-__all__ = ["Post"]
+__all__ = ["Answer", "PendingCall", "Post", "Served", "Surroundings"]
+
+Answer = bytes | ErrorReply | None
+"""An encoded result, or the error instead of one; ``None`` where no answer is owed."""
+
+Served = bytes | ErrorReply | Pending | Coroutine[Any, Any, bytes]
+"""What serving a request gives: its answer, or what will come to one."""
 
 
-class Post:
-    """The answer to one POST, on its way.
-
-    Args:
-        wire: the way back.
-        exchange: what to send.
-        session: whose it is; ``None`` for a request that stands alone.
-        log: keeps the events of a resumable stream.
-        keep_alives: where silent calls are listed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every POST needs of the room that serves it.
 
     Attributes:
-        last_write_s: see ``stream_reply.Quiet``.
-        calls: the calls of this POST that can be ended.
+        keep_alives: where silent calls are listed.
+        clock: for the times of streams.
+        new_log: the memory of a POST's answer, should that become a stream that can be resumed.
+        settled: told what came of an action that was under way; ``None`` once it was cancelled.
+    """
+
+    keep_alives: KeepAlives
+    clock: Clock
+    new_log: Callable[[Post], EventLog | None]
+    settled: Callable[[PendingCall, Outcome | None], None]
+
+
+class PendingCall:
+    """One request: served at once, or under way; ``sessions.Endable``.
+
+    Attributes:
+        slot: names it in the exchange of its POST.
+        headers: more headers of the HTTP answer; set by the handler.
+        is_cut_by_disconnect: the client's going ends it.
+        ended: why it was ended from outside, if it was.
+        refusal: what it is answered with unserved, where its id is in flight already.
+        make_answer: makes the answer of a tool call's outcome; may raise.
     """
 
     __slots__ = (
-        "_keep_alives",
+        "_pending",
+        "_task",
+        "_then",
+        "ended",
+        "headers",
+        "is_cut_by_disconnect",
+        "make_answer",
+        "post",
+        "refusal",
+        "request",
+        "slot",
+    )
+
+    def __init__(self, post: Post, slot: int, request: Request) -> None:
+        self.post = post
+        self.slot = slot
+        self.request = request
+        self.headers: HeaderList = ()
+        self.is_cut_by_disconnect = False
+        self.refusal: ErrorReply | None = None
+        self.ended: CallEnd | None = None
+        self.make_answer: Callable[[Outcome], Answer] | None = None
+        self._pending: Pending | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
+
+    def go_on(self, pending: Pending) -> None:
+        """An action is under way for it; ``outcome_told`` says when it is over."""
+        self._pending = pending
+        self.post.watch()
+        if self.is_cut_by_disconnect:
+            self.post.cut_with_client(self)
+
+    def run(
+        self,
+        work: Coroutine[Any, Any, Any],
+        then: Callable[[PendingCall, asyncio.Task[Any]], None],
+    ) -> None:
+        """Work in a task of its own; ``then`` is called on the loop when that is over."""
+        self._then = then
+        self._task = asyncio.get_running_loop().create_task(work)
+        self._task.add_done_callback(self._task_is_done)
+        self.post.watch()
+
+    def end(self, why: CallEnd) -> None:
+        """End it, now or before it begins; only the first time counts.
+
+        It is over once what runs for it has settled what it owes.
+        """
+        if self.ended is not None:
+            return
+        self.ended = why
+        if self._pending is not None:
+            self._pending.cancel()
+        elif self._task is not None:
+            self._task.cancel()
+
+    def tie(self) -> None:
+        """From now on the client's going ends it; called by its own work.
+
+        Raises:
+            CallEndedError: it has gone already.
+        """
+        self.is_cut_by_disconnect = True
+        if self.post.wire.is_lost:
+            self.ended = self.ended or CallEnd.CLIENT_GONE
+            raise CallEndedError(self.ended)
+        self.post.wire.connection.probe_by(self.post.probe)
+
+    def outcome_told(self, outcome: Outcome | None) -> None:
+        """What came of its action; ``None`` once it was cancelled."""
+        self._pending = None
+        self.post.surroundings.settled(self, outcome)
+
+    def _task_is_done(self, task: asyncio.Task[Any]) -> None:
+        then, self._task, self._then = self._then, None, None
+        if then is not None:
+            then(self, task)
+
+
+class Post:
+    """One POST that passed every door, and the answer on its way.
+
+    Args:
+        make_wire: the way back; made when it is needed.
+        message: what came.
+        accepted: how the client speaks HTTP.
+        session: whose it is; ``None`` for a request that stands alone.
+        caller: as of that session.
+        choice: what tools/list shows to this client.
+
+    Attributes:
+        calls: its requests, in order.
+        served: how many of them have been begun.
+        last_write_s: see ``reply.Quiet``.
+        is_over: every request is answered, or never will be.
+        on_over: called once, when that is so.
+    """
+
+    __slots__ = (
+        "_exchange",
+        "_is_gone",
+        "_is_watched",
         "_log",
+        "_make_wire",
         "_over",
         "_own_stream",
-        "_session",
         "_stream",
         "_wire",
+        "accepted",
+        "caller",
         "calls",
-        "exchange",
+        "choice",
+        "is_over",
         "last_write_s",
+        "message",
+        "on_over",
+        "revision",
+        "served",
+        "session",
+        "surroundings",
     )
 
     def __init__(
         self,
+        surroundings: Surroundings,
+        make_wire: Callable[[], Wire],
         *,
-        wire: Wire,
-        exchange: Exchange,
+        message: Message | Batch,
+        accepted: Accepted,
+        revision: Revision,
         session: Session | None,
-        log: EventLog | None,
-        keep_alives: KeepAlives,
-        clock: Clock,
+        caller: Caller,
+        choice: Choice,
     ) -> None:
-        self._wire = wire
-        self._session = session
-        self._log = log
-        self._keep_alives = keep_alives
+        self.surroundings = surroundings
+        self.message = message
+        self.accepted = accepted
+        self.revision = revision
+        self.session = session
+        self.caller = caller
+        self.choice = choice
+        self.calls: tuple[PendingCall, ...] = ()
+        self.served = 0
+        self.is_over = False
+        self.on_over: Callable[[], None] | None = None
+        self.last_write_s = 0.0
+        self._make_wire = make_wire
+        self._wire: Wire | None = None
+        # Of all that is not one plain answer.
+        self._exchange: Exchange | None = None
+        self._log: EventLog | None = None
         # Where to write now; and the stream of this POST's own connection, which may be another.
         self._stream: StreamReply | None = None
         self._own_stream: StreamReply | None = None
+        # Set when a stream that was resumed is over.
         self._over: asyncio.Event | None = None
-        self.exchange = exchange
-        self.calls: list[RunningCall] = []
-        self.last_write_s = clock.monotonic()
+        self._is_watched = False
+        self._is_gone = False
+
+    @property
+    def wire(self) -> Wire:
+        """The way back."""
+        if self._wire is None:
+            self._wire = self._make_wire()
+        return self._wire
+
+    @property
+    def exchange(self) -> Exchange:
+        """What to send, where that is more than one plain answer."""
+        if self._exchange is None:
+            self._log = self.surroundings.new_log(self)
+            self._exchange = Exchange(
+                self.message,
+                revision=self.revision,
+                wants_json=self.accepted.wants_json,
+                wants_sse=self.accepted.wants_sse,
+                log=self._log,
+            )
+        return self._exchange
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether notifications can reach the client at all."""
+        if not self.accepted.wants_sse or self._is_gone:
+            return False
+        return self._exchange is None or self._exchange.can_stream
 
     @property
     def is_lagging(self) -> bool:
         """Whether the reader of the stream is so far behind that progress should be left out."""
         return self._stream is not None and self._stream.is_full
 
-    def begin(self) -> None:
-        """Calls are about to be served: watch the client, show it signs of life."""
-        self._keep_alives.add(self)
-        self._wire.connection.on_gone = self.client_gone
-        if self._wire.is_lost:
-            self.client_gone()
+    def watch(self) -> None:
+        """Something of it waits: show the client signs of life, and notice when it goes."""
+        if self._is_watched:
+            return
+        self._is_watched = True
+        self.last_write_s = self.surroundings.clock.monotonic()
+        self.surroundings.keep_alives.add(self)
 
-    def tie(self, call: RunningCall) -> None:
-        """From now on the client's going ends this call.
-
-        Raises:
-            CallEndedError: it has gone already.
-        """
-        call.is_cut_by_disconnect = True
-        self._wire.connection.probe_by(self.probe)
-        if self._wire.is_lost:
+    def cut_with_client(self, call: PendingCall) -> None:
+        """The client's going ends this call, which has begun."""
+        wire = self.wire
+        if wire.is_lost:
             call.end(CallEnd.CLIENT_GONE)
-            raise CallEndedError(CallEnd.CLIENT_GONE)
+        else:
+            wire.connection.probe_by(self.probe)
+
+    def settle(self, call: PendingCall, answer: Answer) -> None:
+        """Send the answer to one of its requests, or what is left where none is owed."""
+        if (
+            self._exchange is None
+            and self.accepted.wants_json
+            and isinstance(self.message, Request)
+        ):
+            self._respond(call, answer)
+            return
+        exchange = self.exchange
+        match answer:
+            case None:
+                effects = exchange.drop(call.slot)
+            case ErrorReply():
+                effects = exchange.fail(call.slot, answer)
+            case _:
+                effects = exchange.answer(call.slot, answer, headers=call.headers)
+        self.carry_out(effects)
+
+    def _respond(self, call: PendingCall, answer: Answer) -> None:
+        """The one answer to the one request, as JSON."""
+        wire = self.wire
+        match answer:
+            case None:
+                wire.respond(202, (), b"")
+            case ErrorReply():
+                wire.respond(
+                    self.revision.status_of(answer.rpc_code), JSON_HEADERS, answer.encode()
+                )
+            case _:
+                headers = JSON_HEADERS + call.headers if call.headers else JSON_HEADERS
+                wire.respond(200, headers, result_bytes_from(call.request.id, answer))
 
     def carry_out(self, effects: Effects, *, in_bursts: bool = False) -> None:
         """Do what the exchange says, in its order.
@@ -101,11 +319,11 @@ class Post:
         for effect in effects:
             match effect:
                 case Respond(status=status, headers=headers, body=body):
-                    self._wire.respond(status, headers, body)
+                    self.wire.respond(status, headers, body)
                 case OpenStream(status=status, headers=headers):
-                    self._stream = self._own_stream = self._wire.open_stream(headers, status)
-                    if self._session is not None and self._log is not None:
-                        self._session.resumable[self._log.stream] = self
+                    self._stream = self._own_stream = self.wire.open_stream(headers, status)
+                    if self.session is not None and self._log is not None:
+                        self.session.resumable[self._log.stream] = self
                 case Write(data=data):
                     if self._stream is not None:
                         (self._stream.write_soon if in_bursts else self._stream.write)(data)
@@ -115,24 +333,24 @@ class Post:
                 case _:
                     assert_never(effect)
 
-    def notify(self, slot: int, payload: bytes) -> None:
+    def notify(self, call: PendingCall, payload: bytes) -> None:
         """Send a notification of a call."""
-        self.carry_out(self.exchange.notify(slot, payload), in_bursts=True)
+        self.carry_out(self.exchange.notify(call.slot, payload), in_bursts=True)
         if self._stream is not None:
             self.last_write_s = self._stream.last_write_s
 
     def keep_alive(self) -> None:
-        """See ``stream_reply.Quiet``."""
+        """See ``reply.Quiet``."""
         if self._stream is not None:
             self._stream.keep_alive()
             self.last_write_s = self._stream.last_write_s
-        else:
+        elif not self._is_gone or self._exchange is not None:
             self.carry_out(self.exchange.keep_alive())
 
     def probe(self) -> bool:
         """See ``HttpConnection.probe_by``."""
         self.keep_alive()
-        return self._stream is not None or self._wire.go_on()
+        return self._stream is not None or self.wire.go_on()
 
     def cut(self) -> None:
         """Break the stream off."""
@@ -155,7 +373,9 @@ class Post:
 
     def client_gone(self) -> None:
         """The connection is lost: end what is only worth it for a listener."""
-        self.exchange.abandon()
+        self._is_gone = True
+        if self._exchange is not None:
+            self._exchange.abandon()
         if self._own_stream is not None:
             self.lost(self._own_stream)
         for call in self.calls:
@@ -164,12 +384,15 @@ class Post:
 
     def finish(self) -> None:
         """Every call is settled, or never will be."""
-        self._wire.connection.on_gone = None
-        self._wire.connection.end_probing()
-        self._keep_alives.discard(self)
+        self.is_over = True
+        if self._is_watched:
+            self.surroundings.keep_alives.discard(self)
         if self._log is not None:
             self._log.finish()
-            if self._session is not None:
-                self._session.resumable.pop(self._log.stream, None)
+            if self.session is not None:
+                self.session.resumable.pop(self._log.stream, None)
         if self._over is not None:
             self._over.set()
+        on_over, self.on_over = self.on_over, None
+        if on_over is not None:
+            on_over()

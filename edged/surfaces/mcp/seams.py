@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
-from edged.commands.pending import Underway
+from edged.commands.pending import Pending, Tell
 from edged.errors import ErrorCode, NotFound, Refused
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 
@@ -65,18 +65,8 @@ class Choice:
 class Dispatcher(Protocol):
     """Takes calls by tool name."""
 
-    async def call(self, call: ToolCall) -> Outcome:
-        """Perform one call; what went wrong is in the outcome."""
-        ...
-
-    def call_at_once(self, tool: Tool, call: ToolCall) -> Outcome:
-        """The same for a tool that ``answers_at_once``."""
-        ...
-
-    def begin(
-        self, tool: Tool, call: ToolCall, tell: Callable[[Outcome | None], None]
-    ) -> Underway | Outcome | None:
-        """The same for a tool that ``may_ask``, without a task; see ``CommandPath.begin``."""
+    def begin(self, call: ToolCall, tell: Tell) -> Outcome | Pending:
+        """Begin one call; what went wrong is in the outcome. See ``CommandPath.begin``."""
         ...
 
 

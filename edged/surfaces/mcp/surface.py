@@ -12,7 +12,8 @@ from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.body import BodyReader
-from edged.surfaces.mcp.endpoint import Endpoint, Serving
+from edged.surfaces.mcp.calling import Serving
+from edged.surfaces.mcp.endpoint import Endpoint
 from edged.surfaces.mcp.methods import Parts
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives

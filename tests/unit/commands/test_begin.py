@@ -1,4 +1,4 @@
-"""A plain query without a task: the same outcome and the same rows as by ``perform``."""
+"""What has begun is told once, may be cancelled, and comes to what ``perform`` comes to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from edged.actions.action import RunCommand
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.commands.pending import Underway
+from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed
 from edged.profiles.bench_file import UnitRules
 from tests.bench.driven_clock import DrivenClock
@@ -65,13 +65,14 @@ async def test_both_ways_give_one_outcome_and_one_record(
     failing: EdgedError | None,
 ) -> None:
     long_way, short_way = House(driven_clock), House(driven_clock)
+    short_way.supply.is_held = True
     for house in (long_way, short_way):
         house.supply.answers.update(answers)
         house.supply.failing = failing
     expected = await long_way.path.perform(action)
     told: list[Outcome | None] = []
     begun = short_way.path.begin(action, told.append)
-    if isinstance(begun, Underway):
+    if isinstance(begun, Pending):
         assert told == []
         assert short_way.record.rows == []
         short_way.supply.answer_all()
@@ -86,15 +87,55 @@ async def test_both_ways_give_one_outcome_and_one_record(
 
 
 @pytest.mark.parametrize("name", ["set_voltage", "output_off", "output_on", "arm_and_read"])
-async def test_what_changes_something_is_left_to_perform_untouched(
+async def test_what_changes_something_is_told_with_what_perform_gives(
     driven_clock: DrivenClock, name: str
 ) -> None:
+    long_way, short_way = House(driven_clock), House(driven_clock)
+    given = {"voltage": 0} if name == "set_voltage" else {}
+    expected = await long_way.path.perform(asked(name, **given))
+    told: asyncio.Queue[Outcome | None] = asyncio.Queue()
+    begun = short_way.path.begin(asked(name, **given), told.put_nowait)
+    assert isinstance(begun, Pending)
+    async with asyncio.timeout(5):
+        outcome = await told.get()
+    assert outcome is not None
+    assert plain(outcome) == plain(expected)
+    assert short_way.record.rows == long_way.record.rows
+    assert short_way.supply.sent == long_way.supply.sent
+
+
+async def test_a_write_that_is_cancelled_before_its_intent_stands_sends_nothing(
+    driven_clock: DrivenClock,
+) -> None:
     house = House(driven_clock)
-    given = {"voltage": 1} if name == "set_voltage" else {}
-    assert house.path.begin(asked(name, **given), lambda _: None) is None
-    assert house.record.rows == []
+    told: asyncio.Queue[Outcome | None] = asyncio.Queue()
+    begun = house.path.begin(asked("set_voltage", voltage=1), told.put_nowait)
+    assert isinstance(begun, Pending)
+    begun.cancel()
+    begun.cancel()
+    async with asyncio.timeout(5):
+        assert await told.get() is None
+        await begun.is_over()
+    assert told.empty()
     assert house.supply.sent == []
-    assert house.supply.submitted == []
+    assert house.record.rows == [("end", "execute_command", "failed")]
+
+
+async def test_whoever_waits_and_is_cancelled_waits_for_what_it_owes(
+    driven_clock: DrivenClock,
+) -> None:
+    house = House(driven_clock)
+    house.supply.is_held = True
+    waiting = asyncio.ensure_future(house.path.perform(asked("set_voltage", voltage=1)))
+    async with asyncio.timeout(5):
+        while not house.supply.submitted:
+            await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    ((talk, _),) = house.supply.submitted
+    assert talk.told[0] == "withdrawn"
+    assert house.record.rows[-1] == ("end", "execute_command", "failed")
 
 
 async def test_the_owners_denial_holds_without_a_task_too(driven_clock: DrivenClock) -> None:
@@ -111,9 +152,10 @@ async def test_a_cancelled_question_is_withdrawn_recorded_and_told_once(
     driven_clock: DrivenClock,
 ) -> None:
     house = House(driven_clock)
+    house.supply.is_held = True
     told: list[Outcome | None] = []
     begun = house.path.begin(asked("measure"), told.append)
-    assert isinstance(begun, Underway)
+    assert isinstance(begun, Pending)
     (talk, _) = house.supply.submitted[0]
     begun.cancel()
     begun.cancel()
@@ -128,11 +170,12 @@ async def test_a_bug_in_the_answers_reading_is_a_fault_of_that_call_alone(
     driven_clock: DrivenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = House(driven_clock)
+    house.supply.is_held = True
 
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("edged.operations.commands.read_reply", broken)
+    monkeypatch.setattr("edged.commands.run.read_reply", broken)
     told: list[Outcome | None] = []
     house.path.begin(asked("measure"), told.append)
     house.supply.answer_all()
@@ -145,6 +188,7 @@ async def test_a_bug_in_the_answers_reading_is_a_fault_of_that_call_alone(
 
 async def test_what_is_told_anew_changes_with_every_question(driven_clock: DrivenClock) -> None:
     house = House(driven_clock)
+    house.supply.is_held = True
     before = house.path.performed
     house.path.begin(asked("measure"), lambda _: None)
     between = house.path.performed

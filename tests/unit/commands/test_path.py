@@ -95,7 +95,6 @@ class House:
             record=self.record,
             operations={**bench.table(), **commands.table()},
             clock=clock,
-            asking=commands,
         )
 
     async def command(
@@ -442,21 +441,13 @@ async def test_what_is_read_at_once_is_judged_and_recorded_like_anything_else(
         arguments=arguments,
         check=compile_schema("get_status", NO_ARGUMENTS),
     )
-    outcomes = [house.path.perform_at_once(action), await house.path.perform(action)]
+    begun = house.path.begin(action, pytest.fail)
+    assert isinstance(begun, Outcome)
+    outcomes = [begun, await house.path.perform(action)]
     codes = {outcome.error.code if outcome.error else None for outcome in outcomes}
     expected = ErrorCode.NOT_ALLOWED if grant else ErrorCode.BAD_ARGUMENTS if arguments else None
     assert codes == {expected}
     assert house.record.rows == [("end", "get_status", outcomes[0].status.value)] * 2
-
-
-async def test_what_reaches_an_instrument_is_never_run_at_once(house: House) -> None:
-    action = RunCommand(
-        tool="t", caller=DIRECT, action_id="a", instrument_id="psu1", command_name="measure"
-    )
-    outcome = house.path.perform_at_once(action)
-    assert outcome.error is not None
-    assert outcome.error.code is ErrorCode.INTERNAL
-    assert house.supply.sent == []
 
 
 async def test_each_action_that_may_change_something_is_marked_at_its_beginning_and_its_end(

@@ -12,9 +12,10 @@ from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent, SessionState
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.reply import MAX_BUFFERED_BYTES, StreamReply
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, RunningCall, SessionRegistry
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, SessionRegistry
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.recording_transport import RecordingTransport
+from tests.unit.surfaces.mcp.test_calls import Call
 
 LEGACY = REVISIONS["2025-06-18"]
 DIRECT = Caller(route=Route.DIRECT, remote="127.0.0.1")
@@ -62,7 +63,7 @@ def test_use_keeps_a_session_alive_and_idleness_ends_it(driven_clock: DrivenCloc
 async def test_a_session_never_expires_under_a_call(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     session = board.open(LEGACY, DIRECT)
-    call = RunningCall(asyncio.get_running_loop())
+    call = Call()
     session.calls.add(1, call)
     driven_clock.move(1_000)
     board.expire()
@@ -89,7 +90,7 @@ async def test_the_board_looks_for_expired_sessions_by_itself(driven_clock: Driv
 async def test_a_busy_session_in_front_does_not_shield_idle_ones(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     busy, idle = board.open(LEGACY, DIRECT), board.open(LEGACY, DIRECT)
-    busy.calls.add(1, RunningCall(asyncio.get_running_loop()))
+    busy.calls.add(1, Call())
     driven_clock.move(100)
     board.expire()
     assert busy.state is SessionState.OPENED
@@ -99,12 +100,12 @@ async def test_a_busy_session_in_front_does_not_shield_idle_ones(driven_clock: D
 async def test_eviction_spares_calls_first_then_streams(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     at_work, listening, idle = (board.open(LEGACY, DIRECT) for _ in range(3))
-    at_work.calls.add(1, RunningCall(asyncio.get_running_loop()))
+    at_work.calls.add(1, Call())
     board.attach(listening, stream_of(driven_clock)[0])
     for gone in (idle, listening):
         newer = board.open(LEGACY, DIRECT)
         assert gone.state is SessionState.ENDED
-        newer.calls.add(1, RunningCall(asyncio.get_running_loop()))
+        newer.calls.add(1, Call())
     with pytest.raises(Conflict):
         board.open(LEGACY, DIRECT)
 
@@ -112,7 +113,7 @@ async def test_eviction_spares_calls_first_then_streams(driven_clock: DrivenCloc
 async def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock)
     session = board.open(LEGACY, DIRECT)
-    call = RunningCall(asyncio.get_running_loop())
+    call = Call()
     session.calls.add(1, call)
     stream = board.attach(session, stream_of(driven_clock)[0])
     board.end(session, SessionEvent.DELETED)
