@@ -14,18 +14,15 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
-from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.preconditions import locked_out, swept
 from edged.commands.record import LogRecord, Record
-from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.sweeps import ReadSweep, StopSweep, SweepOperations
 from edged.profiles.bench_file import UnitRules
@@ -37,6 +34,7 @@ from edged.runs.sweeps.registry import SweepRegistry
 from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
 from edged.store.told_on import ToldOn
+from tests.bench.command_path import bench_operations, command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -336,29 +334,21 @@ class SweepHouse:
             acquisitions=acquisitions,
             on_safe=self.sweeps.note_safe,
         )
-        bench = BenchOperations(
-            pool=self.pool,
-            discovery=None,  # type: ignore[arg-type]
-            catalog=catalog,
-            profiles=dict,
-            status=dict,
-            experience=lambda _: {},
-            lockout=lambda _: None,
-            make_safe=self.bench_stop.stop_all,
-        )
+        bench = bench_operations(self.pool, catalog, make_safe=self.bench_stop.stop_all)
         sweeps = SweepOperations(
             sweeps=self.sweeps,
             artist=self.artist,  # type: ignore[arg-type]
             note_stopped=acquisitions.note_stopped,
         )
-        self.path = CommandPath(
+        self.path = command_path(
+            self.pool,
+            catalog,
+            {**bench.table(), **commands.table(), **sweeps.table()},
+            clock,
             permissions=permissions,
-            resolver=Resolver(pool=self.pool, catalog=catalog),
             policy=self.policy,
             preconditions=(hold_locked_out, swept(self.sweeps.claims)),
             record=record or LogRecord(),
-            operations={**bench.table(), **commands.table(), **sweeps.table()},
-            clock=clock,
             send_guards=self.send_guards,
             note_told=noting_tellings(self.told_on.note),
         )

@@ -12,20 +12,16 @@ import pytest
 from edged.actions.action import Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.auth.permissions import Permissions
 from edged.commands.audit_record import AuditRecord
-from edged.commands.path import CommandPath
-from edged.commands.policy import Policy
-from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog
-from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed, NotFound
-from edged.operations.bench import BenchOperations, GetStatus
+from edged.operations.bench import GetStatus
 from edged.operations.commands import CommandOperations
 from edged.runs.units import unit_of_instrument
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import AuditRow
 from edged.store.experience import CommandKnowledge
+from tests.bench.command_path import bench_operations, command_path
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
@@ -45,24 +41,13 @@ class House:
             captures=None,  # type: ignore[arg-type]
             clock=store.clock,
         )
-        bench = BenchOperations(
-            pool=pool,  # type: ignore[arg-type]
-            discovery=None,  # type: ignore[arg-type]
-            catalog=catalog,
-            profiles=dict,
-            status=dict,
-            experience=lambda _: {},
-            lockout=lambda _: None,
-            make_safe=None,  # type: ignore[arg-type]
-        )
-        self.path = CommandPath(
-            permissions=Permissions(),
-            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
-            policy=Policy(RawScpi.ALL, Permissions()),
-            preconditions=(),
+        bench = bench_operations(pool, catalog)
+        self.path = command_path(
+            pool,
+            catalog,
+            {**bench.table(), **commands.table()},
+            store.clock,
             record=self.record,
-            operations={**bench.table(), **commands.table()},
-            clock=store.clock,
         )
 
     async def command(

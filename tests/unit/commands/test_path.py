@@ -14,21 +14,20 @@ from edged.actions.action import (
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
-from edged.commands.resolve import Resolver
 from edged.commands.static_tool import NO_ARGUMENTS
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
-from edged.operations.bench import BenchOperations, GetStatus
+from edged.operations.bench import GetStatus
 from edged.operations.commands import CommandOperations
 from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import UnitRules, parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.owner_rules import tighten
 from edged.runs.sequences.registry import SequenceRegistry
+from tests.bench.command_path import bench_operations, command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -76,25 +75,16 @@ class House:
             captures=None,  # type: ignore[arg-type]
             clock=clock,
         )
-        bench = BenchOperations(
-            pool=pool,  # type: ignore[arg-type]
-            discovery=None,  # type: ignore[arg-type]
-            catalog=catalog,
-            profiles=dict,
-            status=dict,
-            experience=lambda _: {},
-            lockout=lambda _: None,
-            make_safe=None,  # type: ignore[arg-type]
-        )
+        bench = bench_operations(pool, catalog)
         permissions = Permissions(grant) if grant else Permissions()
-        self.path = CommandPath(
+        self.path = command_path(
+            pool,
+            catalog,
+            {**bench.table(), **commands.table()},
+            clock,
             permissions=permissions,
-            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
             policy=Policy(raw, permissions),
-            preconditions=(),
             record=self.record,
-            operations={**bench.table(), **commands.table()},
-            clock=clock,
         )
 
     async def command(

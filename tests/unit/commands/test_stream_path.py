@@ -12,24 +12,18 @@ import pytest
 from edged.actions.action import Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.auth.permissions import Permissions
 from edged.commands.capture import LARGEST_INLINE_BYTES, Captures
 from edged.commands.freshness import Acquisitions
-from edged.commands.path import CommandPath
-from edged.commands.policy import Policy
-from edged.commands.record import LogRecord
-from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog
-from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.resources import ReadPicture, ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
+from tests.bench.command_path import bench_operations, command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import DRAWN, FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -108,16 +102,7 @@ class House:
             captures=Captures(self.waveforms, Acquisitions()),
             clock=clock,
         )
-        bench = BenchOperations(
-            pool=pool,  # type: ignore[arg-type]
-            discovery=None,  # type: ignore[arg-type]
-            catalog=catalog,
-            profiles=dict,
-            status=dict,
-            experience=lambda _: {},
-            lockout=lambda _: None,
-            make_safe=None,  # type: ignore[arg-type]
-        )
+        bench = bench_operations(pool, catalog)
         streams = StreamOperations(
             streams=self.streams,
             waveforms=self.waveforms,
@@ -129,19 +114,16 @@ class House:
             runs=self,  # type: ignore[arg-type]
             waveforms=self.waveforms,
         )
-        self.path = CommandPath(
-            permissions=Permissions(),
-            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
-            policy=Policy(RawScpi.ALL, Permissions()),
-            preconditions=(),
-            record=LogRecord(),
-            operations={
+        self.path = command_path(
+            pool,
+            catalog,
+            {
                 **bench.table(),
                 **commands.table(),
                 **streams.table(),
                 **resources.table(),
             },
-            clock=clock,
+            clock,
         )
 
     def new_id(self) -> str:

@@ -13,17 +13,15 @@ from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import ToolCall
 from edged.auth.permissions import Grant, Permissions
-from edged.commands.path import CommandPath
-from edged.commands.policy import Policy
 from edged.commands.preconditions import locked_out
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
-from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.operations.wrappers import WrapperOperations, wrapper_capabilities
 from edged.store.lockouts import Lockout
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
+from tests.bench.command_path import command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool
 from tests.bench.fake_worker import WorkerBench
@@ -52,24 +50,26 @@ class House:
         self.lockout: Lockout | None = None
         self.record = Recorded()
         pool: Any = FakePool()
+        catalog = Catalog()
         # What the path and the tools' registry ask of the wrappers' own, with this one in it.
         self.wrappers: Any = SimpleNamespace(find=self.find, offered=lambda: (self.bench.executor,))
         permissions = Permissions(grant)
-        path = CommandPath(
+        path = command_path(
+            pool,
+            catalog,
+            WrapperOperations(registry=self.wrappers, clock=clock).table(),
+            clock,
             permissions=permissions,
             resolver=Resolver(
                 pool=pool,
-                catalog=Catalog(),
+                catalog=catalog,
                 find_spec=lambda stem, name: self.find(stem, name)[1],
             ),
-            policy=Policy(RawScpi.ALL, permissions),
             preconditions=(locked_out(lambda _instrument: None, lambda _id: self.lockout),),
             record=self.record,
-            operations=WrapperOperations(registry=self.wrappers, clock=clock).table(),
-            clock=clock,
         )
         self.registry = ToolRegistry(
-            static=(), pool=pool, catalog=Catalog(), wrappers=self.wrappers.offered
+            static=(), pool=pool, catalog=catalog, wrappers=self.wrappers.offered
         )
         self.dispatcher = ToolDispatcher(registry=self.registry, path=path, permissions=permissions)
 

@@ -13,13 +13,8 @@ from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Done, Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.auth.permissions import Permissions
-from edged.commands.path import CommandPath
-from edged.commands.policy import Policy
-from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
-from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode
-from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.streams import FetchWaveform, StopStream
 from edged.operations.sweeps import ReadSweep, StopSweep
@@ -27,6 +22,7 @@ from edged.operations.table import OPERATIONS, static_tools
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
+from tests.bench.command_path import bench_operations, command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -103,33 +99,23 @@ class Bench:
             new_id=lambda: f"n{next(count)}",
             clock=clock,
         )
-        bench = BenchOperations(
-            pool=pool,  # type: ignore[arg-type]
-            discovery=NoBuses(),  # type: ignore[arg-type]
-            catalog=catalog,
-            profiles=dict,
-            status=dict,
-            experience=lambda _: {},
-            lockout=lambda _: None,
-            make_safe=None,  # type: ignore[arg-type]
-        )
+        bench = bench_operations(pool, catalog, discovery=NoBuses())
         commands = CommandOperations(
             sequences=book,
             captures=None,  # type: ignore[arg-type]
             clock=clock,
         )
         permissions = Permissions()
-        self.path = CommandPath(
+        self.path = command_path(
+            pool,
+            catalog,
+            {**bench.table(), **commands.table(), **LONG_WORK},
+            clock,
             permissions=permissions,
-            resolver=Resolver(pool=pool, catalog=catalog),  # type: ignore[arg-type]
-            policy=Policy(RawScpi.ALL, Permissions()),
-            preconditions=(),
             record=self.record,
-            operations={**bench.table(), **commands.table(), **LONG_WORK},
             present_tool=lambda instrument_id, plain: self.registry.present_name(
                 instrument_id, plain
             ),
-            clock=clock,
         )
         self.registry = ToolRegistry(static=COMPILED, pool=pool, catalog=catalog)  # type: ignore[arg-type]
         self.dispatcher = ToolDispatcher(

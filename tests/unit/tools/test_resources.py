@@ -12,15 +12,12 @@ from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Done, Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.operation import Operation
-from edged.commands.path import CommandPath
-from edged.commands.policy import Policy
-from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
-from edged.config.keys import RawScpi
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.protocol.messages import CompletionParams
 from edged.tools.resource_kinds import KINDS, ResourceSources, find_kind, uri_of
 from edged.tools.resources import COMPLETIONS_AT_ONCE, Resources
+from tests.bench.command_path import command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -142,17 +139,16 @@ class Bench:
                 runs=library,
                 waveforms=library,
             ),
-            path=CommandPath(
-                permissions=permissions,
-                resolver=Resolver(pool=pool, catalog=Catalog()),
-                policy=Policy(RawScpi.ALL, Permissions()),
-                preconditions=(),
-                record=self.record,
-                operations={
+            path=command_path(
+                pool,
+                Catalog(),
+                {
                     kind: Operation(action=kind, run=run if kind.answers_at_once else run_later)
                     for kind in action_types
                 },
-                clock=self.clock,
+                self.clock,
+                permissions=permissions,
+                record=self.record,
             ),
             permissions=permissions,
             news=cast(Any, None),
