@@ -13,7 +13,7 @@ sys.path[:0] = ["/usr/lib/edged", "/usr/lib/edged/vendor"]
 NOT_HERE = {"edged.discovery.hotplug_windows", "edged.plot.draw"}
 # Reached by name or late, so that an import of edged alone does not show that it is there.
 REACHED_LATE = """
-    aiohttp cryptography.hazmat.primitives.asymmetric.rsa jose.jwt
+    aiohttp cryptography.hazmat.primitives.asymmetric.rsa greenlet jose.jwt
     jose.backends.cryptography_backend jsonschema nats prometheus_client psutil pyudev pyvisa
     pyvisa_py.highlevel pyvisa_py.protocols.hislip rich.table ruamel.yaml serial.tools.list_ports
     structlog usb.backend.libusb1 zeroconf

@@ -29,6 +29,7 @@ ROUNDS = 3
 FIELD: tuple[tuple[measures.Measure, float], ...] = (
     (measures.cached, 2.0),
     (measures.hardware, 1.5),
+    (measures.price, 1.5),
     (measures.beside, 3.0),
     (measures.waveform, 1.5),
     (measures.progress, 4.0),

@@ -24,6 +24,7 @@ from benchmarks.compare.clients import (
     medians_us,
     p99_beside_load_us,
 )
+from benchmarks.compare.price import prices_us
 from benchmarks.compare.progress import progress_rates
 from benchmarks.compare.servers import (
     Server,
@@ -58,6 +59,7 @@ OUR_QUERY = call(
     {"instrument_id": "psu1", "command_name": "measure_voltage", "parameters": {"channel": 1}},
 )
 SCPI = ":MEAS:VOLT? CH1"
+CALLS_PER_S = 200
 THEIR_QUERY = call("query", {"instrument": 0, "command": SCPI})
 OUR_CAPTURE = call(
     "execute_command",
@@ -166,6 +168,13 @@ def _bare_us(port: int, seconds: float) -> float:
     line.close()
     manager.close()
     return percentile(found, 0.5)
+
+
+def price(everybody: Field, seconds: float) -> Figures:
+    """Processor time of a query, and of what it is made of; one client, one call after another."""
+    calls = round(CALLS_PER_S * seconds)
+    found = prices_us(everybody.ours, everybody.bench.ports[0], calls, turns=1)
+    return {f"price.{name}_us": value for name, value in found.items()}
 
 
 def beside(everybody: Field, seconds: float) -> Figures:

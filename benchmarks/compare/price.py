@@ -18,6 +18,7 @@ from typing import Any
 import pyvisa
 
 from benchmarks.compare.clients import WRITTEN_WITHIN_S, Line, call
+from benchmarks.compare.ratios import price_ratios
 from benchmarks.compare.servers import Server, engine, simulator
 from tests.bench.engine_process import REPOSITORY
 
@@ -42,7 +43,9 @@ WRITE = call(
 WORKS = {"cached": STATUS, "query": QUERY, "write": WRITE}
 
 
-def prices_us(server: Server, port: int, calls: int = CALLS, turns: int = TURNS) -> dict[str, float]:
+def prices_us(
+    server: Server, port: int, calls: int = CALLS, turns: int = TURNS
+) -> dict[str, float]:
     """Microseconds of processor time of one call of each kind, all threads, medians of turns.
 
     Args:
@@ -67,14 +70,6 @@ def prices_us(server: Server, port: int, calls: int = CALLS, turns: int = TURNS)
     finally:
         line.close()
     return {name: statistics.median(each) for name, each in found.items()}
-
-
-def ratios_of(prices: dict[str, float]) -> dict[str, float]:
-    """A query beside what it is made of, and a write beside a query."""
-    return {
-        "price.query": prices["query"] / (prices["cached"] + prices["bare"]),
-        "price.write": prices["write"] / prices["query"],
-    }
 
 
 def _idle_share(server: Server) -> float:
@@ -107,7 +102,8 @@ def main() -> int:
         engine(bench, run_by=words) as (ours, _),
     ):
         prices = prices_us(ours, bench.ports[0])
-    for name, value in (prices | ratios_of(prices)).items():
+    ratios = price_ratios({f"price.{name}_us": value for name, value in prices.items()})
+    for name, value in (prices | ratios).items():
         sys.stdout.write(f"  {name:<16}{value:>10.2f}\n")
     return 0
 

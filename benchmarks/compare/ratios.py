@@ -32,6 +32,17 @@ SAME = {
 }
 
 
+def price_ratios(figures: Figures) -> dict[str, float]:
+    """Of processor time: a query beside what it is made of, and a write beside a query."""
+    if "price.query_us" not in figures:
+        return {}
+    parts = figures["price.cached_us"] + figures["price.bare_us"]
+    return {
+        "price.query": figures["price.query_us"] / parts,
+        "price.write": figures["price.write_us"] / figures["price.query_us"],
+    }
+
+
 def ratios_of(figures: Figures) -> dict[str, float]:
     """By the keys of ``ROWS``."""
     found = {
@@ -40,6 +51,7 @@ def ratios_of(figures: Figures) -> dict[str, float]:
         if above in figures and below in figures
     }
     found |= {key: figures[name] for key, name in SAME.items() if name in figures}
+    found |= price_ratios(figures)
     bare = figures["hardware.bare_us"]
     for key, theirs in (("hardware.added", "sdk"), ("hardware.added.fastmcp", "fastmcp")):
         added = figures["hardware.ours_us"] - bare

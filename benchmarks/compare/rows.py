@@ -41,6 +41,8 @@ ROWS: Final = (
     Row("list.sdk", "tools/list of 500 tools: median, Python SDK 2", 30, 45, at_least=True),
     Row("hardware.added", "hardware query: median added to bare PyVISA, SDK 2's", 0.3, 0.2),
     Row("hardware.added.fastmcp", "the same, fastmcp's", math.inf, math.inf, is_bounded=False),
+    Row("price.query", "CPU of a query, a cached call and a bare query together", 1.8, 1.8),
+    Row("price.write", "CPU of a write with verify and error query, a query", 2.2, 2.2),
     Row("many.own", "32 instruments of 5 ms, 32 clients: own rate with one", 13, 17, at_least=True),
     Row("many.sdk", "the same, Python SDK 2", 2.8, 4, at_least=True),
     Row("beside.sdk", "hardware query's p99 beside 16 cached clients, SDK 2's", 0.3, 0.1),

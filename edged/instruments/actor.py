@@ -1,7 +1,8 @@
-"""One thread a line: takes jobs from the mailbox, has the line serve them, and is pre-empted.
+"""The owner of one line: takes jobs from the mailbox, has the line serve them, and is pre-empted.
 
-Everything here but ``_run`` belongs to the event loop's thread. The two sides meet in the mailbox,
-in ``_serving`` (written by the thread, read by the loop) and in ``Link.preempt``.
+The line's work is ``_run``, on a thread or as a greenlet on the loop (``transports.link.Wake``);
+everything else belongs to the loop's side. The two meet in the mailbox, in ``_serving`` (written by
+the work, read by the loop) and in ``Link.preempt``.
 
 A second line for safe commands and aborts, where the first does not take them in time.
 
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -89,7 +89,9 @@ class Actor:
         self._clock = clock
         self._report_to = report
         self._loop = asyncio.get_running_loop()
-        self._mailbox = Mailbox()
+        self._wake = link.wake
+        self._tell = self._wake.teller(self._loop)
+        self._mailbox = Mailbox(self._wake.tokens())
         self._trace = Trace(clock)
         self._line = Line(
             name=address.text,
@@ -113,9 +115,7 @@ class Actor:
         self._deadlines = Deadlines(self._loop, self._expire)
         # Set on the loop by the thread's last act.
         self._ended = asyncio.Event()
-        self._thread = threading.Thread(
-            target=self._run, name=f"edged-line-{address.text}"[:64], daemon=True
-        )
+        self._worker = self._wake.worker(self._run, f"edged-line-{address.text}")
 
     @property
     def state(self) -> LineState:
@@ -144,7 +144,7 @@ class Actor:
 
     def start(self) -> None:
         """Let the thread run; nothing is connected before the first job."""
-        self._thread.start()
+        self._worker.start()
 
     def settle(self, bound: BoundInstrument) -> None:
         """Say who lives here from now on; jobs meant for another unit fail from now on."""
@@ -230,7 +230,7 @@ class Actor:
             deadline=self._clock.monotonic() + timeout_s,
             unit=unit,
             future=waiter,
-            loop=self._loop,
+            tell=self._tell,
         )
         if self._is_stopping:
             raise self._closed(job)
@@ -274,7 +274,7 @@ class Actor:
         if serving is not None:
             self._link.preempt(serving[0])
         self._mailbox.nudge()
-        if not self._thread.is_alive():
+        if not self._worker.is_alive():
             self._link.release()
             return True
         try:
@@ -282,11 +282,11 @@ class Actor:
         except TimeoutError:
             log.warning("line_thread_left_behind", line=self.address.text, state=self.state.value)
             return False
-        self._thread.join(1.0)
+        self._worker.join(1.0)
         self._link.release()
         return True
 
-    # The thread
+    # The line's work
 
     def _run(self) -> None:
         while not self._is_stopping:
@@ -301,7 +301,7 @@ class Actor:
         bound = self._line.bound
         release = lines_conversation(bound.connection.on_release, bound.connection)
         self._line.release(next(self._tickets), release, self._release_by)
-        self._post(self._ended.set)
+        self._tell(self._has_ended, None)
 
     def _serve(self, job: Job) -> None:
         ticket = next(self._tickets)
@@ -324,16 +324,15 @@ class Actor:
         self._serving = None
 
     def _hand_up(self, report: LineReport) -> None:
-        self._post(lambda: self._report_to(self, report))
-
-    def _post(self, function: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function)
-        except RuntimeError:
-            # The loop has been closed: nobody is left to hear it.
-            return
+        self._tell(self._heard, report)
 
     # Small things of the loop's side
+
+    def _heard(self, report: LineReport) -> None:
+        self._report_to(self, report)
+
+    def _has_ended(self, _nothing: None) -> None:
+        self._ended.set()
 
     def _make_way(self) -> None:
         """Free the wire for a safe job, unless another safe job is on it."""

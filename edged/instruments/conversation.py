@@ -1,8 +1,8 @@
 """Conversations: what is said on a line, in order, as generators that know nothing of any wire.
 
-A conversation yields steps and is sent what came of them; the actor drives it on its own thread, as
-one uninterruptible job. It holds the rules of talking (completion, error queues, asking back); time
-limits, terminators, gaps and broken wires are the line's business.
+A conversation yields steps and is sent what came of them; the actor drives it in the line's work,
+as one uninterruptible job. It holds the rules of talking (completion, error queues, asking back);
+time limits, terminators, gaps and broken wires are the line's business.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from edged.scpi.errors import InstrumentError, folded, parse_error
 __all__ = [
     "AbortReply",
     "Answer",
+    "Apart",
     "Ask",
     "AskBlock",
     "Conversation",
@@ -61,6 +62,9 @@ QUERY_ERRORS: Final = range(-499, -399)
 """SCPI-99 21.8.11: a question was cut off. A job that asks nothing did not cause that."""
 ESR_OTHER_ERRORS: Final = 0x38
 """IEEE 488.2 11.5.1: command, execution and device errors; the fourth, 0x04, is a query error."""
+
+LONG_ANSWER: Final = 16_384
+"""Characters; what is shorter is understood within a millisecond or two."""
 
 DEFAULT_MAX_BLOCK_MB: Final = 64
 """MAX_BLOCK_MB, where nobody says another."""
@@ -125,7 +129,14 @@ class ExpectMore:
     """What was sent last may be answered by more than was read; answered by ``None``."""
 
 
-Step = Send | Ask | AskBlock | ExpectMore | Listen | Pause
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Do what takes long and needs no wire, where it keeps nobody else; answered by ``None``."""
+
+    work: Callable[[], None]
+
+
+Step = Send | Ask | AskBlock | ExpectMore | Listen | Pause | Apart
 Answer = str | bytes | bytearray | None
 Conversation = Generator[Step, Answer, T]
 
@@ -207,18 +218,33 @@ def command_conversation(
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
         stale = yield from _check(own.errors, sent, has_asked=asking is not None)
-    value = None if answer is None else _read(read, answer, sent)
+    value = None if answer is None else (yield from _read(read, answer, sent))
     readback = None
     if verify is not None:
         found = yield from _ask(verify, timeout_s)
         sent += (verify,)
-        readback = _read(confirm, found, sent)
+        readback = yield from _read(confirm, found, sent)
     return Reply(answer=answer, value=value, readback=readback, sent=sent, stale_errors=stale)
 
 
-def _read(read: Read, answer: str, sent: tuple[str, ...]) -> Any:
+def _read(read: Read, answer: str, sent: tuple[str, ...]) -> Conversation[Any]:
+    """What an answer means; a long one is taken apart where that keeps nobody else."""
     try:
-        return read(answer)
+        if len(answer) <= LONG_ANSWER:
+            return read(answer)
+        means: list[Any] = []
+        failed: list[Failed] = []
+
+        def work() -> None:
+            try:
+                means.append(read(answer))
+            except Failed as unreadable:
+                failed.append(unreadable)
+
+        yield Apart(work)
+        if failed:
+            raise failed[0]
+        return means[0]
     except Failed as unreadable:
         unreadable.sent = unreadable.sent or sent
         raise

@@ -18,6 +18,7 @@ from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Answer,
+    Apart,
     Ask,
     AskBlock,
     Conversation,
@@ -76,7 +77,7 @@ class Known:
 
 
 class Dialogue:
-    """The voice of one line; used by the actor's thread only.
+    """The voice of one line; used by the line's work only.
 
     Args:
         known: what the unit at the other end can be asked; ``None`` while nobody is known there.
@@ -343,6 +344,9 @@ class Dialogue:
                     return self._read_line(connection, limit)
                 except LinkTimeout:
                     return None
+            case Apart():
+                self._link.wake.apart(step.work)
+                return None
             case Pause():
                 if self._clock.monotonic() + step.seconds > deadline:
                     raise LinkTimeout(f"there is no time left for a pause of {step.seconds:g} s")

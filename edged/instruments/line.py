@@ -1,6 +1,6 @@
-"""A line as its own thread sees it: one link, its state, and how a job is served on it.
+"""A line as its own work sees it: one link, its state, and how a job is served on it.
 
-All of it runs on the actor's thread, but for ``bound``, which the loop assigns whole, and plain
+All of it runs in the actor's work, but for ``bound``, which the loop assigns whole, and plain
 attributes that anybody may read. It knows nothing of threads or loops: a test drives it by hand.
 
 The promises kept here: a line that is not clean is made clean before the next command; nothing that
@@ -135,7 +135,7 @@ class Line:
         self.reason = "not connected yet"
         # Counts connections and clears: who was greeted since need not prove itself again.
         self.openings = 0
-        # Set by the loop before the thread is asked to end: pre-empted waits are then no offence.
+        # Set by the loop before the work is asked to end: pre-empted waits are then no offence.
         self.is_stopping = False
         # Why, as a clause; empty when the daemon itself ends.
         self.end_reason = ""
@@ -169,7 +169,7 @@ class Line:
         # The unit bound here in whose place another unit was found.
         self._foreign_to: BoundInstrument | None = None
 
-    # What the thread does
+    # What the work does
 
     def serve(self, job: Job, ticket: int) -> None:
         """Do one job from beginning to end, and deliver what came of it. Never raises."""
@@ -197,7 +197,7 @@ class Line:
                 error.sent = error.sent or job.sent
                 error.data.setdefault("trace", self._trace.tail())
             job.fail(error)
-        except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the thread
+        except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the work
             self._spoil(LinkGarbled(str(error)))
             job.fail(fault(error, job, name=self._name, at_ms=self._clock.wall_ms()))
         else:

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 
 from edged.errors import Conflict, EdgedError
 from edged.instruments.conversation import Conversation
+from edged.transports.link import Teller, Tokens
 
 __all__ = ["Deadlines", "Job", "Mailbox", "Priority", "Waiter"]
 
@@ -59,13 +60,14 @@ class Waiter(Protocol):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Job:
-    """One uninterruptible conversation that somebody on ``loop`` waits for.
+    """One uninterruptible conversation that somebody on the loop waits for.
 
     Attributes:
         deadline: on the monotonic scale, waiting and running together.
         unit: number of the unit this is meant for; another unit on the line refuses it.
         future: who waits.
-        sent: SCPI lines that have gone out; the actor's thread writes it, any may read.
+        tell: has the loop call a function.
+        sent: SCPI lines that have gone out; the line's work writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
     """
 
@@ -75,24 +77,17 @@ class Job:
     deadline: float
     unit: int
     future: Waiter
-    loop: asyncio.AbstractEventLoop
+    tell: Teller
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
 
     def deliver(self, result: object) -> None:
-        """Hand the result to whoever waits, from any thread."""
-        self._post(self._set_result, result)
+        """Hand the result to whoever waits, by the line's work or on the loop."""
+        self.tell(self._set_result, result)
 
     def fail(self, error: EdgedError) -> None:
-        """Hand an error to whoever waits, from any thread."""
-        self._post(self._set_error, error)
-
-    def _post(self, function: Callable[[Any], None], value: object) -> None:
-        try:
-            self.loop.call_soon_threadsafe(function, value)
-        except RuntimeError:
-            # The loop has been closed: the process is on its way out and nobody waits.
-            return
+        """Hand an error to whoever waits, by the line's work or on the loop."""
+        self.tell(self._set_error, error)
 
     def _set_result(self, result: object) -> None:
         if not self.future.done():
@@ -104,13 +99,16 @@ class Job:
 
 
 class Mailbox:
-    """Jobs that wait for one line."""
+    """Jobs that wait for one line.
 
-    def __init__(self) -> None:
+    Args:
+        tokens: a token for each put and each nudge; the only thing the line's work waits for.
+    """
+
+    def __init__(self, tokens: Tokens | None = None) -> None:
         # One deque a priority; appends come from the loop, pops from the actor's thread.
         self._waiting: tuple[deque[Job], ...] = tuple(deque() for _ in Priority)
-        # A token for each put and each nudge; the only thing the actor's thread blocks on.
-        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._tokens: Tokens = tokens or queue.SimpleQueue()
 
     def __len__(self) -> int:
         """Jobs that wait now."""

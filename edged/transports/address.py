@@ -82,6 +82,8 @@ class TransportRow:
         keeps_old_answers: one that was not read outlives the connection, in the instrument's own
             output or on its way down the line.
         needs: a module of pyvisa-py that registers its sessions when it is imported.
+        is_on_loop: every wait of it is for a socket that is read here, so that the line needs no
+            thread of its own; its link is given how it waits.
     """
 
     link: str = ""
@@ -91,17 +93,23 @@ class TransportRow:
     has_messages: bool = True
     keeps_old_answers: bool = False
     needs: str = ""
+    is_on_loop: bool = False
 
 
 TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
     {
         # pyvisa-py's clear() of a socket spins for ever once the peer has closed.
         Transport.SOCKET: TransportRow(
-            link="raw_socket:RawSocketLink", cleaning=Cleaning.REOPEN, has_messages=False
+            link="raw_socket:RawSocketLink",
+            cleaning=Cleaning.REOPEN,
+            has_messages=False,
+            is_on_loop=True,
         ),
         # A gateway makes a new link, and the instrument behind it keeps its output.
-        Transport.VXI11: TransportRow(link="vxi11:Vxi11Link", keeps_old_answers=True),
-        Transport.HISLIP: TransportRow(link="hislip:HislipLink"),
+        Transport.VXI11: TransportRow(
+            link="vxi11:Vxi11Link", keeps_old_answers=True, is_on_loop=True
+        ),
+        Transport.HISLIP: TransportRow(link="hislip:HislipLink", is_on_loop=True),
         # Registering its sessions starts libusb with a thread of its own.
         Transport.USBTMC: TransportRow(
             link="usbtmc:UsbtmcLink",

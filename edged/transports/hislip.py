@@ -23,6 +23,7 @@ from edged.transports.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
+    Wake,
 )
 from edged.transports.message import MESSAGE_AVAILABLE, MessageLinkBase
 from edged.transports.tcp import MAX_MESSAGE_BYTES, SocketStream, TcpChannel, hislip_error
@@ -87,8 +88,14 @@ class Header:
 class HislipLink(MessageLinkBase):
     """See ``Link``."""
 
-    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(
+        self,
+        address: str,
+        open_resource: OpenResource,
+        clock: Clock,
+        wake: Wake | None = None,
+    ) -> None:
+        super().__init__(clock, wake)
         self._open_resource = open_resource
         self._socket_address, self._sub_address = _taken_apart(address)
         # None while closed.

@@ -1,12 +1,12 @@
 """The seam to a wire: what an actor needs of a connection, whatever carries it.
 
-A ``Link`` moves bytes for one line. It is used by one thread, the actor's, but for ``preempt``,
+A ``Link`` moves bytes for one line. It is used by the line's work alone, but for ``preempt``,
 which any thread may call. Each transport's module has a real one, and ``visa.py`` chooses it;
 ``tests/bench`` has one that plays a script. Every failure is one of the errors below: whatever
 pyvisa, pyserial, pyusb or a socket raised has been translated by the link, because each of them
 raises differently.
 
-Beside it: how a wait on sockets is ended from another thread.
+Beside it: how a line waits, and how a wait is ended from elsewhere.
 
 A link that can wait on a descriptor waits on ``Wake`` beside it; ``LinkBase`` is what all of them
 do alike.
@@ -15,14 +15,17 @@ do alike.
 from __future__ import annotations
 
 import abc
+import asyncio
 import contextlib
 import math
+import queue
 import select
 import selectors
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from edged.clock import Clock
 from edged.profiles.model import Connection
@@ -37,10 +40,19 @@ __all__ = [
     "LinkTimeout",
     "OpenResource",
     "SocketWatch",
+    "Teller",
+    "ThreadWake",
+    "Tokens",
     "Wake",
+    "Worker",
     "translated",
     "wait_readable",
 ]
+
+T = TypeVar("T")
+
+Teller = Callable[[Callable[[Any], None], object], None]
+"""Has the loop call the function with the value."""
 
 OpenResource = Callable[[str, float], Any]
 """Gives a PyVISA resource for an address within seconds, or raises a ``LinkError``."""
@@ -98,6 +110,11 @@ class Link(Protocol):
     only for that one and those before it.
     """
 
+    @property
+    def wake(self) -> Wake:
+        """How it waits."""
+        ...
+
     def open(self, timeout_s: float) -> None:
         """Connect; returns connected or raises. On a raw socket success proves nothing yet."""
         ...
@@ -141,7 +158,7 @@ class Link(Protocol):
         ...
 
     def pause(self, seconds: float) -> None:
-        """Let time pass on the actor's thread; ``preempt`` ends it like any other wait."""
+        """Let time pass in the line's work; ``preempt`` ends it like any other wait."""
         ...
 
     def clear(self, timeout_s: float) -> bool:
@@ -183,25 +200,20 @@ else:
     SELECTOR_CLASS: type[selectors.BaseSelector] = selectors.PollSelector
 
 
-class Wake:
-    """Ends a wait on sockets from another thread, for the piece of work that is meant and no other.
+class Wake(abc.ABC):
+    """Ends a wait from elsewhere, for the piece of work that is meant and no other.
 
-    ``preempt`` may come from any thread; everything else belongs to the line's own.
+    ``preempt`` and ``stir`` may come from any thread; everything else belongs to the line's own
+    work. How a line waits is the whole difference between one that has a thread (``ThreadWake``)
+    and one that is served on the event loop (``loop_wake``).
     """
 
     def __init__(self) -> None:
-        self._ours, self._theirs = socket.socketpair()
-        self._ours.setblocking(False)
-        self._theirs.setblocking(False)
         # The work in hand, and the latest that was to be pre-empted; plain ints, so that assigning
         # one is atomic.
         self._ticket = 0
         self._preempted = 0
         self._is_released = False
-
-    def fileno(self) -> int:
-        """What to wait for beside one's own socket."""
-        return self._ours.fileno()
 
     def begin(self, ticket: int) -> None:
         """See ``Link.begin``."""
@@ -212,13 +224,11 @@ class Wake:
         if self._is_released:
             return
         self._preempted = max(self._preempted, ticket)
-        with contextlib.suppress(OSError):
-            self._theirs.send(b"!")
+        self.stir()
 
+    @abc.abstractmethod
     def stir(self) -> None:
         """Make the wait look up without pre-empting anything; any thread."""
-        with contextlib.suppress(OSError):
-            self._theirs.send(b".")
 
     def pause(self, seconds: float, clock: Clock) -> None:
         """Let time pass, unless the work in hand is pre-empted."""
@@ -227,26 +237,149 @@ class Wake:
         while (left_s := deadline - clock.monotonic()) > 0:
             self.listen(left_s)
 
+    @abc.abstractmethod
     def listen(self, seconds: float) -> None:
         """Wait at most so long for a call; raises ``LinkPreempted`` when it was for this work."""
-        if wait_readable(self.fileno(), seconds):
-            self.heard()
 
     def check(self) -> None:
         """Raise ``LinkPreempted`` if the work in hand has been pre-empted."""
         if self._preempted >= self._ticket > 0:
             raise LinkPreempted("pre-empted")
 
+    @abc.abstractmethod
     def heard(self) -> None:
         """Swallow what made the wait end, then ``check``."""
+
+    @abc.abstractmethod
+    def watch(self, connection: socket.socket) -> SocketWatch:
+        """What waits for this socket and a call at once."""
+
+    @abc.abstractmethod
+    def apart(self, function: Callable[[], T]) -> T:
+        """Do what waits in a way that cannot be ended from elsewhere; its error is raised."""
+
+    @abc.abstractmethod
+    def worker(self, work: Callable[[], None], name: str) -> Worker:
+        """What does the line's work, from its ``start`` on."""
+
+    @abc.abstractmethod
+    def tokens(self) -> Tokens:
+        """What that work waits for while it has nothing to do."""
+
+    @abc.abstractmethod
+    def teller(self, loop: asyncio.AbstractEventLoop) -> Teller:
+        """What has the loop call a function, by whoever works for the line or on the loop."""
+
+    def release(self) -> None:
+        """Close for good."""
+        self._is_released = True
+
+
+class Worker(Protocol):
+    """What does the work of one line: a thread has all of it."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def is_alive(self) -> bool:
+        """Whether it has begun and not ended."""
+        ...
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for what follows its last act."""
+        ...
+
+
+class Tokens(Protocol):
+    """One for each piece of work that may have come; a ``SimpleQueue`` has all of it."""
+
+    def put(self, item: None) -> None:
+        """There may be work; the loop's thread only."""
+        ...
+
+    def get(self, *, timeout: float | None = None) -> None:
+        """Wait for one; raises ``queue.Empty`` after so many seconds."""
+        ...
+
+
+class SocketWatch(Protocol):
+    """Waits for one socket and the calls of a ``Wake`` at once."""
+
+    def wait(self, events: int, seconds: float) -> tuple[bool, bool]:
+        """Wait at most so long for ``selectors.EVENT_READ`` or ``EVENT_WRITE``.
+
+        Returns:
+            Whether the socket is ready (or broken), and whether there was a call.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop watching; the socket is somebody else's to close."""
+        ...
+
+
+class ThreadWake(Wake):
+    """Of a line that has a thread: its waits block that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+
+    def fileno(self) -> int:
+        """What to wait for beside one's own socket."""
+        return self._ours.fileno()
+
+    def stir(self) -> None:
+        """See ``Wake``."""
+        with contextlib.suppress(OSError):
+            self._theirs.send(b".")
+
+    def listen(self, seconds: float) -> None:
+        """See ``Wake``."""
+        if wait_readable(self.fileno(), seconds):
+            self.heard()
+
+    def heard(self) -> None:
+        """See ``Wake``."""
         with contextlib.suppress(BlockingIOError):
             while self._ours.recv(4096):
                 pass
         self.check()
 
+    def watch(self, connection: socket.socket) -> SocketWatch:
+        """See ``Wake``."""
+        return BlockingWatch(self, connection)
+
+    def apart(self, function: Callable[[], T]) -> T:
+        """See ``Wake``: it waits here."""
+        return function()
+
+    def worker(self, work: Callable[[], None], name: str) -> Worker:
+        """See ``Wake``."""
+        return threading.Thread(target=work, name=name[:64], daemon=True)
+
+    def tokens(self) -> Tokens:
+        """See ``Wake``."""
+        return queue.SimpleQueue()
+
+    def teller(self, loop: asyncio.AbstractEventLoop) -> Teller:
+        """See ``Wake``."""
+
+        def tell(function: Callable[[Any], None], value: object) -> None:
+            try:
+                loop.call_soon_threadsafe(function, value)
+            except RuntimeError:
+                # The loop has been closed: the process is on its way out and nobody waits.
+                return
+
+        return tell
+
     def release(self) -> None:
-        """Close for good."""
-        self._is_released = True
+        """See ``Wake``."""
+        super().release()
         self._ours.close()
         self._theirs.close()
 
@@ -258,13 +391,13 @@ def wait_readable(descriptor: int, seconds: float) -> bool:
         return bool(selector.select(seconds))
 
 
-class SocketWatch:
-    """Waits for one socket and the calls of a ``Wake`` at once; used by the line's own thread.
+class BlockingWatch:
+    """See ``SocketWatch``; used by the line's own thread.
 
     Asks ``poll`` itself where there is one: ``selectors`` costs three times that, for each answer.
     """
 
-    def __init__(self, wake: Wake, connection: socket.socket) -> None:
+    def __init__(self, wake: ThreadWake, connection: socket.socket) -> None:
         self._wake_fd = wake.fileno()
         self._fd = connection.fileno()
         self._events = selectors.EVENT_READ
@@ -278,11 +411,7 @@ class SocketWatch:
             self._poll.register(self._fd, select.POLLIN)
 
     def wait(self, events: int, seconds: float) -> tuple[bool, bool]:
-        """Wait at most so long for ``selectors.EVENT_READ`` or ``EVENT_WRITE``.
-
-        Returns:
-            Whether the socket is ready (or broken), and whether there was a call.
-        """
+        """See ``SocketWatch``."""
         is_new, self._events = events != self._events, events
         if sys.platform == "win32":
             if is_new:
@@ -306,11 +435,19 @@ class LinkBase(abc.ABC):
 
     Where a wire has nothing of a thing (no device clear, no status byte, no marks, nothing to
     tune), this says so; the link of one that has overrides it.
+
+    Args:
+        wake: how it waits; as whoever has a thread of its own, where nobody says.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, wake: Wake | None = None) -> None:
         self._clock = clock
-        self._wake = Wake()
+        self._wake = wake or ThreadWake()
+
+    @property
+    def wake(self) -> Wake:
+        """See ``Link``."""
+        return self._wake
 
     def tune(self, _connection: Connection) -> None:
         """See ``Link``: nothing of it can be tuned."""
@@ -321,7 +458,7 @@ class LinkBase(abc.ABC):
         self._wake.begin(ticket)
 
     def is_quiet(self) -> bool:
-        """See ``Link``: only the line's own thread can tell."""
+        """See ``Link``: only the line's own work can tell."""
         return False
 
     def pause(self, seconds: float) -> None:

@@ -26,6 +26,7 @@ from edged.transports.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
+    Wake,
     translated,
 )
 from edged.transports.tcp import MAX_MESSAGE_BYTES, Opener
@@ -162,8 +163,8 @@ class MessageLinkBase(LinkBase):
 
     ends_at_terminator: ClassVar[bool] = False
 
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(self, clock: Clock, wake: Wake | None = None) -> None:
+        super().__init__(clock, wake)
         self._answer = MessageAnswer(self._more, clock)
         self._status = StatusQuery()
 

@@ -31,6 +31,7 @@ from edged.transports.link import (
     LinkPreempted,
     LinkTimeout,
     OpenResource,
+    ThreadWake,
     Wake,
 )
 from edged.transports.message import MessageLinkBase
@@ -108,7 +109,7 @@ class PrologixAdapter:
     # Belongs to the link whose turn it is; None while not connected.
     channel: TcpChannel | None = None
     # Of nobody: an exchange that is cut short costs everybody the connection, see ``_heard``.
-    deaf: Wake = field(default_factory=Wake)
+    deaf: Wake = field(default_factory=ThreadWake)
     version: bytes = b""
     # Of the last beginning; the one before is another.
     mark: int = 0

@@ -10,7 +10,7 @@ pyvisa-py's SOCKET session can be woken and keeps its bytes.
 from __future__ import annotations
 
 from edged.clock import Clock
-from edged.transports.link import LinkBase, LinkLost, OpenResource
+from edged.transports.link import LinkBase, LinkLost, OpenResource, Wake
 from edged.transports.tcp import SocketStream, TcpChannel
 
 __all__ = ["RawSocketLink"]
@@ -19,8 +19,14 @@ __all__ = ["RawSocketLink"]
 class RawSocketLink(LinkBase):
     """See ``Link``; messages are split here, by the terminator that the reader names."""
 
-    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(
+        self,
+        address: str,
+        open_resource: OpenResource,
+        clock: Clock,
+        wake: Wake | None = None,
+    ) -> None:
+        super().__init__(clock, wake)
         self._address = address
         self._open_resource = open_resource
         # None while closed.

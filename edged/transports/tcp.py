@@ -21,6 +21,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -31,7 +32,6 @@ from edged.transports.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
-    SocketWatch,
     Wake,
     translated,
 )
@@ -60,7 +60,7 @@ TCP_OPTIONS: Final[Mapping[str, int]] = MappingProxyType(
 
 
 class SocketStream:
-    """Bytes in and out of one connection; used by the line's own thread.
+    """Bytes in and out of one connection; used by the line's own work.
 
     Raises:
         OSError: when made over a socket that is not connected after all.
@@ -83,7 +83,7 @@ class SocketStream:
             option = TCP_OPTIONS.get(name)
             if option is not None:
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)
-        self._watch = SocketWatch(wake, connection)
+        self._watch = wake.watch(connection)
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send all of it; raises ``LinkTimeout``, ``LinkPreempted`` or ``LinkLost`` half-way."""
@@ -243,7 +243,7 @@ def _connect(
         began = clock.monotonic()
         slice_s = max(0.001, min(deadline - began, CONNECT_SLICE_S))
         try:
-            return open_resource(address, slice_s)
+            return wake.apart(partial(open_resource, address, slice_s))
         except LinkError as error:
             now = clock.monotonic()
             if now - began < slice_s * 0.9:

@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import math
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -18,7 +20,8 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.lean_imports import without
 from edged.transports.address import TRANSPORTS, Transport, parse_address
-from edged.transports.link import Link, LinkError, OpenResource, translated
+from edged.transports.link import Link, LinkError, translated
+from edged.transports.loop_wake import LoopWake
 from edged.transports.message import MessageLink
 from edged.transports.prologix import PrologixAdapter, PrologixLink, adapter_place
 
@@ -30,11 +33,20 @@ class VisaLibrary:
 
     Args:
         library: what PyVISA calls it: ``@py``, ``@ivi``, or the path of a vendor's library.
+        is_on_loop: lines that can be served on the event loop are; else each has a thread, as on
+            Windows, whose event loop cannot watch a socket that is read elsewhere.
     """
 
-    def __init__(self, *, library: str = "@py", clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        library: str = "@py",
+        clock: Clock,
+        is_on_loop: bool = sys.platform != "win32",
+    ) -> None:
         self._library = library
         self._clock = clock
+        self._is_on_loop = is_on_loop
         # Made by whichever line opens first; guarded, because two would be one and its ghost.
         self._manager: Any = None
         self._making = threading.Lock()
@@ -59,7 +71,12 @@ class VisaLibrary:
             )
         # Of a vendor's library the sessions are its own: there is no socket in them to be read.
         is_ours = self._library == PURE_PYTHON
-        link_class = _link_class(transport) if is_ours else MessageLink
+        if not is_ours:
+            return MessageLink(address, self.open_resource, self._clock)
+        link_class = _link_class(transport)
+        if TRANSPORTS[transport].is_on_loop and self._is_on_loop:
+            wake = LoopWake(asyncio.get_running_loop())
+            return link_class(address, self.open_resource, self._clock, wake)
         return link_class(address, self.open_resource, self._clock)
 
     def open_resource(self, address: str, timeout_s: float) -> Any:
@@ -124,7 +141,7 @@ def _load_late(transport: Transport) -> None:
             importlib.import_module(module)
 
 
-LinkClass = Callable[[str, OpenResource, Clock], Link]
+LinkClass = Callable[..., Link]
 
 PURE_PYTHON: Final = "@py"
 UNWANTED: Final = ("numpy", "psutil", "zeroconf")

@@ -20,6 +20,7 @@ from edged.transports.link import (
     LinkLost,
     LinkTimeout,
     OpenResource,
+    Wake,
 )
 from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import SocketStream, TcpChannel, rpc_refusal, vxi11_error
@@ -62,8 +63,14 @@ class Vxi11Denied(LinkGarbled):
 class Vxi11Link(MessageLinkBase):
     """See ``Link``."""
 
-    def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(
+        self,
+        address: str,
+        open_resource: OpenResource,
+        clock: Clock,
+        wake: Wake | None = None,
+    ) -> None:
+        super().__init__(clock, wake)
         self._open_resource = open_resource
         self._host, self._port, self._device = _taken_apart(address)
         # None while closed.

@@ -21,7 +21,7 @@ def ask(link: Link, question: str, seconds: float = 3.0) -> str:
 
 async def talked(address: str, talk: Callable[[Link], T]) -> T:
     """What ``talk`` makes of an open link; on another thread, as an actor's."""
-    visa = VisaLibrary(clock=SystemClock())
+    visa = VisaLibrary(clock=SystemClock(), is_on_loop=False)
     link = visa.open_link(address)
 
     def whole() -> T:

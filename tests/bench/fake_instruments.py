@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edged.errors import Conflict, ErrorCode, NotFound
-from edged.instruments.conversation import Ask, AskBlock, ExpectMore, Pause, Send
+from edged.instruments.conversation import Apart, Ask, AskBlock, ExpectMore, Pause, Send
 from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.loading import parse_profile
@@ -204,6 +204,8 @@ class FakeInstrument:
             case AskBlock(text=text):
                 self.sent.append(text)
                 return self.block
+            case Apart(work=work):
+                return work()
             case Pause() | ExpectMore():
                 return None
         raise AssertionError(step)

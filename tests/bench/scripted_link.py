@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edged.profiles.model import Connection
-from edged.transports.link import LinkError, LinkLost, LinkPreempted, LinkTimeout
+from edged.transports.link import LinkError, LinkLost, LinkPreempted, LinkTimeout, ThreadWake, Wake
 
 Part = bytes | LinkError | Callable[[], bytes]
 
@@ -19,6 +19,9 @@ class ScriptedLink:
     What is not in the script is not answered. ``written`` are the lines that were sent, ``events``
     everything else that was done to the link, in order.
     """
+
+    # It has a thread of its own, and waits for nothing that could be called.
+    wake: Wake = ThreadWake()
 
     def __init__(self, answers: Mapping[str, Part | list[Part]] | None = None) -> None:
         self.answers = dict(answers or {})

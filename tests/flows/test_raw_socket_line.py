@@ -80,10 +80,10 @@ class Caller:
 Open = Callable[..., Caller]
 
 
-@pytest.fixture
-async def open_line() -> AsyncIterator[Open]:
+@pytest.fixture(params=[True, False], ids=["on the loop", "on a thread"])
+async def open_line(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
     """Opens lines to loopback ports as the unit that ``LoopbackInstrument`` is."""
-    library = VisaLibrary(clock=SystemClock())
+    library = VisaLibrary(clock=SystemClock(), is_on_loop=request.param)
     actors = []
 
     def open_one(port: int, connection: Connection | None = None) -> Caller:
@@ -353,15 +353,16 @@ async def test_a_hung_instrument_delays_no_other(
 
 
 async def test_a_look_wakes_no_line_on_which_nothing_has_come(
-    instrument: LoopbackInstrument, open_line: Open
+    instrument: LoopbackInstrument, open_line: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = open_line(instrument.port)
     await line.ask("ECHO? 0")
     actor = line.actor
     while actor._serving is not None:
         await asyncio.sleep(0.001)
-    actor.look()
-    assert actor._mailbox._tokens.qsize() == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(actor._mailbox, "nudge", lambda: pytest.fail("it was woken"))
+        actor.look()
     await instrument.say(b"surprise\n")
     async with asyncio.timeout(20):
         while not any(entry.data == b"surprise\n" for entry in actor.exchanges()):

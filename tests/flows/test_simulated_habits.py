@@ -92,7 +92,7 @@ async def test_an_instrument_may_acknowledge_its_writes(kind: WireKind) -> None:
 def usb_link() -> Iterator[tuple[UsbInstrument, Link]]:
     with usb_bus() as bus:
         device = bus.plug(UsbInstrument())
-        visa = VisaLibrary(clock=SystemClock())
+        visa = VisaLibrary(clock=SystemClock(), is_on_loop=False)
         link = visa.open_link(device.address)
         try:
             link.open(5)

@@ -33,7 +33,7 @@ from edged.protocol.session import SessionEvent
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.sessions import Announcement, Session, SessionRegistry
 from edged.tools.registry import ToolRegistry
-from edged.transports.link import LinkLost, LinkTimeout
+from edged.transports.link import LinkLost, LinkTimeout, ThreadWake, Wake
 from tests.bench.fake_bus import FakeBus
 from tests.bench.fake_instruments import toy_profile
 from tests.promises import promise
@@ -70,6 +70,8 @@ class World:
 
 class WorldLink:
     """See ``edged.transports.link.Link``; answers at once or not at all."""
+
+    wake: Wake = ThreadWake()
 
     def __init__(self, world: World, address: str) -> None:
         self._world = world

@@ -24,7 +24,7 @@ SHORT_S = 0.15
 @contextlib.contextmanager
 def linked(server: HislipServer) -> Iterator[Link]:
     with hislip_server(server):
-        visa = VisaLibrary(clock=SystemClock())
+        visa = VisaLibrary(clock=SystemClock(), is_on_loop=False)
         link = visa.open_link(server.address)
         try:
             link.open(5)

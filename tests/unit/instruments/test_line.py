@@ -86,7 +86,7 @@ class Bench:
             deadline=self.clock.monotonic() + timeout_s,
             unit=unit,
             future=self.loop.create_future(),
-            loop=self.loop,
+            tell=self.link.wake.teller(self.loop),
         )
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)

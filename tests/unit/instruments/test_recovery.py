@@ -44,7 +44,7 @@ def test_raw_sockets_are_never_cleared() -> None:
 
 def test_every_transport_has_one_row_and_every_row_a_link() -> None:
     assert set(TRANSPORTS) == set(Transport)
-    library = VisaLibrary(clock=SystemClock())
+    library = VisaLibrary(clock=SystemClock(), is_on_loop=False)
     addresses = {
         "TCPIP::127.0.0.1::5025::SOCKET": "RawSocketLink",
         "TCPIP::127.0.0.1::INSTR": "Vxi11Link",

@@ -25,7 +25,7 @@ from tests.promises import promise
 @contextlib.contextmanager
 def linked(server: Vxi11Server) -> Iterator[Link]:
     with vxi11_server(server):
-        visa = VisaLibrary(clock=SystemClock())
+        visa = VisaLibrary(clock=SystemClock(), is_on_loop=False)
         link = visa.open_link(server.address)
         try:
             link.open(5)
