@@ -4,18 +4,13 @@ One simulated instrument at its place on the bench, whatever wire leads to it.
 
 A shell: the wire brings messages, the pure instrument is asked, its answer is delivered as the
 faults say (``visit.py``). Several readers do not wait for each other.
-
-What two simulated scopes share: probes on nodes, captured traces and what is measured in them.
-
-Pure. Codes, scaling and commands are each model's own affair.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -24,9 +19,8 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.sim.faults import FaultBook, FaultKind, WireFault
 from edged.sim.models import load_model
-from edged.sim.physics import CALIBRATOR, World
+from edged.sim.physics import World
 from edged.sim.scpi import SimulatedInstrument
-from edged.sim.signals import SILENCE, Wave, sample
 from edged.sim.wires.hislip import HislipWire
 from edged.sim.wires.prologix import PrologixWire, SimulatedAdapter
 from edged.sim.wires.serial import SerialWire
@@ -44,13 +38,9 @@ from edged.sim.wires.vxi11 import Vxi11Wire
 
 __all__ = [
     "Bench",
-    "Capture",
     "Order",
     "Station",
-    "capture",
     "introduce",
-    "measure_trace",
-    "seen_by",
 ]
 
 
@@ -344,105 +334,3 @@ def _describe(station: Station, now: float) -> Mapping[str, Any]:
         ],
         "state": station.instrument.state.describe(now),
     }
-
-
-NOISE_OF_DIVISION: Final = 0.02
-"""The scope's own noise, in divisions."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capture:
-    """One channel's trace: each of ``volts`` holds for ``held`` points, and all repeat."""
-
-    volts: Sequence[float]
-    held: int
-    points: int
-    interval_s: float
-    start_s: float
-
-    def spread(self, codes: bytes, first: int, count: int) -> bytes:
-        """``count`` codes from point ``first`` (from 0) on; ``codes`` has one for each volt."""
-        tile = bytearray(len(codes) * self.held)
-        for place in range(self.held):
-            tile[place :: self.held] = codes
-        begin = first % len(tile)
-        repeats = -(-(begin + count) // len(tile))
-        return bytes(tile * repeats)[begin : begin + count]
-
-    def measure(self, item: str) -> float | None:
-        """See ``measure_trace``; where the values repeat, edges are counted over the seam."""
-        repeats = 3 if len(self.volts) * self.held < self.points else 1
-        return measure_trace(list(self.volts) * repeats, self.interval_s * self.held, item)
-
-
-def seen_by(world: World, channel: int, now: float) -> Wave:
-    """The signal at the probe of ``channel``: the main node, the generator's, or nothing."""
-    if channel == 1:
-        return world.main().advance(now).seen_by_scope()
-    if channel == 2:
-        node = world.signal()
-        return CALIBRATOR if node is None else node.advance(now).seen_by_scope()
-    return SILENCE
-
-
-def capture(
-    wave: Wave,
-    *,
-    points: int,
-    interval_s: float,
-    start_s: float,
-    division_v: float,
-    random: Random,
-) -> Capture:
-    """Sample ``wave`` with the scope's noise; at time 0 the wave is at its rising edge."""
-    volts, held = sample(
-        wave,
-        points=points,
-        interval_s=interval_s,
-        start_s=start_s,
-        noise_v=division_v * NOISE_OF_DIVISION,
-        random=random,
-    )
-    return Capture(volts=volts, held=held, points=points, interval_s=interval_s, start_s=start_s)
-
-
-def measure_trace(volts: Sequence[float], interval_s: float, item: str) -> float | None:
-    """``max, min, pp, mean, rms, freq, period, duty`` of a trace; None where it has no such thing.
-
-    A frequency needs two rising edges through the middle that are clearer than the noise.
-    """
-    highest, lowest = max(volts), min(volts)
-    match item:
-        case "max":
-            return highest
-        case "min":
-            return lowest
-        case "pp":
-            return highest - lowest
-        case "mean":
-            return math.fsum(volts) / len(volts)
-        case "rms":
-            return math.sqrt(math.fsum(volt * volt for volt in volts) / len(volts))
-    edges = _rising_edges(volts, highest, lowest)
-    if len(edges) < 2:
-        return None
-    period_s = (edges[-1] - edges[0]) / (len(edges) - 1) * interval_s
-    if item == "duty":
-        middle = (highest + lowest) / 2
-        whole = volts[edges[0] : edges[-1]]
-        return 100 * sum(volt > middle for volt in whole) / len(whole)
-    return 1 / period_s if item == "freq" else period_s
-
-
-def _rising_edges(volts: Sequence[float], highest: float, lowest: float) -> list[int]:
-    quarter = (highest - lowest) / 4
-    low, high = lowest + quarter, highest - quarter
-    edges: list[int] = []
-    is_low = False
-    for index, volt in enumerate(volts):
-        if volt < low:
-            is_low = True
-        elif volt > high and is_low:
-            is_low = False
-            edges.append(index)
-    return edges

@@ -44,7 +44,9 @@ __all__ = [
     "SimulatedInstrument",
     "Status",
     "Vocabulary",
+    "below",
     "block",
+    "flag",
     "nearest_at_least",
     "split_list",
     "split_units",
@@ -591,6 +593,20 @@ class SimulatedInstrument(Generic[S]):
                 return None
         self.status.push(-113)
         return None
+
+
+def below(header: str, which: str, words: Mapping[str, Callable[..., Answer]]) -> dict[str, Any]:
+    """The words below one of several like headers; their functions are told ``which`` it was."""
+
+    def told(function: Callable[..., Answer]) -> Callable[[Any, SimCall], Answer]:
+        return lambda unit, call: function(unit, call, which)
+
+    return {header + word: told(function) for word, function in words.items()}
+
+
+def flag(is_true: bool) -> str:
+    """A boolean as SCPI answers it."""
+    return str(int(is_true))
 
 
 def block(data: bytes) -> bytes:

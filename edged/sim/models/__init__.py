@@ -1,4 +1,7 @@
-"""The simulated instruments, one file each; a file's ``MODEL`` is all that the bench asks of it."""
+"""The simulated instruments, one file each; a file's ``MODEL`` is all that the bench asks of it.
+
+What those of one kind share is in ``families``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ __all__ = ["load_model", "model_names"]
 
 def model_names() -> tuple[str, ...]:
     """Every model there is, sorted."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+    return tuple(sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.ispkg))
 
 
 def load_model(name: str) -> ModelSpec[ModelState]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, block
+from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, block, flag
 
 HIGHEST_LEVEL: Final = 10.0
 
@@ -19,11 +19,11 @@ class Generic:
         self.is_on = False
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         self.level, self.is_on = 0.0, False
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         return {"level": self.level, "is_on": self.is_on}
 
 
@@ -63,7 +63,7 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:LEVel": set_level,
         "[:SOURce]:LEVel?": lambda u, _c: f"{u.level:.6E}",
         ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": lambda u, _c: str(int(u.is_on)),
+        ":OUTPut[:STATe]?": lambda u, _c: flag(u.is_on),
         ":MEASure?": read,
         ":SYSTem:HELP:HEADers?": list_headers,
     }

@@ -10,9 +10,18 @@ profiles/keithley_2400.yaml names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from edged.sim.models.families.keithley_smu import (
+    HIGHEST_A,
+    HIGHEST_V,
+    LONGEST_DELAY_S,
+    OFF_STATES,
+    OVER_RANGE,
+    KeithleySmu,
+    keithley_words,
+)
+from edged.sim.models.families.source import LINE_CYCLE_S, switch
 from edged.sim.scpi import (
     Answer,
     Dialect,
@@ -20,23 +29,17 @@ from edged.sim.scpi import (
     ModelSpec,
     ScpiError,
     SimCall,
-    SimUnit,
     Vocabulary,
+    below,
+    flag,
     nearest_at_least,
 )
-from edged.sim.sources import Output
 
-LINE_CYCLE_S: Final = 0.02
-GAIN_ERROR: Final = 150e-6
-NOISE: Final = 30e-6
 NOT_A_NUMBER: Final = 9.91e37
-HIGHEST_V: Final = 210.0
-HIGHEST_A: Final = 1.05
-CORNER_V: Final = 21.0
-CORNER_A: Final = 0.105
-VOLT_RANGES: Final = (0.2, 2.0, 20.0, 200.0)
-AMP_RANGES: Final = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
-OVER_RANGE: Final = 1.05
+RANGES: Final = {
+    "VOLT": (0.2, 2.0, 20.0, 200.0),
+    "CURR": (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0),
+}
 ELEMENTS: Final = ("VOLT", "CURR", "RES", "TIME", "STAT")
 ELEMENT_NAMES: Final = {
     "VOLTage": "VOLT",
@@ -55,31 +58,21 @@ FUNCTION_NAMES: Final = {
 COMPLIANCE_BIT: Final = 1 << 3
 OUTPUT_BIT: Final = 1 << 0
 MOST_TRIGGERS: Final = 2500
-LONGEST_DELAY_S: Final = 999.9999
-OFF_STATES: Final = {"HIMPedance": "HIMP", "NORMal": "NORM", "ZERO": "ZERO", "GUARd": "GUAR"}
 OUTPUT_IS_OFF: Final = 802
 
 
-class Smu2400:
+class Smu2400(KeithleySmu):
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
-        node, source = unit.world.connect_source(unit.name, "out")
-        gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
-        self.output = Output(node=node, source=source, gain=gain, noise=NOISE)
-        self.reset(0.0)
+    gain_error = 150e-6
+    noise = 30e-6
+    ranges = RANGES
 
     def reset(self, now: float) -> None:
-        """See ``State``."""
-        out = self.output
-        out.switch(is_on=False, now=now)
-        out.is_current = False
-        out.volts = out.amps = 0.0
-        out.amps_limit, out.volts_limit = 105e-6, 21.0
-        out.apply(now)
-        self.ranges = {"VOLT": VOLT_RANGES[-1], "CURR": AMP_RANGES[-1]}
-        self.is_auto = {"VOLT": True, "CURR": True}
-        self.sense_ranges = {"VOLT": VOLT_RANGES[-1], "CURR": AMP_RANGES[2], "RES": 2.1e5}
+        """See ``ModelState``."""
+        super().reset(now)
+        self.source_range = {name: steps[-1] for name, steps in RANGES.items()}
+        self.sense_ranges = {"VOLT": RANGES["VOLT"][-1], "CURR": RANGES["CURR"][2], "RES": 2.1e5}
         self.is_sense_auto = {"VOLT": True, "CURR": True, "RES": True}
         self.functions = {"CURR"}
         self.is_concurrent = True
@@ -90,32 +83,6 @@ class Smu2400:
         self.arms = self.triggers = 1
         self.delay_s = 0.0
         self.averages, self.has_average = 10, False
-        self.terminals = "FRON"
-
-    def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
-        out = self.output
-        return {
-            "is_on": out.is_on,
-            "function": self.function,
-            "volts_set": out.volts,
-            "amps_set": out.amps,
-            "amps_limit": out.amps_limit,
-            "volts_limit": out.volts_limit,
-            "volts": out.node.advance(now).terminal_volts,
-            "amps": out.node.amps,
-            "is_limited": out.is_in_compliance(now),
-        }
-
-    @property
-    def function(self) -> str:
-        """VOLT or CURR: what is sourced."""
-        return "CURR" if self.output.is_current else "VOLT"
-
-    def check_envelope(self, volts: float, amps: float) -> None:
-        """Raises -221 where the instrument cannot deliver both at once."""
-        if abs(volts) > CORNER_V and abs(amps) > CORNER_A:
-            raise ScpiError(-221)
 
     def read(self, call: SimCall, now: float) -> str:
         """The elements of one reading."""
@@ -137,61 +104,9 @@ class Smu2400:
         return ",".join(_number(values[element]) for element in self.elements)
 
 
-def set_function(unit: Smu2400, call: SimCall) -> None:
-    """``:SOUR:FUNC VOLT``: the output goes off when it changes."""
-    is_current = call.choice(0, {"VOLTage": False, "CURRent": True})
-    if is_current is not unit.output.is_current:
-        unit.output.switch(is_on=False, now=call.now)
-    unit.output.is_current = is_current
-    unit.output.apply(call.now)
-
-
 def set_mode(_unit: Smu2400, call: SimCall) -> None:
     """``:SOUR:VOLT:MODE FIX``; sweeps and lists are not simulated."""
     call.choice(0, {"FIXed": "FIX"})
-
-
-def set_volts(unit: Smu2400, call: SimCall) -> None:
-    """``:SOUR:VOLT:LEV``."""
-    volts = call.number(0, lowest=-HIGHEST_V, highest=HIGHEST_V, default=0.0, unit="V")
-    unit.check_envelope(volts, unit.output.amps_limit)
-    _check_range(unit, "VOLT", volts)
-    unit.output.volts = volts
-    unit.output.apply(call.now)
-
-
-def set_amps(unit: Smu2400, call: SimCall) -> None:
-    """``:SOUR:CURR:LEV``."""
-    amps = call.number(0, lowest=-HIGHEST_A, highest=HIGHEST_A, default=0.0, unit="A")
-    unit.check_envelope(unit.output.volts_limit, amps)
-    _check_range(unit, "CURR", amps)
-    unit.output.amps = amps
-    unit.output.apply(call.now)
-
-
-def _check_range(unit: Smu2400, function: str, level: float) -> None:
-    steps = VOLT_RANGES if function == "VOLT" else AMP_RANGES
-    if unit.is_auto[function]:
-        unit.ranges[function] = nearest_at_least(abs(level) / OVER_RANGE, steps)
-    elif abs(level) > unit.ranges[function] * OVER_RANGE:
-        raise ScpiError(-222)
-
-
-def set_range(unit: Smu2400, call: SimCall, function: str) -> None:
-    """``:SOUR:VOLT:RANG``."""
-    steps = VOLT_RANGES if function == "VOLT" else AMP_RANGES
-    highest = steps[-1] * OVER_RANGE
-    asked = abs(call.number(0, lowest=-highest, highest=highest, default=steps[-1]))
-    chosen = nearest_at_least(asked / OVER_RANGE, steps)
-    level = unit.output.volts if function == "VOLT" else unit.output.amps
-    if abs(level) > chosen * OVER_RANGE:
-        raise ScpiError(-221)
-    unit.ranges[function], unit.is_auto[function] = chosen, False
-
-
-def set_auto(unit: Smu2400, call: SimCall, function: str) -> None:
-    """``:SOUR:VOLT:RANG:AUTO``."""
-    unit.is_auto[function] = call.boolean(0)
 
 
 def set_amps_limit(unit: Smu2400, call: SimCall) -> None:
@@ -236,7 +151,7 @@ def set_nplc(unit: Smu2400, call: SimCall) -> None:
 
 def set_sense_range(unit: Smu2400, call: SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``: not beyond compliance."""
-    steps = VOLT_RANGES if function == "VOLT" else AMP_RANGES
+    steps = RANGES[function]
     highest = steps[-1] * OVER_RANGE
     asked = abs(call.number(0, lowest=-highest, highest=highest, default=steps[-1]))
     unit.sense_ranges[function] = nearest_at_least(asked / OVER_RANGE, steps)
@@ -254,11 +169,6 @@ def set_elements(unit: Smu2400, call: SimCall) -> None:
     if not wanted:
         raise ScpiError(-109)
     unit.elements = tuple(element for element in ELEMENTS if element in wanted)
-
-
-def switch(unit: Smu2400, call: SimCall) -> None:
-    """``:OUTP ON``."""
-    unit.output.switch(is_on=call.boolean(0), now=call.now)
 
 
 def take_readings(unit: Smu2400, call: SimCall) -> Answer:
@@ -316,12 +226,6 @@ def set_remote_sense(unit: Smu2400, call: SimCall) -> None:
     unit.has_remote_sense = call.boolean(0)
 
 
-def set_terminals(unit: Smu2400, call: SimCall) -> None:
-    """``:ROUT:TERM REAR``: the output goes off."""
-    unit.output.switch(is_on=False, now=call.now)
-    unit.terminals = call.choice(0, {"FRONt": "FRON", "REAR": "REAR"})
-
-
 def set_averages(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:AVER:COUN``."""
     unit.averages = call.whole(0, lowest=1, highest=100)
@@ -332,81 +236,48 @@ def set_averaging(unit: Smu2400, call: SimCall) -> None:
     unit.has_average = call.boolean(0)
 
 
-def _tripped(unit: Smu2400, call: SimCall, *, is_current: bool) -> str:
-    out = unit.output
-    return _flag(out.is_current is is_current and out.is_in_compliance(call.now))
-
-
 def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
-def _flag(is_true: bool) -> str:
-    return str(int(is_true))
-
-
-def _source_words(word: str, function: str) -> dict[str, Any]:
-    header = f":SOURce<n>:{word}"
-    return {
-        f"{header}:RANGe": lambda u, c: set_range(u, c, function),
-        f"{header}:RANGe?": lambda u, _c: _number(u.ranges[function]),
-        f"{header}:RANGe:AUTO": lambda u, c: set_auto(u, c, function),
-        f"{header}:RANGe:AUTO?": lambda u, _c: _flag(u.is_auto[function]),
-        f"{header}:MODE": set_mode,
-        f"{header}:MODE?": lambda _u, _c: "FIX",
-    }
-
-
-def _sense_words(word: str, function: str) -> dict[str, Any]:
-    header = f"[:SENSe<n>]:{word}[:DC]"
-    return {
-        f"{header}:RANGe[:UPPer]": lambda u, c: set_sense_range(u, c, function),
-        f"{header}:RANGe[:UPPer]?": lambda u, _c: _number(u.sense_ranges[function]),
-        f"{header}:RANGe:AUTO": lambda u, c: set_sense_auto(u, c, function),
-        f"{header}:RANGe:AUTO?": lambda u, _c: _flag(u.is_sense_auto[function]),
-        f"{header}:NPLCycles": set_nplc,
-        f"{header}:NPLCycles?": lambda u, _c: f"{u.nplc:.2f}",
-    }
-
+SENSE_WORDS: Final = {
+    ":RANGe[:UPPer]": set_sense_range,
+    ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.sense_ranges[function]),
+    ":RANGe:AUTO": set_sense_auto,
+    ":RANGe:AUTO?": lambda u, _c, function: flag(u.is_sense_auto[function]),
+    ":NPLCycles": lambda u, c, _function: set_nplc(u, c),
+    ":NPLCycles?": lambda u, _c, _function: f"{u.nplc:.2f}",
+}
 
 VOCABULARY: Final = Vocabulary(
     {
-        ":SOURce<n>:FUNCtion[:MODE]": set_function,
-        ":SOURce<n>:FUNCtion[:MODE]?": lambda u, _c: u.function,
-        ":SOURce<n>:VOLTage[:LEVel][:IMMediate][:AMPLitude]": set_volts,
-        ":SOURce<n>:VOLTage[:LEVel][:IMMediate][:AMPLitude]?": lambda u, _c: _number(
-            u.output.volts
-        ),
-        ":SOURce<n>:CURRent[:LEVel][:IMMediate][:AMPLitude]": set_amps,
-        ":SOURce<n>:CURRent[:LEVel][:IMMediate][:AMPLitude]?": lambda u, _c: _number(u.output.amps),
+        **keithley_words(_number),
+        ":SOURce<n>:VOLTage:MODE": set_mode,
+        ":SOURce<n>:VOLTage:MODE?": lambda _u, _c: "FIX",
+        ":SOURce<n>:CURRent:MODE": set_mode,
+        ":SOURce<n>:CURRent:MODE?": lambda _u, _c: "FIX",
         ":SOURce<n>:DELay": set_delay,
         ":SOURce<n>:DELay?": lambda u, _c: f"{u.delay_s:.5f}",
-        **_source_words("VOLTage", "VOLT"),
-        **_source_words("CURRent", "CURR"),
         "[:SENSe<n>]:CURRent[:DC]:PROTection[:LEVel]": set_amps_limit,
         "[:SENSe<n>]:CURRent[:DC]:PROTection[:LEVel]?": lambda u, _c: _number(u.output.amps_limit),
-        "[:SENSe<n>]:CURRent[:DC]:PROTection:TRIPped?": lambda u, c: _tripped(
-            u, c, is_current=False
-        ),
+        "[:SENSe<n>]:CURRent[:DC]:PROTection:TRIPped?": lambda u, c: u.tripped(c, is_current=False),
         "[:SENSe<n>]:VOLTage[:DC]:PROTection[:LEVel]": set_volts_limit,
         "[:SENSe<n>]:VOLTage[:DC]:PROTection[:LEVel]?": lambda u, _c: _number(u.output.volts_limit),
-        "[:SENSe<n>]:VOLTage[:DC]:PROTection:TRIPped?": lambda u, c: _tripped(
-            u, c, is_current=True
-        ),
+        "[:SENSe<n>]:VOLTage[:DC]:PROTection:TRIPped?": lambda u, c: u.tripped(c, is_current=True),
         "[:SENSe<n>]:FUNCtion[:ON]": set_functions,
         "[:SENSe<n>]:FUNCtion[:ON]?": functions,
         "[:SENSe<n>]:FUNCtion:CONCurrent": set_concurrent,
-        "[:SENSe<n>]:FUNCtion:CONCurrent?": lambda u, _c: _flag(u.is_concurrent),
+        "[:SENSe<n>]:FUNCtion:CONCurrent?": lambda u, _c: flag(u.is_concurrent),
         "[:SENSe<n>]:AVERage:COUNt": set_averages,
         "[:SENSe<n>]:AVERage:COUNt?": lambda u, _c: str(u.averages),
         "[:SENSe<n>]:AVERage[:STATe]": set_averaging,
-        "[:SENSe<n>]:AVERage[:STATe]?": lambda u, _c: _flag(u.has_average),
-        **_sense_words("VOLTage", "VOLT"),
-        **_sense_words("CURRent", "CURR"),
+        "[:SENSe<n>]:AVERage[:STATe]?": lambda u, _c: flag(u.has_average),
+        **below("[:SENSe<n>]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
+        **below("[:SENSe<n>]:CURRent[:DC]", "CURR", SENSE_WORDS),
         ":FORMat:ELEMents": set_elements,
         ":FORMat:ELEMents?": lambda u, _c: ",".join(u.elements),
         ":OUTPut<n>[:STATe]": switch,
-        ":OUTPut<n>[:STATe]?": lambda u, _c: _flag(u.output.is_on),
+        ":OUTPut<n>[:STATe]?": lambda u, _c: flag(u.output.is_on),
         ":OUTPut<n>:SMODe": set_off_state,
         ":OUTPut<n>:SMODe?": lambda u, _c: u.off_state,
         ":READ?": take_readings,
@@ -417,13 +288,9 @@ VOCABULARY: Final = Vocabulary(
         ":ARM:COUNt?": lambda u, _c: str(u.arms),
         ":TRIGger:COUNt": set_triggers,
         ":TRIGger:COUNt?": lambda u, _c: str(u.triggers),
-        ":ROUTe:TERMinals": set_terminals,
-        ":ROUTe:TERMinals?": lambda u, _c: u.terminals,
         ":SYSTem:RSENse": set_remote_sense,
-        ":SYSTem:RSENse?": lambda u, _c: _flag(u.has_remote_sense),
+        ":SYSTem:RSENse?": lambda u, _c: flag(u.has_remote_sense),
         ":SYSTem:BEEPer:STATe": lambda _u, _c: None,
-        ":SYSTem:VERSion?": lambda _u, _c: "1996.0",
-        ":ABORt": lambda _u, _c: None,
     }
 )
 

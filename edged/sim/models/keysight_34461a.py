@@ -9,11 +9,11 @@ profiles/keysight_34461a.yaml names.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from edged.sim.models.families import meter
+from edged.sim.models.families.meter import Meter, MeterFunction
 from edged.sim.physics import RIPPLE_HZ
 from edged.sim.scpi import (
     Answer,
@@ -22,43 +22,28 @@ from edged.sim.scpi import (
     ModelSpec,
     ScpiError,
     SimCall,
-    SimUnit,
     Vocabulary,
+    below,
+    flag,
     nearest_at_least,
 )
 
-LINE_CYCLE_S: Final = 0.02
 NPLC_STEPS: Final = (0.02, 0.2, 1.0, 10.0, 100.0)
-AC_READING_S: Final = 0.2
-OVERLOAD: Final = 9.9e37
-OVER_RANGE: Final = 1.2
-GAIN_ERROR: Final = 30e-6
-NOISE_OF_RANGE: Final = 1e-6
-LIVE_V: Final = 0.01
-"""A resistance measurement means nothing above this voltage across the resistor."""
 MOST_SAMPLES: Final = 10_000
 MOST_MEMORY: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One measuring function: its header, ranges and what it measures."""
-
-    header: str
-    ranges: tuple[float, ...]
-    has_nplc: bool = True
-
-
 VOLTS: Final = (0.1, 1.0, 10.0, 100.0, 1000.0)
+AMPS: Final = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 3.0)
 OHMS: Final = (100.0, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
-KINDS: Final[Mapping[str, Kind]] = {
-    "VOLT": Kind(header=":VOLTage[:DC]", ranges=VOLTS),
-    "VOLT:AC": Kind(header=":VOLTage:AC", ranges=(0.1, 1.0, 10.0, 100.0, 750.0), has_nplc=False),
-    "CURR": Kind(header=":CURRent[:DC]", ranges=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 3.0)),
-    "CURR:AC": Kind(header=":CURRent:AC", ranges=(1e-4, 1e-3, 1e-2, 0.1, 1.0, 3.0), has_nplc=False),
-    "RES": Kind(header=":RESistance", ranges=OHMS),
-    "FRES": Kind(header=":FRESistance", ranges=OHMS),
-    "FREQ": Kind(header=":FREQuency", ranges=VOLTS, has_nplc=False),
+FUNCTIONS: Final[Mapping[str, MeterFunction]] = {
+    "VOLT": MeterFunction(header=":VOLTage[:DC]", ranges=VOLTS, has_nplc=True),
+    "VOLT:AC": MeterFunction(
+        header=":VOLTage:AC", ranges=(0.1, 1.0, 10.0, 100.0, 750.0), has_band=True
+    ),
+    "CURR": MeterFunction(header=":CURRent[:DC]", ranges=AMPS, has_nplc=True),
+    "CURR:AC": MeterFunction(header=":CURRent:AC", ranges=AMPS, has_band=True),
+    "RES": MeterFunction(header=":RESistance", ranges=OHMS, has_nplc=True),
+    "FRES": MeterFunction(header=":FRESistance", ranges=OHMS, has_nplc=True),
+    "FREQ": MeterFunction(header=":FREQuency", ranges=VOLTS, has_band=True),
 }
 FUNCTION_NAMES: Final[Mapping[str, str]] = {
     "VOLTage": "VOLT",
@@ -73,41 +58,26 @@ FUNCTION_NAMES: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(slots=True)
-class Settings:
-    """What one function is set to; ``range`` counts only while ``is_auto`` is False."""
-
-    range: float
-    is_auto: bool = True
-    nplc: float = 10.0
-    has_autozero: bool = True
-    bandwidth_hz: float = 20.0
-
-
-class Truevolt:
+class Truevolt(Meter):
     """The state of one unit; ``nplc_steps`` are the integration times that its model has."""
 
-    def __init__(self, unit: SimUnit, nplc_steps: tuple[float, ...] = NPLC_STEPS) -> None:
-        self.nplc_steps = nplc_steps
-        self.node = unit.world.main()
-        self.world = unit.world
-        self.gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
-        self.memory: list[float] = []
+    functions = FUNCTIONS
+    gain_error = 30e-6
+    nplc = 10.0
+    band_hz = 20.0
+    least_nplc = 0.02
+    unclocked_s = 0.2
+    nplc_steps: ClassVar[tuple[float, ...]] = NPLC_STEPS
+
+    def reset(self, now: float) -> None:
+        """See ``ModelState``."""
+        super().reset(now)
+        self.trigger = "IMM"
         self.ready_at: float | None = None
         self.is_armed = False
-        self.reset(0.0)
-
-    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
-        self.function = "VOLT"
-        self.settings = {name: Settings(kind.ranges[-1]) for name, kind in KINDS.items()}
-        self.samples = 1
-        self.trigger = "IMM"
-        self.memory.clear()
-        self.ready_at, self.is_armed = None, False
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
+        """See ``ModelState``."""
         settings = self.settings[self.function]
         return {
             "function": self.function,
@@ -118,44 +88,21 @@ class Truevolt:
             "volts": self.node.advance(now).volts,
         }
 
-    def reading_s(self) -> float:
-        """Seconds that one reading of the present function takes."""
-        if not KINDS[self.function].has_nplc:
-            return AC_READING_S
-        settings = self.settings[self.function]
-        return settings.nplc * LINE_CYCLE_S * (2 if settings.has_autozero else 1)
-
     def read(self, call: SimCall, now: float) -> float:
-        """One reading at ``now``: what the wires carry, range, noise and calibration."""
-        value = self._true_value(now)
-        settings = self.settings[self.function]
-        ranges = KINDS[self.function].ranges
-        limit = nearest_at_least(abs(value) / OVER_RANGE, ranges)
-        if not settings.is_auto:
-            limit = settings.range
-        if not math.isfinite(value) or (
-            self.function != "FREQ" and abs(value) > limit * OVER_RANGE
-        ):
-            return OVERLOAD
-        spread = NOISE_OF_RANGE * limit / math.sqrt(max(settings.nplc, 0.02))
-        if self.function == "FREQ":
-            spread = abs(value) * 1e-6
-        return value * self.gain + call.random.gauss(0.0, spread)
-
-    def _true_value(self, now: float) -> float:
+        """One reading at ``now``."""
         node = self.node.advance(now)
-        wave = node.seen_by_scope()
         match self.function:
-            case "VOLT":
-                return node.volts
-            case "VOLT:AC":
-                return wave.rms_ac()
-            case "RES" | "FRES":
-                return node.load_ohms if abs(node.volts) < LIVE_V else math.inf
             case "FREQ":
-                return RIPPLE_HZ if wave.rms_ac() > 0 else 0.0
+                value = RIPPLE_HZ if node.seen_by_scope().rms_ac() > 0 else 0.0
+                return value * self.gain + call.random.gauss(0.0, value * 1e-6)
+            case "VOLT":
+                return self.ranged(node.volts, call)
+            case "VOLT:AC":
+                return self.ranged(node.seen_by_scope().rms_ac(), call)
+            case "RES" | "FRES":
+                return self.ranged(self.ohms(now), call)
             case _:
-                return 0.0
+                return self.ranged(0.0, call)
 
 
 def _number(value: float) -> str:
@@ -166,25 +113,22 @@ def configure(unit: Truevolt, call: SimCall, function: str) -> None:
     """``CONF:…``: the function with its defaults, and a range if one is given."""
     unit.function = function
     unit.samples, unit.trigger, unit.is_armed = 1, "IMM", False
-    unit.settings[function] = Settings(KINDS[function].ranges[-1])
+    unit.settings[function] = unit.delivered(function)
     unit.memory.clear()
     if call.has(0) and call.text(0).upper() not in ("AUTO", "DEF", "DEFAULT"):
         set_range(unit, call, function)
 
 
 def set_range(unit: Truevolt, call: SimCall, function: str) -> None:
-    """``…:RANG``: the range that holds the value; autorange is off after it."""
-    ranges = KINDS[function].ranges
-    asked = abs(call.number(0, lowest=-ranges[-1], highest=ranges[-1], default=ranges[-1]))
+    """``…:RANG``, also with MIN."""
+    meter.set_range(unit, call, function)
     if call.text(0).upper() in ("MIN", "MINIMUM"):
-        asked = ranges[0]
-    unit.settings[function].range = nearest_at_least(asked, ranges)
-    unit.settings[function].is_auto = False
+        unit.settings[function].range = FUNCTIONS[function].ranges[0]
 
 
 def get_range(unit: Truevolt, call: SimCall, function: str) -> str:
     """``…:RANG?``, also with MIN or MAX."""
-    ranges = KINDS[function].ranges
+    ranges = FUNCTIONS[function].ranges
     if call.has(0):
         return _number(call.choice(0, {"MINimum": ranges[0], "MAXimum": ranges[-1]}))
     return _number(unit.settings[function].range)
@@ -197,20 +141,10 @@ def set_nplc(unit: Truevolt, call: SimCall, function: str) -> None:
     unit.settings[function].nplc = nearest_at_least(asked, steps)
 
 
-def set_auto(unit: Truevolt, call: SimCall, function: str) -> None:
-    """``…:RANG:AUTO``."""
-    unit.settings[function].is_auto = call.boolean(0)
-
-
-def set_autozero(unit: Truevolt, call: SimCall, function: str) -> None:
-    """``…:ZERO:AUTO``."""
-    unit.settings[function].has_autozero = call.boolean(0)
-
-
 def set_bandwidth(unit: Truevolt, call: SimCall, function: str) -> None:
     """``…:BAND``: 3, 20 or 200 Hz."""
     asked = call.number(0, lowest=3.0, highest=200.0, default=20.0)
-    unit.settings[function].bandwidth_hz = nearest_at_least(asked, (3.0, 20.0, 200.0))
+    unit.settings[function].band_hz = nearest_at_least(asked, (3.0, 20.0, 200.0))
 
 
 def take_readings(unit: Truevolt, call: SimCall) -> Answer:
@@ -301,27 +235,37 @@ def show_text(_unit: Truevolt, call: SimCall) -> None:
     call.text(0)
 
 
+RANGED_WORDS: Final = {
+    ":RANGe[:UPPer]": set_range,
+    ":RANGe[:UPPer]?": get_range,
+    ":RANGe:AUTO": meter.set_auto,
+    ":RANGe:AUTO?": lambda u, _c, function: flag(u.settings[function].is_auto),
+}
+CLOCKED_WORDS: Final = {
+    ":NPLCycles": set_nplc,
+    ":NPLCycles?": lambda u, _c, function: _number(u.settings[function].nplc),
+    ":ZERO:AUTO": meter.set_autozero,
+    ":ZERO:AUTO?": lambda u, _c, function: flag(u.settings[function].has_autozero),
+}
+BANDED_WORDS: Final = {
+    ":BANDwidth": set_bandwidth,
+    ":BANDwidth?": lambda u, _c, function: _number(u.settings[function].band_hz),
+}
+
+
 def _per_function() -> dict[str, Any]:
     """The headers that every measuring function has for itself."""
-    table: dict[str, Any] = {}
-    for name, kind in KINDS.items():
-        sense = f"[:SENSe]{kind.header}"
-        table[f":CONFigure{kind.header}"] = lambda u, c, f=name: configure(u, c, f)
-        table[f":MEASure{kind.header}?"] = lambda u, c, f=name: measure(u, c, f)
-        table[f"{sense}:RANGe[:UPPer]"] = lambda u, c, f=name: set_range(u, c, f)
-        table[f"{sense}:RANGe[:UPPer]?"] = lambda u, c, f=name: get_range(u, c, f)
-        table[f"{sense}:RANGe:AUTO"] = lambda u, c, f=name: set_auto(u, c, f)
-        table[f"{sense}:RANGe:AUTO?"] = lambda u, _c, f=name: str(int(u.settings[f].is_auto))
-        if kind.has_nplc:
-            table[f"{sense}:NPLCycles"] = lambda u, c, f=name: set_nplc(u, c, f)
-            table[f"{sense}:NPLCycles?"] = lambda u, _c, f=name: _number(u.settings[f].nplc)
-            table[f"{sense}:ZERO:AUTO"] = lambda u, c, f=name: set_autozero(u, c, f)
-            table[f"{sense}:ZERO:AUTO?"] = lambda u, _c, f=name: str(
-                int(u.settings[f].has_autozero)
-            )
-        else:
-            table[f"{sense}:BANDwidth"] = lambda u, c, f=name: set_bandwidth(u, c, f)
-            table[f"{sense}:BANDwidth?"] = lambda u, _c, f=name: _number(u.settings[f].bandwidth_hz)
+    table = meter.function_words(
+        "[:SENSe]",
+        FUNCTIONS,
+        each={},
+        ranged=RANGED_WORDS,
+        clocked=CLOCKED_WORDS,
+        banded=BANDED_WORDS,
+    )
+    for name, function in FUNCTIONS.items():
+        table |= below(f":CONFigure{function.header}", name, {"": configure})
+        table |= below(f":MEASure{function.header}", name, {"?": measure})
     return table
 
 

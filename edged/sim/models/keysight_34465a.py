@@ -7,17 +7,21 @@ manuals that profiles/keysight_34465a.yaml names.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Final
 
 from edged.sim.models import keysight_34461a
 
 __all__ = ["MODEL"]
 
-NPLC_STEPS: Final = (0.02, 0.06, 0.2, 1.0, 10.0, 100.0)
+
+class Dmm34465a(keysight_34461a.Truevolt):
+    """The state of one unit."""
+
+    nplc_steps = (0.02, 0.06, 0.2, 1.0, 10.0, 100.0)
+
 
 MODEL: Final = dataclasses.replace(
     keysight_34461a.MODEL,
     idn="Keysight Technologies,34465A,{serial},A.02.14-02.40-02.14-00.49-03-01",
-    build=functools.partial(keysight_34461a.Truevolt, nplc_steps=NPLC_STEPS),
+    build=Dmm34465a,
 )

@@ -8,49 +8,40 @@ that profiles/keysight_e36312a.yaml names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.physics import Node, SupplyOutput
-from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
+from edged.sim.models.families.supply import Supply, SupplyChannel
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
 
-GAIN_ERROR: Final = 150e-6
-NOISE_V: Final = 0.0003
-NOISE_A: Final = 0.0001
 RATINGS: Final = {1: (6.0, 5.0), 2: (25.0, 1.0), 3: (25.0, 1.0)}
 """Volts and amperes of each channel."""
 OVER_VOLTAGE: Final = 1.1
 """Highest protection level, of the rated voltage."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Channel:
-    """One output: its wires and settings."""
+@dataclass(kw_only=True)
+class Channel(SupplyChannel):
+    """One output and what it is rated for."""
+
+    gain_error = 150e-6
+    noise_v = 0.0003
+    noise_a = 0.0001
 
     volts: float
     amps: float
-    node: Node
-    source: SupplyOutput
-    gain: float
-    over_volts: float = 0.0
     is_remote_sensed: bool = False
 
     def reset(self) -> None:
         """As delivered."""
-        self.source.is_on = False
-        self.source.volts, self.source.amps_limit = 0.0, self.amps
-        self.source.over_voltage = self.source.over_current = None
-        self.source.tripped = ""
+        self.reset_wires(self.amps)
         self.over_volts = self.volts * OVER_VOLTAGE
         self.is_remote_sensed = False
 
-    def measure(self, call: SimCall) -> tuple[float, float]:
-        """Volts and amperes at the terminals."""
-        node = self.node.advance(call.now)
-        volts = node.terminal_volts * self.gain + call.random.gauss(0.0, NOISE_V)
-        amps = node.amps * self.gain + call.random.gauss(0.0, NOISE_A)
-        return volts, amps
+    def describe(self, now: float) -> dict[str, Any]:
+        """See ``SupplyChannel``."""
+        return {**super().describe(now), "tripped": self.source.tripped}
 
     def condition(self, now: float) -> int:
         """Bit 0: constant voltage lost (it limits the current), 1: voltage held, 2, 3: tripped."""
@@ -60,45 +51,21 @@ class Channel:
         return regulation | trips.get(self.source.tripped, 0)
 
 
-class E36312a:
+class E36312a(Supply[Channel]):
     """The state of one unit."""
 
     def __init__(self, unit: SimUnit) -> None:
-        self.channels: dict[int, Channel] = {}
-        for number, (volts, amps) in RATINGS.items():
-            node, source = unit.world.connect_source(unit.name, f"ch{number}")
-            gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
-            self.channels[number] = Channel(
-                volts=volts, amps=amps, node=node, source=source, gain=gain
-            )
-            self.channels[number].reset()
-        self.selected = 1
-
-    def reset(self, now: float) -> None:
-        """See ``State``."""
-        for channel in self.channels.values():
-            channel.node.advance(now)
-            channel.reset()
-        self.selected = 1
-
-    def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
-        return {
-            f"ch{number}": {
-                "is_on": channel.source.is_on,
-                "volts_set": channel.source.volts,
-                "amps_limit": channel.source.amps_limit,
-                "volts": channel.node.advance(now).terminal_volts,
-                "amps": channel.node.amps,
-                "tripped": channel.source.tripped,
+        super().__init__(
+            {
+                number: Channel(volts=volts, amps=amps, **Channel.wires(unit, number))
+                for number, (volts, amps) in RATINGS.items()
             }
-            for number, channel in self.channels.items()
-        }
+        )
 
     def listed(self, call: SimCall, place: int) -> list[Channel]:
         """The channels of the list at ``place``, or the selected one."""
         if not call.has(place):
-            return [self.channels[self.selected]]
+            return [self.channel]
         return [self.channels[number] for number in call.channels(place, highest=3)]
 
 
@@ -106,16 +73,14 @@ def set_volts(unit: E36312a, call: SimCall) -> None:
     """``VOLT 5,(@1)``."""
     for channel in unit.listed(call, 1):
         volts = call.number(0, lowest=0.0, highest=channel.volts, default=0.0, unit="V")
-        channel.node.advance(call.now)
-        channel.source.volts = volts
+        channel.set_volts(volts, call.now)
 
 
 def set_amps(unit: E36312a, call: SimCall) -> None:
     """``CURR 1,(@1)``."""
     for channel in unit.listed(call, 1):
         amps = call.number(0, lowest=0.0, highest=channel.amps, default=channel.amps, unit="A")
-        channel.node.advance(call.now)
-        channel.source.amps_limit = amps
+        channel.set_amps(amps, call.now)
 
 
 def switch(unit: E36312a, call: SimCall) -> None:
@@ -131,17 +96,14 @@ def switch(unit: E36312a, call: SimCall) -> None:
 def set_ovp(unit: E36312a, call: SimCall) -> None:
     """``VOLT:PROT 6.5,(@1)``."""
     for channel in unit.listed(call, 1):
-        channel.over_volts = call.number(
-            0, lowest=0.0, highest=channel.volts * OVER_VOLTAGE, unit="V"
-        )
-        if channel.source.over_voltage is not None:
-            channel.source.over_voltage = channel.over_volts
+        most = channel.volts * OVER_VOLTAGE
+        channel.set_over_volts(call.number(0, lowest=0.0, highest=most, unit="V"))
 
 
 def enable_ovp(unit: E36312a, call: SimCall) -> None:
     """``VOLT:PROT:STAT ON,(@1)``."""
     for channel in unit.listed(call, 1):
-        channel.source.over_voltage = channel.over_volts if call.boolean(0) else None
+        channel.protect_volts(is_on=call.boolean(0))
 
 
 def enable_ocp(unit: E36312a, call: SimCall) -> None:
@@ -179,8 +141,8 @@ def apply(unit: E36312a, call: SimCall) -> None:
     amps = channel.source.amps_limit
     if call.has(2):
         amps = call.number(2, lowest=0.0, highest=channel.amps, default=channel.amps, unit="A")
-    channel.node.advance(call.now)
-    channel.source.volts, channel.source.amps_limit = volts, amps
+    channel.set_volts(volts, call.now)
+    channel.source.amps_limit = amps
 
 
 Reading = Callable[[Channel, SimCall], str]
@@ -211,14 +173,14 @@ VOCABULARY: Final = Vocabulary(
         ),
         "[:SOURce]:VOLTage:PROTection:STATe": enable_ovp,
         "[:SOURce]:VOLTage:PROTection:STATe?": each(
-            lambda channel, _call: str(int(channel.source.over_voltage is not None))
+            lambda channel, _call: flag(channel.source.over_voltage is not None)
         ),
         "[:SOURce]:VOLTage:PROTection:TRIPped?": each(
             lambda channel, call: str(channel.condition(call.now) >> 2 & 1)
         ),
         "[:SOURce]:CURRent:PROTection:STATe": enable_ocp,
         "[:SOURce]:CURRent:PROTection:STATe?": each(
-            lambda channel, _call: str(int(channel.source.over_current is not None))
+            lambda channel, _call: flag(channel.source.over_current is not None)
         ),
         "[:SOURce]:CURRent:PROTection:TRIPped?": each(
             lambda channel, call: str(channel.condition(call.now) >> 3 & 1)
@@ -228,7 +190,7 @@ VOCABULARY: Final = Vocabulary(
             lambda channel, _call: "EXT" if channel.is_remote_sensed else "INT"
         ),
         ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": each(lambda channel, _call: str(int(channel.source.is_on))),
+        ":OUTPut[:STATe]?": each(lambda channel, _call: flag(channel.source.is_on)),
         ":OUTPut:PROTection:CLEar": clear,
         ":MEASure[:SCALar][:VOLTage][:DC]?": each(
             lambda channel, call: _number(channel.measure(call)[0])

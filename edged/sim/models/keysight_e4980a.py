@@ -23,6 +23,7 @@ from edged.sim.scpi import (
     SimCall,
     SimUnit,
     Vocabulary,
+    flag,
 )
 
 FARADS: Final = 100e-9
@@ -77,7 +78,7 @@ class E4980a:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         self.hertz = 1000.0
         self.volts, self.amps, self.is_current = 1.0, 0.0, False
         self.function = "CPD"
@@ -92,7 +93,7 @@ class E4980a:
         self.last: str = ""
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
+        """See ``ModelState``."""
         return {
             "hertz": self.hertz,
             "volts": self.volts,
@@ -119,10 +120,6 @@ class E4980a:
 
 def _number(value: float) -> str:
     return f"{value:+.5E}"
-
-
-def _flag(is_true: bool) -> str:
-    return str(int(is_true))
 
 
 def set_frequency(unit: E4980a, call: SimCall) -> None:
@@ -263,7 +260,7 @@ VOCABULARY: Final = Vocabulary(
         ":FUNCtion:IMPedance:RANGe[:VALue]": set_range,
         ":FUNCtion:IMPedance:RANGe[:VALue]?": lambda u, _c: _number(u.range_ohms),
         ":FUNCtion:IMPedance:RANGe:AUTO": set_auto,
-        ":FUNCtion:IMPedance:RANGe:AUTO?": lambda u, _c: _flag(u.is_auto),
+        ":FUNCtion:IMPedance:RANGe:AUTO?": lambda u, _c: flag(u.is_auto),
         ":APERture": set_aperture,
         ":APERture?": lambda u, _c: f"{u.speed},{u.averages:+d}",
         ":TRIGger:SOURce": set_trigger,
@@ -271,21 +268,21 @@ VOCABULARY: Final = Vocabulary(
         ":TRIGger[:IMMediate]": trigger,
         "*TRG": trigger,
         ":INITiate:CONTinuous": set_continuous,
-        ":INITiate:CONTinuous?": lambda u, _c: _flag(u.is_continuous),
+        ":INITiate:CONTinuous?": lambda u, _c: flag(u.is_continuous),
         ":FETCh[:IMPedance][:FORMatted]?": fetch,
         ":ABORt": abort,
         ":BIAS:STATe": set_biasing,
-        ":BIAS:STATe?": lambda u, _c: _flag(u.has_bias),
+        ":BIAS:STATe?": lambda u, _c: flag(u.has_bias),
         ":BIAS:VOLTage[:LEVel]": set_bias,
         ":BIAS:VOLTage[:LEVel]?": lambda u, _c: _number(u.bias_volts),
         ":AMPLitude:ALC": set_levelled,
-        ":AMPLitude:ALC?": lambda u, _c: _flag(u.is_levelled),
+        ":AMPLitude:ALC?": lambda u, _c: flag(u.is_levelled),
         ":CORRection:OPEN[:EXECute]": correct,
         ":CORRection:OPEN:STATe": lambda u, c: set_correction(u, c, "OPEN"),
-        ":CORRection:OPEN:STATe?": lambda u, _c: _flag(u.corrections["OPEN"]),
+        ":CORRection:OPEN:STATe?": lambda u, _c: flag(u.corrections["OPEN"]),
         ":CORRection:SHORt[:EXECute]": correct,
         ":CORRection:SHORt:STATe": lambda u, c: set_correction(u, c, "SHOR"),
-        ":CORRection:SHORt:STATe?": lambda u, _c: _flag(u.corrections["SHOR"]),
+        ":CORRection:SHORt:STATe?": lambda u, _c: flag(u.corrections["SHOR"]),
         ":STATus:OPERation:CONDition?": condition,
         ":FORMat[:DATA]": lambda _u, c: c.choice(0, {"ASCii": None}),
         "*OPT?": lambda _u, _c: "0",

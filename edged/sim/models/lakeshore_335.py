@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, flag
 
 BASE_K: Final = 77.35
 SETTLE_S: Final = 2.0
@@ -76,7 +76,7 @@ class Model335:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``: the settings; a stage keeps its temperature."""
+        """See ``ModelState``: the settings; a stage keeps its temperature."""
         for number, loop in self.loops.items():
             self.loops[number] = Loop(input=number, kelvin=loop.kelvin, seen=loop.seen)
         self.limits = dict.fromkeys(INPUTS, 0.0)
@@ -84,7 +84,7 @@ class Model335:
         self.mode = 1
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
+        """See ``ModelState``."""
         return {
             f"out{number}": {
                 "setpoint": loop.advance(now).setpoint,
@@ -135,7 +135,7 @@ def set_ramp(unit: Model335, call: SimCall) -> None:
 def ramp_state(unit: Model335, call: SimCall) -> str:
     """``RAMPST? 1``."""
     loop = unit.loop(call)
-    return str(int(loop.is_ramping and loop.setpoint != loop.goal))
+    return flag(loop.is_ramping and loop.setpoint != loop.goal)
 
 
 def set_heater(unit: Model335, call: SimCall) -> None:

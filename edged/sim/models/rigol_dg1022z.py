@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
-from edged.sim.sources import GeneratorOutput
+from edged.sim.models.families.generator import Generator, GeneratorOutput
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary
 
-CHANNELS: Final = 2
 LOWEST_HZ: Final = 1e-6
 HIGHEST_HZ: Final[Mapping[str, float]] = {
     "SIN": 25e6,
@@ -60,43 +59,26 @@ class Modes:
     sources: dict[str, str] = field(default_factory=lambda: {"SWE": "INT", "BURS": "INT"})
 
 
-class Dg1022z:
+class Dg1022z(Generator):
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
-        self.nodes = {
-            n: unit.world.connect_generator(unit.name, f"ch{n}") for n in range(1, CHANNELS + 1)
-        }
-        self.reset(0.0)
+    volts_pp = 5.0
 
-    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
-        self.outputs = {number: GeneratorOutput(node) for number, node in self.nodes.items()}
+    def reset(self, now: float) -> None:
+        """See ``ModelState``."""
+        super().reset(now)
         self.modes = {number: Modes() for number in self.nodes}
-        for output in self.outputs.values():
-            output.apply()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         return {
-            f"ch{number}": {
-                "is_on": output.is_on,
-                "function": output.function,
-                "hertz": output.hertz,
-                "volts_pp": output.volts_pp,
-                "offset": output.offset,
-                "load_ohms": None if math.isinf(output.load_ohms) else output.load_ohms,
-            }
-            for number, output in self.outputs.items()
+            f"ch{n}": {"is_on": output.is_on, "function": output.function, **output.describe()}
+            for n, output in self.outputs.items()
         }
-
-    def output(self, call: SimCall) -> GeneratorOutput:
-        """The channel that the header names; 1 where it names none."""
-        return self.outputs[call.suffix(highest=CHANNELS)]
 
     def mode(self, call: SimCall) -> Modes:
         """What else the channel is set to."""
-        return self.modes[call.suffix(highest=CHANNELS)]
+        return self.modes[self.number(call)]
 
 
 def _number(value: float) -> str:

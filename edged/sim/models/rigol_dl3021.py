@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.sim.physics import SinkKind
-from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
 
 HIGHEST_V: Final = 150.0
 HIGHEST_A: Final = 40.0
@@ -41,7 +41,7 @@ class Dl3021:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
-        """See ``State``."""
+        """See ``ModelState``."""
         self.node.advance(now)
         self.sink.is_on = False
         self.mode = "CC"
@@ -55,7 +55,7 @@ class Dl3021:
         self.is_on = False
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
+        """See ``ModelState``."""
         volts, amps = self.wires(now)
         return {
             "is_on": self.is_on,
@@ -200,9 +200,9 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:CURRent:TRANsient:FREQuency": set_transient_rate,
         "[:SOURce]:CURRent:TRANsient:FREQuency?": lambda u, _c: f"{u.transient['hertz']:.6f}",
         "[:SOURce]:INPut[:STATe]": switch,
-        "[:SOURce]:INPut[:STATe]?": lambda u, _c: str(int(u.is_on)),
+        "[:SOURce]:INPut[:STATe]?": lambda u, _c: flag(u.is_on),
         "[:SOURce]:SENSe[:STATe]": set_sense,
-        "[:SOURce]:SENSe[:STATe]?": lambda u, _c: str(int(u.has_sense)),
+        "[:SOURce]:SENSe[:STATe]?": lambda u, _c: flag(u.has_sense),
         ":MEASure[:SCALar]:VOLTage[:DC]?": measure,
         ":MEASure[:SCALar]:CURRent[:DC]?": measure,
         ":MEASure[:SCALar]:POWer[:DC]?": measure,

@@ -9,16 +9,12 @@ profiles/rigol_dp832.yaml names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.physics import Node, SupplyOutput
+from edged.sim.models.families.supply import Supply, SupplyChannel
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
-GAIN_ERROR: Final = 200e-6
-NOISE_V: Final = 0.0004
-NOISE_A: Final = 0.0002
 DEFAULT_AMPS: Final = 1.0
 
 
@@ -41,25 +37,21 @@ RATINGS: Final = (
 CHANNELS: Final = {f"CH{number}": number for number in (1, 2, 3)}
 
 
-@dataclass(slots=True)
-class Channel:
-    """One output: its wires and what the front panel shows of it."""
+@dataclass(kw_only=True)
+class Channel(SupplyChannel):
+    """One output and what the front panel shows of it."""
+
+    gain_error = 200e-6
+    noise_v = 0.0004
+    noise_a = 0.0002
 
     rating: Rating
-    node: Node
-    source: SupplyOutput
-    gain: float
-    over_volts: float
-    over_amps: float
+    over_amps: float = 0.0
 
     def measure(self, call: SimCall) -> tuple[float, float]:
-        """Volts and amperes as the built-in meter shows them."""
-        node = self.node.advance(call.now)
-        volts = node.terminal_volts * self.gain + call.random.gauss(0.0, NOISE_V)
-        amps = node.amps * self.gain + call.random.gauss(0.0, NOISE_A)
-        if not self.source.is_on:
-            amps = 0.0
-        return max(0.0, volts), max(0.0, amps)
+        """Volts and amperes as the built-in meter reads them: no current while it is off."""
+        volts, amps = super().measure(call)
+        return volts, amps if self.source.is_on else 0.0
 
     def mode(self, now: float) -> str:
         """CV or CC."""
@@ -79,47 +71,25 @@ class Channel:
 
     def reset(self) -> None:
         """As delivered: 0 V, output off, protection off."""
-        self.source.is_on = False
-        self.source.volts, self.source.amps_limit = 0.0, DEFAULT_AMPS
-        self.source.over_voltage = self.source.over_current = None
-        self.source.tripped = ""
+        self.reset_wires(DEFAULT_AMPS)
         self.over_volts, self.over_amps = self.rating.over_volts, self.rating.over_amps
 
+    def describe(self, now: float) -> dict[str, Any]:
+        """See ``SupplyChannel``."""
+        told = super().describe(now)
+        return {**told, "mode": self.mode(now), "tripped": self.source.tripped}
 
-class Dp832:
+
+class Dp832(Supply[Channel]):
     """The state of one unit."""
 
     def __init__(self, unit: SimUnit) -> None:
-        self.channels: dict[int, Channel] = {}
-        for number, rating in enumerate(RATINGS, start=1):
-            node, source = unit.world.connect_source(unit.name, f"ch{number}")
-            gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
-            channel = Channel(rating, node, source, gain, rating.over_volts, rating.over_amps)
-            channel.reset()
-            self.channels[number] = channel
-        self.selected = 1
-
-    def reset(self, now: float) -> None:
-        """See ``State``."""
-        for channel in self.channels.values():
-            channel.node.advance(now)
-            channel.reset()
-        self.selected = 1
-
-    def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
-        return {
-            f"ch{number}": {
-                "is_on": channel.source.is_on,
-                "volts_set": channel.source.volts,
-                "amps_limit": channel.source.amps_limit,
-                "volts": channel.node.advance(now).terminal_volts,
-                "amps": channel.node.amps,
-                "mode": channel.mode(now),
-                "tripped": channel.source.tripped,
+        super().__init__(
+            {
+                number: Channel(rating=rating, **Channel.wires(unit, number))
+                for number, rating in enumerate(RATINGS, start=1)
             }
-            for number, channel in self.channels.items()
-        }
+        )
 
     def by_suffix(self, call: SimCall) -> Channel:
         """The channel of ``:SOUR<n>``; without a number the selected one."""
@@ -129,7 +99,7 @@ class Dp832:
         """The channel of a leading ``CH<n>`` argument, and where the next argument is."""
         if call.has(0) and call.text(0).upper() in CHANNELS:
             return self.channels[CHANNELS[call.text(0).upper()]], 1
-        return self.channels[self.selected], 0
+        return self.channel, 0
 
 
 def set_volts(unit: Dp832, call: SimCall) -> None:
@@ -146,16 +116,14 @@ def set_amps(unit: Dp832, call: SimCall) -> None:
 
 def _set_volts(channel: Channel, call: SimCall, place: int) -> None:
     volts = call.number(place, lowest=0.0, highest=channel.rating.volts, default=0.0, unit="V")
-    channel.node.advance(call.now)
-    channel.source.volts = round(volts, 3)
+    channel.set_volts(round(volts, 3), call.now)
 
 
 def _set_amps(channel: Channel, call: SimCall, place: int) -> None:
     amps = call.number(
         place, lowest=0.0, highest=channel.rating.amps, default=DEFAULT_AMPS, unit="A"
     )
-    channel.node.advance(call.now)
-    channel.source.amps_limit = round(amps, 4)
+    channel.set_amps(round(amps, 4), call.now)
 
 
 def get_volts(unit: Dp832, call: SimCall) -> str:
@@ -223,8 +191,8 @@ def mode(unit: Dp832, call: SimCall) -> str:
 def measure(unit: Dp832, call: SimCall) -> str:
     """The four ``:MEAS`` queries."""
     channel, _ = unit.by_argument(call)
-    volts, amps = channel.measure(call)
-    texts = f"{volts:.4f}", f"{amps:.4f}", f"{volts * amps:.3f}"
+    volts, amps, watts = channel.display(call)
+    texts = f"{volts:.4f}", f"{amps:.4f}", f"{watts:.3f}"
     word = call.header.upper()
     if "ALL" in word:
         return ",".join(texts)
@@ -244,11 +212,8 @@ def set_ocp_level(unit: Dp832, call: SimCall) -> None:
 
 
 def _set_ovp_level(channel: Channel, call: SimCall, place: int) -> None:
-    channel.over_volts = call.number(
-        place, lowest=0.001, highest=channel.rating.over_volts, unit="V"
-    )
-    if channel.source.over_voltage is not None:
-        channel.source.over_voltage = channel.over_volts
+    most = channel.rating.over_volts
+    channel.set_over_volts(call.number(place, lowest=0.001, highest=most, unit="V"))
 
 
 def _set_ocp_level(channel: Channel, call: SimCall, place: int) -> None:
@@ -260,7 +225,7 @@ def _set_ocp_level(channel: Channel, call: SimCall, place: int) -> None:
 def set_ovp(unit: Dp832, call: SimCall) -> None:
     """``:OUTP:OVP CH1,ON``."""
     channel, place = unit.by_argument(call)
-    channel.source.over_voltage = channel.over_volts if call.boolean(place) else None
+    channel.protect_volts(is_on=call.boolean(place))
 
 
 def set_ocp(unit: Dp832, call: SimCall) -> None:
@@ -359,9 +324,7 @@ VOCABULARY: Final = Vocabulary(
         ":MEASure[:SCALar]:POWEr[:DC]?": measure,
         ":MEASure[:SCALar]:ALL[:DC]?": measure,
         ":INSTrument[:SELect]": select,
-        ":INSTrument[:SELect]?": lambda u, _c: (
-            f"CH{u.selected}:{u.channels[u.selected].rating.label}"
-        ),
+        ":INSTrument[:SELect]?": lambda u, _c: f"CH{u.selected}:{u.channel.rating.label}",
         ":INSTrument:NSELect": select,
         ":INSTrument:NSELect?": lambda u, _c: str(u.selected),
         ":STATus:QUEStionable:INSTrument:ISUMmary<n>:CONDition?": condition,

@@ -13,23 +13,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.bench import Capture, capture, seen_by
+from edged.sim.models.families.scope import CHANNELS, Capture, Scope, set_shown
 from edged.sim.scpi import (
     Dialect,
     Later,
     ModelSpec,
     ScpiError,
     SimCall,
-    SimUnit,
     Vocabulary,
     block,
+    flag,
     nearest_at_least,
 )
-from edged.sim.signals import DrawnTrace, bmp, draw, png
+from edged.sim.signals import bmp, png
 
-CHANNELS: Final = 4
 SCREEN_POINTS: Final = 1200
-DIVISIONS: Final = 12
 MOST_RAW_POINTS: Final = 250_000
 FASTEST_SAMPLES_PER_S: Final = 1e9
 CODES_PER_DIVISION: Final = 25
@@ -80,18 +78,13 @@ class Channel:
         return min(255, max(0, round(volts / self.increment_v) + self.origin + REFERENCE_CODE))
 
 
-class Ds1054z:
+class Ds1054z(Scope[Channel]):
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
-        self.world = unit.world
-        self.random = unit.random
-        self.status = unit.status
-        self.captures: dict[tuple[int, str], Capture] = {}
-        self.reset(0.0)
+    divisions = 12
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
         self.time_division_s = 1e-3
         self.time_offset_s = 0.0
@@ -108,7 +101,7 @@ class Ds1054z:
         self.captures.clear()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         return {
             "is_running": self.is_running,
             "time_division_s": self.time_division_s,
@@ -122,73 +115,50 @@ class Ds1054z:
             },
         }
 
-    def channel(self, call: SimCall) -> Channel:
-        """The channel of ``:CHAN<n>``."""
-        return self.channels[call.suffix(highest=CHANNELS)]
+    @property
+    def is_live(self) -> bool:
+        """See ``Scope``."""
+        return self.is_running
 
     def memory_points(self) -> int:
         """Points in memory as it is set."""
         if self.depth:
             return self.depth
-        wanted = FASTEST_SAMPLES_PER_S / self._sharing() * self.time_division_s * DIVISIONS
+        wanted = FASTEST_SAMPLES_PER_S / self._sharing() * self.window_s
         return int(min(AUTO_DEPTH / self._sharing(), max(SCREEN_POINTS, wanted)))
 
     def samples_per_s(self) -> float:
         """The sample rate, which the memory may bound."""
-        window_s = self.time_division_s * DIVISIONS
-        return min(FASTEST_SAMPLES_PER_S / self._sharing(), self.memory_points() / window_s)
+        return min(FASTEST_SAMPLES_PER_S / self._sharing(), self.memory_points() / self.window_s)
 
     def depths(self) -> tuple[int, ...]:
         """The depths that can be set with the channels shown now."""
         return tuple(depth // self._sharing() for depth in DEPTHS)
 
     def trace(self, number: int, mode: str, now: float) -> Capture:
-        """What the channel holds: while running a new capture each time, stopped the same one."""
-        if self.is_running:
-            self.captures.clear()
-        key = number, mode
-        if key not in self.captures:
-            self.captures[key] = self._capture(number, mode, now)
-        return self.captures[key]
+        """What the channel holds, as it is on the screen (NORM) or in memory (RAW)."""
+        points = SCREEN_POINTS if mode == "NORM" else self.memory_points()
+        return self.held(
+            (number, mode),
+            lambda: self.capture(number, now, points=points, middle_s=self.time_offset_s),
+        )
 
     def stop(self, now: float) -> None:
         """Keep what is on the screen now."""
         if self.is_running:
             self.is_running = False
             self.captures.clear()
-        for number, channel in self.channels.items():
-            if channel.is_shown:
-                for mode in ("NORM", "RAW"):
-                    self.trace(number, mode, now)
+        for number in self.shown():
+            for mode in ("NORM", "RAW"):
+                self.trace(number, mode, now)
 
     def _sharing(self) -> int:
-        shown = sum(channel.is_shown for channel in self.channels.values())
+        shown = len(self.shown())
         return 1 if shown <= 1 else 2 if shown == 2 else 4
-
-    def _capture(self, number: int, mode: str, now: float) -> Capture:
-        window_s = self.time_division_s * DIVISIONS
-        points = SCREEN_POINTS if mode == "NORM" else self.memory_points()
-        return capture(
-            seen_by(self.world, number, now),
-            points=points,
-            interval_s=window_s / points,
-            start_s=self.time_offset_s - window_s / 2,
-            division_v=self.channels[number].division_v,
-            random=self.random,
-        )
 
 
 def _number(value: float) -> str:
     return f"{value:.6e}"
-
-
-def _boolean(value: bool) -> str:
-    return str(int(value))
-
-
-def set_shown(unit: Ds1054z, call: SimCall) -> None:
-    """``:CHAN<n>:DISP``."""
-    unit.channel(call).is_shown = call.boolean(0)
 
 
 def set_division(unit: Ds1054z, call: SimCall) -> None:
@@ -379,14 +349,11 @@ def screenshot(unit: Ds1054z, call: SimCall) -> Later:
     kind = call.choice(2, kinds) if call.has(2) else "bmp"
 
     def finish(now: float) -> bytes:
-        traces = [
-            DrawnTrace(
-                number, [channel.code(volt) / 255 for volt in unit.trace(number, "NORM", now).volts]
-            )
-            for number, channel in unit.channels.items()
-            if channel.is_shown
-        ]
-        rows = draw(traces)
+        rows = unit.screen(
+            lambda number, channel: [
+                channel.code(volts) / 255 for volts in unit.trace(number, "NORM", now).volts
+            ]
+        )
         return block(png(rows) if kind == "png" else bmp(rows))
 
     return Later(PICTURE_S, finish)
@@ -395,7 +362,7 @@ def screenshot(unit: Ds1054z, call: SimCall) -> Later:
 VOCABULARY: Final = Vocabulary(
     {
         ":CHANnel<n>:DISPlay": set_shown,
-        ":CHANnel<n>:DISPlay?": lambda u, c: _boolean(u.channel(c).is_shown),
+        ":CHANnel<n>:DISPlay?": lambda u, c: flag(u.channel(c).is_shown),
         ":CHANnel<n>:SCALe": set_division,
         ":CHANnel<n>:SCALe?": lambda u, c: _number(u.channel(c).division_v),
         ":CHANnel<n>:OFFSet": set_offset,

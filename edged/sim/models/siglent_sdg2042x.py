@@ -14,10 +14,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
-from edged.sim.sources import GeneratorOutput
+from edged.sim.models.families.generator import Generator, GeneratorOutput
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary
 
-CHANNELS: Final = 2
 LOWEST_HZ: Final = 1e-3
 HIGHEST_HZ: Final[Mapping[str, float]] = {
     "SINE": 40e6,
@@ -42,18 +41,14 @@ LOWEST_LOAD, HIGHEST_LOAD = 50.0, 100_000.0
 RMS_PER_PP: Final = 0.5 / math.sqrt(2)
 
 
-class Sdg2042x:
+class Sdg2042x(Generator):
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
-        self.nodes = {
-            n: unit.world.connect_generator(unit.name, f"ch{n}") for n in range(1, CHANNELS + 1)
-        }
-        self.reset(0.0)
+    volts_pp = 4.0
 
-    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
-        self.outputs = {n: GeneratorOutput(node, volts_pp=4.0) for n, node in self.nodes.items()}
+    def reset(self, now: float) -> None:
+        """See ``ModelState``."""
+        super().reset(now)
         self.waves = dict.fromkeys(self.nodes, "SINE")
         self.polarity = dict.fromkeys(self.nodes, "NOR")
         self.arbitrary = dict.fromkeys(self.nodes, "StairUp")
@@ -63,26 +58,13 @@ class Sdg2042x:
         self.bursts: dict[int, dict[str, str]] = {
             n: {"STATE": "OFF", "TRSR": "INT", "TIME": "1", "PRD": "0.01"} for n in self.nodes
         }
-        for output in self.outputs.values():
-            output.apply()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         return {
-            f"ch{number}": {
-                "is_on": output.is_on,
-                "wave": self.waves[number],
-                "hertz": output.hertz,
-                "volts_pp": output.volts_pp,
-                "offset": output.offset,
-                "load_ohms": None if math.isinf(output.load_ohms) else output.load_ohms,
-            }
-            for number, output in self.outputs.items()
+            f"ch{n}": {"is_on": output.is_on, "wave": self.waves[n], **output.describe()}
+            for n, output in self.outputs.items()
         }
-
-
-def _channel(call: SimCall) -> int:
-    return call.suffix(highest=CHANNELS)
 
 
 def _pairs(call: SimCall, start: int = 0) -> list[tuple[str, str]]:
@@ -154,7 +136,7 @@ FIELDS: Final[Mapping[str, Callable[[GeneratorOutput, float], None]]] = {
 
 def set_wave(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:BSWV WVTP,SINE,FRQ,1000,…``: name and value, as many as one likes."""
-    number = _channel(call)
+    number = unit.number(call)
     output = unit.outputs[number]
     for name, text in _pairs(call):
         if name == "WVTP":
@@ -174,7 +156,7 @@ def set_wave(unit: Sdg2042x, call: SimCall) -> None:
 
 def wave(unit: Sdg2042x, call: SimCall) -> str:
     """``C1:BSWV?`` → ``C1:BSWV WVTP,SINE,FRQ,1000HZ,…``: all of it, never a part."""
-    number = _channel(call)
+    number = unit.number(call)
     output, kind = unit.outputs[number], unit.waves[number]
     parts = [f"WVTP,{kind}"]
     if kind == "DC":
@@ -202,7 +184,7 @@ def wave(unit: Sdg2042x, call: SimCall) -> str:
 
 def set_output(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:OUTP ON``, ``C1:OUTP LOAD,50``, ``C1:OUTP PLRT,INVT``, or several of them."""
-    number = _channel(call)
+    number = unit.number(call)
     output = unit.outputs[number]
     place = 0
     if call.text(0).upper() in ("ON", "OFF"):
@@ -225,7 +207,7 @@ def _set_load(output: GeneratorOutput, text: str) -> None:
 
 def output(unit: Sdg2042x, call: SimCall) -> str:
     """``C1:OUTP?`` → ``C1:OUTP OFF,LOAD,HZ,PLRT,NOR``."""
-    number = _channel(call)
+    number = unit.number(call)
     channel = unit.outputs[number]
     load = "HZ" if math.isinf(channel.load_ohms) else _plain(channel.load_ohms)
     state = "ON" if channel.is_on else "OFF"
@@ -234,7 +216,7 @@ def output(unit: Sdg2042x, call: SimCall) -> str:
 
 def set_sweep(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:SWWV STATE,ON,TIME,1,START,100,STOP,1000``: ends a burst."""
-    number = _channel(call)
+    number = unit.number(call)
     _take(unit.sweeps[number], call)
     if unit.sweeps[number]["STATE"] == "ON":
         unit.bursts[number]["STATE"] = "OFF"
@@ -242,7 +224,7 @@ def set_sweep(unit: Sdg2042x, call: SimCall) -> None:
 
 def set_burst(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:BTWV STATE,ON,TRSR,MAN,TIME,5``: ends a sweep; ``MTRIG`` alone is a trigger."""
-    number = _channel(call)
+    number = unit.number(call)
     if call.text(0).upper() == "MTRIG":
         return
     _take(unit.bursts[number], call)
@@ -256,8 +238,7 @@ def _take(held: dict[str, str], call: SimCall) -> None:
             held[name] = text.upper()
 
 
-def _state(call: SimCall, word: str, held: Mapping[str, str]) -> str:
-    number = _channel(call)
+def _state(number: int, word: str, held: Mapping[str, str]) -> str:
     if held["STATE"] == "OFF":
         return f"C{number}:{word} STATE,OFF"
     units = {"TIME": "S" if word == "SWWV" else "", "START": "HZ", "STOP": "HZ", "PRD": "S"}
@@ -268,7 +249,7 @@ def set_arbitrary(unit: Sdg2042x, call: SimCall) -> None:
     """``C1:ARWV NAME,StairUp``."""
     for name, text in _pairs(call):
         if name == "NAME":
-            unit.arbitrary[_channel(call)] = text
+            unit.arbitrary[unit.number(call)] = text
 
 
 VOCABULARY: Final = Vocabulary(
@@ -278,11 +259,11 @@ VOCABULARY: Final = Vocabulary(
         "C<n>:OUTP": set_output,
         "C<n>:OUTP?": output,
         "C<n>:SWWV": set_sweep,
-        "C<n>:SWWV?": lambda u, c: _state(c, "SWWV", u.sweeps[_channel(c)]),
+        "C<n>:SWWV?": lambda u, c: _state(u.number(c), "SWWV", u.sweeps[u.number(c)]),
         "C<n>:BTWV": set_burst,
-        "C<n>:BTWV?": lambda u, c: _state(c, "BTWV", u.bursts[_channel(c)]),
+        "C<n>:BTWV?": lambda u, c: _state(u.number(c), "BTWV", u.bursts[u.number(c)]),
         "C<n>:ARWV": set_arbitrary,
-        "C<n>:ARWV?": lambda u, c: f"C{_channel(c)}:ARWV INDEX,2,NAME,{u.arbitrary[_channel(c)]}",
+        "C<n>:ARWV?": lambda u, c: f"C{u.number(c)}:ARWV INDEX,2,NAME,{u.arbitrary[u.number(c)]}",
         "EQPHASE": lambda _u, _c: None,
     }
 )

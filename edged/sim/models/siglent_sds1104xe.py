@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.bench import Capture, capture, seen_by
+from edged.sim.models.families.scope import CHANNELS, Capture, Scope, set_shown
 from edged.sim.scpi import Dialect, Later, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, block
-from edged.sim.signals import DrawnTrace, bmp, draw
+from edged.sim.signals import bmp
 
-CHANNELS: Final = 4
-DIVISIONS: Final = 14
 CODES_PER_DIVISION: Final = 25
 SAMPLES_PER_S: Final = 1e9
 MOST_POINTS: Final = 14_000_000
@@ -60,20 +58,18 @@ class Channel:
         return min(127, max(-128, code))
 
 
-class Sds1104xe:
+class Sds1104xe(Scope[Channel]):
     """The state of one unit."""
 
+    divisions = 14
+
     def __init__(self, unit: SimUnit) -> None:
-        self.world = unit.world
-        self.random = unit.random
-        self.status = unit.status
+        super().__init__(unit)
         self.command_error = 0
         self.execution_error = 0
-        self.captures: dict[int, Capture] = {}
-        self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
         self.has_headers = True
         self.time_division_s = 1e-3
@@ -86,7 +82,7 @@ class Sds1104xe:
         self.captures.clear()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         return {
             "mode": self.mode,
             "has_headers": self.has_headers,
@@ -97,30 +93,21 @@ class Sds1104xe:
             },
         }
 
-    def channel(self, call: SimCall) -> Channel:
-        """The channel of ``C<n>``."""
-        return self.channels[call.suffix(highest=CHANNELS)]
+    @property
+    def is_live(self) -> bool:
+        """See ``Scope``."""
+        return self.mode != "STOP"
 
     def samples_per_s(self) -> float:
         """The sample rate, which the memory bounds."""
-        return min(SAMPLES_PER_S, DEPTHS[self.depth] / (self.time_division_s * DIVISIONS))
+        return min(SAMPLES_PER_S, DEPTHS[self.depth] / self.window_s)
 
     def trace(self, number: int, now: float) -> Capture:
-        """What the channel holds: stopped always the same, else a new capture."""
-        if self.mode != "STOP":
-            self.captures.clear()
-        if number not in self.captures:
-            window_s = self.time_division_s * DIVISIONS
-            points = round(self.samples_per_s() * window_s)
-            self.captures[number] = capture(
-                seen_by(self.world, number, now),
-                points=points,
-                interval_s=window_s / points,
-                start_s=self.delay_s - window_s / 2,
-                division_v=self.channels[number].division_v,
-                random=self.random,
-            )
-        return self.captures[number]
+        """What the channel holds."""
+        points = round(self.samples_per_s() * self.window_s)
+        return self.held(
+            number, lambda: self.capture(number, now, points=points, middle_s=self.delay_s)
+        )
 
     def say(self, call: SimCall, value: str, unit: str = "") -> str:
         """An answer with the header before it and the unit behind it, until ``CHDR OFF``."""
@@ -182,11 +169,6 @@ def set_attenuation(unit: Sds1104xe, call: SimCall) -> None:
     channel.attenuation = factor
 
 
-def set_shown(unit: Sds1104xe, call: SimCall) -> None:
-    """``C<n>:TRA``."""
-    unit.channel(call).is_shown = call.boolean(0)
-
-
 def set_time_division(unit: Sds1104xe, call: SimCall) -> None:
     """``TDIV``."""
     unit.time_division_s = _value(unit, call, 1e-9, 100.0, "S")
@@ -207,10 +189,10 @@ def set_mode(unit: Sds1104xe, call: SimCall) -> None:
 
 def stop(unit: Sds1104xe, call: SimCall) -> None:
     """``STOP``: keep what the shown channels see now."""
-    unit.mode = "AUTO"
-    traces = {n: unit.trace(n, call.now) for n, c in unit.channels.items() if c.is_shown}
     unit.mode = "STOP"
-    unit.captures = traces
+    unit.captures.clear()
+    for number in unit.shown():
+        unit.trace(number, call.now)
 
 
 def arm(unit: Sds1104xe, _call: SimCall) -> None:
@@ -291,14 +273,12 @@ def screenshot(unit: Sds1104xe, _call: SimCall) -> Later:
     """``SCDP``: a command without a question mark that answers with a BMP."""
 
     def finish(now: float) -> bytes:
-        traces = [
-            DrawnTrace(
-                number, [(channel.code(v) + 128) / 255 for v in unit.trace(number, now).volts]
-            )
-            for number, channel in unit.channels.items()
-            if channel.is_shown
-        ]
-        return bmp(draw(traces))
+        rows = unit.screen(
+            lambda number, channel: [
+                (channel.code(volts) + 128) / 255 for volts in unit.trace(number, now).volts
+            ]
+        )
+        return bmp(rows)
 
     return Later(PICTURE_S, finish)
 

@@ -10,77 +10,66 @@ that profiles/siglent_spd3303x.yaml names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.sim.physics import Node, SupplyOutput
+from edged.sim.models.families.supply import Supply, SupplyChannel
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 HIGHEST_V: Final = 32.0
 HIGHEST_A: Final = 3.2
 FIXED_V: Final = 3.3
 """Where the switch of channel 3 stands; 2.5, 3.3 or 5 V."""
-GAIN_ERROR: Final = 300e-6
-NOISE_V: Final = 0.003
-NOISE_A: Final = 0.001
 LOST_WITHIN_S: Final = 0.08
 """The facts say about 100 ms after each write; less here, so that 100 ms always suffice."""
 CHANNELS: Final = {"CH1": 1, "CH2": 2, "CH3": 3}
+ADJUSTABLE: Final = {"CH1": 1, "CH2": 2}
 MODE_BITS: Final = {0: 1, 1: 3, 2: 2}
 """OUTP:TRACK 0, 1, 2 (independent, series, parallel) → bits 2 and 3 of the status word."""
 MOST_STEPS: Final = 5
 MOST_MEMORIES: Final = 5
 
 
-@dataclass(slots=True, kw_only=True)
-class Channel:
+@dataclass(kw_only=True)
+class Channel(SupplyChannel):
     """One output; the steps are those of its timer: volts, amperes, seconds."""
 
-    node: Node
-    source: SupplyOutput
-    gain: float
-    steps: dict[int, tuple[float, float, float]]
+    gain_error = 300e-6
+    noise_v = 0.003
+    noise_a = 0.001
+
+    steps: dict[int, tuple[float, float, float]] = field(default_factory=dict)
     has_timer: bool = False
     has_wave: bool = False
 
+    def reset(self) -> None:
+        """As delivered."""
+        self.reset_wires(HIGHEST_A)
+        self.steps = dict.fromkeys(range(1, MOST_STEPS + 1), (0.0, HIGHEST_A, 0.0))
+        self.has_timer = self.has_wave = False
 
-class Spd3303x:
+    def describe(self, now: float) -> dict[str, Any]:
+        """See ``SupplyChannel``."""
+        return {**super().describe(now), "has_timer": self.has_timer}
+
+
+class Spd3303x(Supply[Channel]):
     """The state of one unit."""
 
     def __init__(self, unit: SimUnit) -> None:
-        self.channels: dict[int, Channel] = {}
-        for number in CHANNELS.values():
-            node, source = unit.world.connect_source(unit.name, f"ch{number}")
-            gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
-            self.channels[number] = Channel(node=node, source=source, gain=gain, steps={})
+        super().__init__({n: Channel(**Channel.wires(unit, n)) for n in CHANNELS.values()})
         self.memories: dict[int, tuple[tuple[float, float], ...]] = {}
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
-        """See ``State``."""
-        self.track, self.selected = 0, 1
-        for number, channel in self.channels.items():
-            channel.node.advance(now)
-            channel.source.is_on = False
-            channel.source.volts = FIXED_V if number == 3 else 0.0
-            channel.source.amps_limit = HIGHEST_A
-            channel.steps = dict.fromkeys(range(1, MOST_STEPS + 1), (0.0, HIGHEST_A, 0.0))
-            channel.has_timer = channel.has_wave = False
+        """See ``ModelState``."""
+        super().reset(now)
+        self.track = 0
+        self.channels[3].source.volts = FIXED_V
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
-        told = {
-            f"ch{number}": {
-                "is_on": channel.source.is_on,
-                "volts_set": channel.source.volts,
-                "amps_limit": channel.source.amps_limit,
-                "volts": channel.node.advance(now).terminal_volts,
-                "amps": channel.node.amps,
-                "has_timer": channel.has_timer,
-            }
-            for number, channel in self.channels.items()
-        }
-        return {**told, "track": self.track}
+        """See ``ModelState``."""
+        return {**super().describe(now), "track": self.track}
 
     def adjustable(self, call: SimCall) -> Channel:
         """The channel of ``CH<n>:…``; the third one has nothing to set."""
@@ -97,16 +86,14 @@ def set_volts(unit: Spd3303x, call: SimCall) -> None:
     """``CH1:VOLT 5``."""
     volts = call.number(0, lowest=0.0, highest=HIGHEST_V, unit="V")
     for channel in unit.followers(call):
-        channel.node.advance(call.now)
-        channel.source.volts = round(volts, 3)
+        channel.set_volts(round(volts, 3), call.now)
 
 
 def set_amps(unit: Spd3303x, call: SimCall) -> None:
     """``CH1:CURR 1``."""
     amps = call.number(0, lowest=0.0, highest=HIGHEST_A, unit="A")
     for channel in unit.followers(call):
-        channel.node.advance(call.now)
-        channel.source.amps_limit = round(amps, 3)
+        channel.set_amps(round(amps, 3), call.now)
 
 
 def switch(unit: Spd3303x, call: SimCall) -> None:
@@ -125,17 +112,10 @@ def set_track(unit: Spd3303x, call: SimCall) -> None:
         second.volts, second.amps_limit = first.volts, first.amps_limit
 
 
-def measure(unit: Spd3303x, call: SimCall) -> str:
+def measure(unit: Spd3303x, call: SimCall, what: int) -> str:
     """``MEAS:VOLT? CH1``, and the same for CURR and POWE."""
-    number = call.choice(0, {"CH1": 1, "CH2": 2}) if call.has(0) else unit.selected
-    channel = unit.channels[number]
-    node = channel.node.advance(call.now)
-    volts = max(0.0, node.terminal_volts * channel.gain + call.random.gauss(0.0, NOISE_V))
-    amps = max(0.0, node.amps * channel.gain + call.random.gauss(0.0, NOISE_A))
-    word = call.header.upper()
-    if "POW" in word:
-        return f"{volts * amps:.3f}"
-    return f"{amps:.3f}" if "CURR" in word else f"{volts:.3f}"
+    number = call.choice(0, ADJUSTABLE) if call.has(0) else unit.selected
+    return f"{unit.channels[number].display(call)[what]:.3f}"
 
 
 def status(unit: Spd3303x, call: SimCall) -> str:
@@ -153,7 +133,7 @@ def status(unit: Spd3303x, call: SimCall) -> str:
 
 def set_step(unit: Spd3303x, call: SimCall) -> None:
     """``TIME:SET CH1,2,3,0.5,2``: step 2 holds 3 V, 0.5 A for 2 s."""
-    channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
+    channel = unit.channels[call.choice(0, ADJUSTABLE)]
     number = call.whole(1, lowest=1, highest=MOST_STEPS)
     channel.steps[number] = (
         call.number(2, lowest=0.0, highest=HIGHEST_V, unit="V"),
@@ -164,20 +144,20 @@ def set_step(unit: Spd3303x, call: SimCall) -> None:
 
 def get_step(unit: Spd3303x, call: SimCall) -> str:
     """``TIME:SET? CH1,2`` → ``3.000,0.500,2``."""
-    channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
+    channel = unit.channels[call.choice(0, ADJUSTABLE)]
     volts, amps, seconds = channel.steps[call.whole(1, lowest=1, highest=MOST_STEPS)]
     return f"{volts:.3f},{amps:.3f},{seconds:g}"
 
 
 def set_timer(unit: Spd3303x, call: SimCall) -> None:
     """``TIME CH1,ON``."""
-    channel = unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})]
+    channel = unit.channels[call.choice(0, ADJUSTABLE)]
     channel.has_timer = call.boolean(1)
 
 
 def set_wave(unit: Spd3303x, call: SimCall) -> None:
     """``OUTP:WAVE CH1,ON``: a curve instead of digits on the screen."""
-    unit.channels[call.choice(0, {"CH1": 1, "CH2": 2})].has_wave = call.boolean(1)
+    unit.channels[call.choice(0, ADJUSTABLE)].has_wave = call.boolean(1)
 
 
 def save(unit: Spd3303x, call: SimCall) -> None:
@@ -191,14 +171,13 @@ def recall(unit: Spd3303x, call: SimCall) -> None:
     """``*RCL 1``."""
     place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
     for number, (volts, amps) in enumerate(unit.memories.get(place, ()), start=1):
-        unit.channels[number].node.advance(call.now)
-        unit.channels[number].source.volts = volts
+        unit.channels[number].set_volts(volts, call.now)
         unit.channels[number].source.amps_limit = amps
 
 
 def select(unit: Spd3303x, call: SimCall) -> None:
     """``INST CH1``."""
-    unit.selected = call.choice(0, {"CH1": 1, "CH2": 2})
+    unit.selected = call.choice(0, ADJUSTABLE)
 
 
 def no_such_question(_unit: Spd3303x, _call: SimCall) -> None:
@@ -216,9 +195,9 @@ VOCABULARY: Final = Vocabulary(
         ":OUTPut?": no_such_question,
         ":OUTPut:TRACK": set_track,
         ":OUTPut:WAVE": set_wave,
-        ":MEASure:VOLTage?": measure,
-        ":MEASure:CURRent?": measure,
-        ":MEASure:POWEr?": measure,
+        ":MEASure:VOLTage?": lambda u, c: measure(u, c, 0),
+        ":MEASure:CURRent?": lambda u, c: measure(u, c, 1),
+        ":MEASure:POWEr?": lambda u, c: measure(u, c, 2),
         ":SYSTem:STATus?": status,
         ":SYSTem:VERSion?": lambda _u, _c: "1.01.01.02.07R2",
         ":INSTrument": select,

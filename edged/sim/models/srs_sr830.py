@@ -61,7 +61,7 @@ class Sr830:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``; the interface stays what it is."""
+        """See ``ModelState``; the interface stays what it is."""
         self.hertz, self.volts, self.phase, self.harmonic = 1000.0, 1.0, 0.0, 1
         self.sensitivity, self.time_constant = 26, 8
         self.choices = {"OFSL": 1, "FMOD": 1} | {n: 0 for n in LISTS if n not in ("OFSL", "FMOD")}
@@ -70,7 +70,7 @@ class Sr830:
         self.overloads = 0
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
+        """See ``ModelState``."""
         shown = self.look(now)
         return {
             "hertz": self.hertz,

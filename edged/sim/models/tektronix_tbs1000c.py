@@ -14,11 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.bench import Capture, capture, seen_by
-from edged.sim.scpi import ERROR_TEXTS, Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
+from edged.sim.models.families.scope import CHANNELS, Capture, Scope, set_shown
+from edged.sim.scpi import (
+    ERROR_TEXTS,
+    Dialect,
+    ModelSpec,
+    ScpiError,
+    SimCall,
+    SimUnit,
+    Vocabulary,
+    flag,
+)
 
-CHANNELS: Final = 4
-DIVISIONS: Final = 15
 CODES_PER_DIVISION: Final = 25
 DEPTHS: Final = (1000, 2000, 20_000, 200_000, 2_000_000)
 NO_MEASUREMENT: Final = "9.91E37"
@@ -46,20 +53,18 @@ class Channel:
     bandwidth: str = "FULL"
 
 
-class Tbs:
+class Tbs(Scope[Channel]):
     """The state of one unit."""
 
+    divisions = 15
+
     def __init__(self, unit: SimUnit) -> None:
-        self.world = unit.world
-        self.random = unit.random
-        self.status = unit.status
+        super().__init__(unit)
         self.has_headers = True
         self.events: list[int] = []
-        self.captures: dict[int, Capture] = {}
-        self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``State``; whether answers carry headers stays as it is."""
+        """See ``ModelState``; whether answers carry headers stays as it is."""
         self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
         self.time_division_s, self.time_position = 4e-4, 0.0
         self.depth = 2000
@@ -72,7 +77,7 @@ class Tbs:
         self.captures.clear()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``State``."""
+        """See ``ModelState``."""
         return {
             "is_running": self.is_running,
             "has_headers": self.has_headers,
@@ -83,9 +88,10 @@ class Tbs:
             },
         }
 
-    def channel(self, call: SimCall) -> Channel:
-        """The channel of ``CH<n>``."""
-        return self.channels[call.suffix(highest=CHANNELS)]
+    @property
+    def is_live(self) -> bool:
+        """See ``Scope``."""
+        return self.is_running
 
     def increment_v(self) -> float:
         """Volts a code of the channel whose data are asked for."""
@@ -102,20 +108,8 @@ class Tbs:
         return max(0, min(self.last, self.depth) - self.first + 1)
 
     def trace(self, number: int, now: float) -> Capture:
-        """What the channel holds: stopped always the same, else a new capture."""
-        if self.is_running:
-            self.captures.clear()
-        if number not in self.captures:
-            window_s = self.time_division_s * DIVISIONS
-            self.captures[number] = capture(
-                seen_by(self.world, number, now),
-                points=self.depth,
-                interval_s=window_s / self.depth,
-                start_s=-window_s / 2,
-                division_v=self.channels[number].division_v,
-                random=self.random,
-            )
-        return self.captures[number]
+        """What the channel holds."""
+        return self.held(number, lambda: self.capture(number, now, points=self.depth))
 
     def say(self, call: SimCall, value: str) -> str:
         """An answer, with its header until ``HEADer OFF``."""
@@ -126,10 +120,6 @@ class Tbs:
 
 def _number(value: float) -> str:
     return f"{value:.6E}"
-
-
-def _flag(is_true: bool) -> str:
-    return str(int(is_true))
 
 
 def _state(call: SimCall) -> bool:
@@ -168,11 +158,6 @@ def set_bandwidth(unit: Tbs, call: SimCall) -> None:
     unit.channel(call).bandwidth = call.choice(0, {"TWEnty": "TWE", "FULl": "FULL"})
 
 
-def set_shown(unit: Tbs, call: SimCall) -> None:
-    """``SELect:CH1 ON``."""
-    unit.channel(call).is_shown = call.boolean(0)
-
-
 def set_time_division(unit: Tbs, call: SimCall) -> None:
     """``HORizontal:SCAle``."""
     unit.time_division_s = call.number(0, lowest=2e-9, highest=100.0, unit="S")
@@ -196,10 +181,11 @@ def set_running(unit: Tbs, call: SimCall) -> None:
     """``ACQuire:STATE RUN``: a single sequence is captured at once, and stops."""
     is_running = _state(call)
     if is_running or unit.is_running:
-        unit.is_running = True
-        held = {n: unit.trace(n, call.now) for n, c in unit.channels.items() if c.is_shown}
+        unit.is_running = False
+        unit.captures.clear()
+        for number in unit.shown():
+            unit.trace(number, call.now)
         unit.is_running = is_running and unit.stop_after != "SEQ"
-        unit.captures = {} if unit.is_running else held
 
 
 def set_stop_after(unit: Tbs, call: SimCall) -> None:
@@ -330,7 +316,7 @@ def all_events(unit: Tbs, call: SimCall) -> str:
 VOCABULARY: Final = Vocabulary(
     {
         "HEADer": set_headers,
-        "HEADer?": lambda u, c: u.say(c, _flag(u.has_headers)),
+        "HEADer?": lambda u, c: u.say(c, flag(u.has_headers)),
         "*ESR?": event_status,
         "ALLEv?": all_events,
         "CH<n>:SCAle": set_division,
@@ -344,7 +330,7 @@ VOCABULARY: Final = Vocabulary(
         "CH<n>:BANdwidth": set_bandwidth,
         "CH<n>:BANdwidth?": lambda u, c: u.say(c, u.channel(c).bandwidth),
         "SELect:CH<n>": set_shown,
-        "SELect:CH<n>?": lambda u, c: u.say(c, _flag(u.channel(c).is_shown)),
+        "SELect:CH<n>?": lambda u, c: u.say(c, flag(u.channel(c).is_shown)),
         "HORizontal:SCAle": set_time_division,
         "HORizontal:SCAle?": lambda u, c: u.say(c, _number(u.time_division_s)),
         "HORizontal:POSition": set_time_position,
@@ -352,7 +338,7 @@ VOCABULARY: Final = Vocabulary(
         "HORizontal:RECOrdlength": set_depth,
         "HORizontal:RECOrdlength?": lambda u, c: u.say(c, str(u.depth)),
         "ACQuire:STATE": set_running,
-        "ACQuire:STATE?": lambda u, c: u.say(c, _flag(u.is_running)),
+        "ACQuire:STATE?": lambda u, c: u.say(c, flag(u.is_running)),
         "ACQuire:STOPAfter": set_stop_after,
         "ACQuire:STOPAfter?": lambda u, c: u.say(c, u.stop_after),
         "ACQuire:MODe": set_mode,
@@ -381,8 +367,8 @@ VOCABULARY: Final = Vocabulary(
         "DATa:STOP": set_last,
         "WFMOutpre:BYT_Nr": set_width,
         "WFMOutpre:NR_Pt?": lambda u, c: u.say(c, str(u.points())),
-        "WFMOutpre:XINcr?": lambda u, c: u.say(c, _number(u.time_division_s * DIVISIONS / u.depth)),
-        "WFMOutpre:XZEro?": lambda u, c: u.say(c, _number(-u.time_division_s * DIVISIONS / 2)),
+        "WFMOutpre:XINcr?": lambda u, c: u.say(c, _number(u.window_s / u.depth)),
+        "WFMOutpre:XZEro?": lambda u, c: u.say(c, _number(-u.window_s / 2)),
         "WFMOutpre:YMUlt?": lambda u, c: u.say(c, _number(u.increment_v())),
         "WFMOutpre:YOFf?": lambda u, c: u.say(c, _number(u.offset_codes())),
         "WFMOutpre:YZEro?": lambda u, c: u.say(c, _number(u.channels[u.data_source].offset_v)),

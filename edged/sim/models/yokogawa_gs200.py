@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from edged.sim.models.families.source import LINE_CYCLE_S, SourceUnit
 from edged.sim.scpi import (
     Answer,
     Dialect,
@@ -19,15 +20,11 @@ from edged.sim.scpi import (
     ModelSpec,
     ScpiError,
     SimCall,
-    SimUnit,
     Vocabulary,
+    flag,
     nearest_at_least,
 )
-from edged.sim.sources import Output
 
-LINE_CYCLE_S: Final = 0.02
-GAIN_ERROR: Final = 20e-6
-NOISE: Final = 5e-6
 VOLT_RANGES: Final = (10e-3, 100e-3, 1.0, 10.0, 30.0)
 AMP_RANGES: Final = (1e-3, 10e-3, 100e-3, 200e-3)
 OVER_RANGE: Final = 1.2
@@ -42,23 +39,17 @@ LONGEST_S: Final = 3600.0
 RUNNING_BIT: Final = 1 << 0
 
 
-class Gs200:
+class Gs200(SourceUnit):
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
-        node, source = unit.world.connect_source(unit.name, "out")
-        gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
-        self.output = Output(node=node, source=source, gain=gain, noise=NOISE)
-        self.reset(0.0)
+    gain_error = 20e-6
+    noise = 5e-6
+    amps_limit = 0.2
+    volts_limit = 30.0
 
     def reset(self, now: float) -> None:
-        """See ``State``."""
-        out = self.output
-        out.switch(is_on=False, now=now)
-        out.is_current = False
-        out.volts = out.amps = 0.0
-        out.amps_limit, out.volts_limit = 0.2, 30.0
-        out.apply(now)
+        """See ``ModelState``."""
+        super().reset(now)
         self.ranges = {"VOLT": 10.0, "CURR": 10e-3}
         self.has_monitor = False
         self.nplc = 1
@@ -73,29 +64,19 @@ class Gs200:
         self.events = 0
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``State``."""
+        """See ``ModelState``."""
         self.move(now)
         out = self.output
         return {
             "is_on": out.is_on,
             "function": self.function,
-            "level": self.level,
+            "level": out.level,
             "range": self.ranges[self.function],
             "volts": out.node.advance(now).terminal_volts,
             "amps": out.node.amps,
             "is_running": self.started is not None,
             "program": list(self.program),
         }
-
-    @property
-    def function(self) -> str:
-        """VOLT or CURR."""
-        return "CURR" if self.output.is_current else "VOLT"
-
-    @property
-    def level(self) -> float:
-        """What is sourced now."""
-        return self.output.amps if self.output.is_current else self.output.volts
 
     def hold(self, level: float, now: float) -> None:
         """Source that."""
@@ -143,7 +124,7 @@ def set_range(unit: Gs200, call: SimCall) -> None:
     steps = AMP_RANGES if unit.output.is_current else VOLT_RANGES
     asked = call.number(0, lowest=0.0, highest=steps[-1], default=steps[-1])
     unit.ranges[unit.function] = nearest_at_least(asked, steps)
-    if abs(unit.level) > unit.highest():
+    if abs(unit.output.level) > unit.highest():
         unit.hold(0.0, call.now)
 
 
@@ -177,7 +158,7 @@ def set_level_auto(unit: Gs200, call: SimCall) -> None:
 def get_level(unit: Gs200, call: SimCall) -> str:
     """``:SOUR:LEV?``."""
     unit.move(call.now)
-    return _number(unit.level)
+    return _number(unit.output.level)
 
 
 def set_volts_limit(unit: Gs200, call: SimCall) -> None:
@@ -270,7 +251,7 @@ def run(unit: Gs200, call: SimCall) -> None:
     """``:PROG:RUN``."""
     if unit.is_editing or not unit.program:
         raise ScpiError(-221)
-    unit.started, unit.start_level = call.now, unit.level
+    unit.started, unit.start_level = call.now, unit.output.level
 
 
 def pause(unit: Gs200, call: SimCall) -> None:
@@ -296,10 +277,6 @@ def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
-def _flag(is_true: bool) -> str:
-    return str(int(is_true))
-
-
 VOCABULARY: Final = Vocabulary(
     {
         "*OPT?": lambda _u, _c: "/MON",
@@ -315,17 +292,17 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:PROTection:CURRent": set_amps_limit,
         "[:SOURce]:PROTection:CURRent?": lambda u, _c: _number(u.output.amps_limit),
         ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": lambda u, _c: _flag(u.output.is_on),
+        ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
         ":SENSe[:STATe]": set_monitor,
-        ":SENSe[:STATe]?": lambda u, _c: _flag(u.has_monitor),
+        ":SENSe[:STATe]?": lambda u, _c: flag(u.has_monitor),
         ":SENSe:NPLC": set_nplc,
         ":SENSe:NPLC?": lambda u, _c: str(u.nplc),
         ":SENSe:DELay": set_monitor_delay,
         ":SENSe:DELay?": lambda u, _c: str(u.monitor_delay_ms),
         ":SENSe:REMote": set_remote_sense,
-        ":SENSe:REMote?": lambda u, _c: _flag(u.has_remote_sense),
+        ":SENSe:REMote?": lambda u, _c: flag(u.has_remote_sense),
         ":SENSe:GUARd": set_guard,
-        ":SENSe:GUARd?": lambda u, _c: _flag(u.has_guard),
+        ":SENSe:GUARd?": lambda u, _c: flag(u.has_guard),
         ":MEASure?": measure,
         ":PROGram:EDIT:STARt": begin_edit,
         ":PROGram:EDIT:END": end_edit,
@@ -334,7 +311,7 @@ VOCABULARY: Final = Vocabulary(
         ":PROGram:INTerval": set_interval,
         ":PROGram:INTerval?": lambda u, _c: _number(u.interval_s),
         ":PROGram:REPeat": set_repeat,
-        ":PROGram:REPeat?": lambda u, _c: _flag(u.is_repeating),
+        ":PROGram:REPeat?": lambda u, _c: flag(u.is_repeating),
         ":PROGram:RUN": run,
         ":PROGram:HOLD": pause,
         ":STATus:CONDition?": condition,

@@ -103,9 +103,10 @@ def test_copies_with_one_seed_answer_alike_and_with_another_differ_only_in_noise
             assert first.raw(message) == second.raw(message), message
 
 
-def test_an_unknown_model_is_named_with_those_that_there_are() -> None:
+@pytest.mark.parametrize("name", ["../escape", "families"])
+def test_an_unknown_model_is_named_with_those_that_there_are(name: str) -> None:
     with pytest.raises(NotFound, match="keysight_34461a"):
-        load_model("../escape")
+        load_model(name)
 
 
 @given(st.binary(max_size=200), st.sampled_from(MODELS))

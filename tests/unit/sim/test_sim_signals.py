@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from edged.sim.bench import capture, measure_trace
+from edged.sim.models.families.scope import capture, measure_trace
 from edged.sim.signals import LONGEST_TILE, Shape, Wave, sample
 
 

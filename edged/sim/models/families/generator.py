@@ -1,9 +1,4 @@
-"""An output that holds a voltage or a current within a limit on the other: SMUs, calibrators. Pure.
-
-The physics knows a supply with a current limit. Holding a current is the same supply the other way
-round: its voltage is the limit, and it is in compliance when the current is *not* what limits it.
-
-One output of a function generator as its wires see it. Pure; what makers say of it is theirs.
+"""Function generators: outputs as their wires see them; what makers say of them is theirs. Pure.
 
 A generator believes what it is told about the load and shows the volts that such a load would have;
 here the output is open (a scope hangs on it), so the wire carries what its source makes.
@@ -13,67 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from random import Random
-from typing import Final
+from typing import Any, ClassVar, Final
 
-from edged.sim.physics import Node, SupplyOutput
-from edged.sim.scpi import ScpiError
+from edged.sim.physics import Node
+from edged.sim.scpi import ScpiError, SimCall, SimUnit
 from edged.sim.signals import SILENCE, Shape, Wave
 
-__all__ = ["GeneratorOutput", "Output"]
-
-
-@dataclass(slots=True, kw_only=True)
-class Output:
-    """Wires, set-points and limits of one source; ``apply`` after each change.
-
-    ``is_current`` says which of the two levels is held. ``gain`` is the error of its meter;
-    ``noise`` its spread relative to full scale 1 V or 1 A.
-    """
-
-    node: Node
-    source: SupplyOutput
-    gain: float
-    noise: float
-    is_current: bool = False
-    volts: float = 0.0
-    amps: float = 0.0
-    amps_limit: float = 0.0
-    volts_limit: float = 0.0
-
-    @property
-    def is_on(self) -> bool:
-        """Whether the output is switched on."""
-        return self.source.is_on
-
-    def apply(self, now: float) -> None:
-        """Hand what is set to the wires."""
-        self.node.advance(now)
-        if self.is_current:
-            self.source.volts = math.copysign(self.volts_limit, self.amps)
-            self.source.amps_limit = abs(self.amps)
-        else:
-            self.source.volts = self.volts
-            self.source.amps_limit = self.amps_limit
-
-    def switch(self, *, is_on: bool, now: float) -> None:
-        """Output on or off."""
-        self.apply(now)
-        self.source.is_on = is_on
-
-    def is_in_compliance(self, now: float) -> bool:
-        """Whether the limit is what determines the output."""
-        if not self.source.is_on:
-            return False
-        return self.node.advance(now).is_limiting is not self.is_current
-
-    def measure(self, now: float, random: Random) -> tuple[float, float]:
-        """Volts and amperes at the terminals, with the meter's error."""
-        node = self.node.advance(now)
-        volts = node.terminal_volts * self.gain + random.gauss(0.0, self.noise)
-        amps = node.amps * self.gain + random.gauss(0.0, self.noise * 1e-3)
-        return volts, amps
-
+__all__ = ["Generator", "GeneratorOutput"]
 
 SOURCE_OHMS: Final = 50.0
 MOST_OPEN_V: Final = 10.0
@@ -122,6 +63,15 @@ class GeneratorOutput:
             raise ScpiError(-222)
         self.volts_pp, self.offset = volts_pp, offset
 
+    def describe(self) -> dict[str, Any]:
+        """What every maker's output is set to, for the control port."""
+        return {
+            "hertz": self.hertz,
+            "volts_pp": self.volts_pp,
+            "offset": self.offset,
+            "load_ohms": None if math.isinf(self.load_ohms) else self.load_ohms,
+        }
+
     def apply(self) -> None:
         """Put onto the wire what is set."""
         self.node.wave = self._wave() if self.is_on else SILENCE
@@ -135,3 +85,32 @@ class GeneratorOutput:
             offset=self.offset / self.share,
             duty=self.duty_percent / 100,
         )
+
+
+class Generator:
+    """The state of a generator with two outputs; the first is what a scope's channel 2 sees."""
+
+    count: ClassVar[int] = 2
+    volts_pp: ClassVar[float]
+    """Amplitude as delivered."""
+
+    def __init__(self, unit: SimUnit) -> None:
+        numbers = range(1, self.count + 1)
+        self.nodes = {n: unit.world.connect_generator(unit.name, f"ch{n}") for n in numbers}
+        self.reset(0.0)
+
+    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
+        """See ``ModelState``."""
+        self.outputs = {
+            n: GeneratorOutput(node, volts_pp=self.volts_pp) for n, node in self.nodes.items()
+        }
+        for output in self.outputs.values():
+            output.apply()
+
+    def number(self, call: SimCall) -> int:
+        """The channel that the header names; 1 where it names none."""
+        return call.suffix(highest=self.count)
+
+    def output(self, call: SimCall) -> GeneratorOutput:
+        """The output of that channel."""
+        return self.outputs[self.number(call)]
