@@ -84,6 +84,7 @@ soak: $(VENV)/.ok $(WARMED) clients ## the flow tests fifty times (hours); what 
 
 shape: $(VENV)/.ok ## measure the house: modules, folders, chains, names; ARGS="--commit REF" beside another
 	@$(PY) docs/shape.py $(ARGS)
+	@$(PY) -m benchmarks.entered
 
 docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a site in site/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md
