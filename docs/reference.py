@@ -1,4 +1,4 @@
-"""Writes the reference pages that are made from the code: tools, verbs, error codes.
+"""Writes what is made from the code: pages of tools, verbs, error codes; tables of profile keys.
 
 Run by ``make docs``; ``--check`` changes nothing and ends with 1 where a page is out of date.
 """
@@ -6,8 +6,11 @@ Run by ``make docs``; ``--check`` changes nothing and ends with 1 where a page i
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -21,6 +24,8 @@ from edged.actions.tool import Tool  # noqa: E402
 from edged.cli.main import VERBS  # noqa: E402
 from edged.errors import ErrorCode  # noqa: E402
 from edged.operations.table import bench_tools, static_tools  # noqa: E402
+from edged.profiles.format.schema import TABLES, UNIONS  # noqa: E402
+from edged.profiles.format.tables import Table  # noqa: E402
 from edged.protocol.jsonrpc import RpcCode  # noqa: E402
 from edged.surfaces.mcp.error_codes import PLACES, Place  # noqa: E402
 
@@ -134,6 +139,45 @@ def _place(place: RpcCode | Place) -> str:
     return "a result" if place is Place.RESULT else "-32602; from 2025-11-25 on a result"
 
 
+REGION: Final = re.compile(r"(<!-- keys: ([a-z_ ]+) -->\n).*?(?=<!-- end of keys -->)", re.DOTALL)
+
+
+def profiles() -> Iterator[str]:
+    """The page as it is, with the tables between its marks written anew."""
+    page = (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8").removesuffix("\n")
+    yield REGION.sub(lambda m: m[1] + "\n".join(_keys(m[2].split())) + "\n\n", page)
+
+
+def _keys(names: Sequence[str]) -> Iterator[str]:
+    tables = {table.name: table for table in TABLES}
+    for name in names:
+        yield f"\n### {name}\n"
+        if name in UNIONS:
+            yield "One of these:"
+            for table in UNIONS[name].values():
+                yield f"\n{table.sentence}\n"
+                yield from _rows(table)
+        else:
+            yield f"{tables[name].sentence}\n"
+            yield from _rows(tables[name])
+
+
+def _rows(table: Table[Any]) -> Iterator[str]:
+    is_model = dataclasses.is_dataclass(table.model)
+    defaults = {
+        field.name: field.default for field in (dataclasses.fields(table.model) if is_model else ())
+    }
+    yield "| key | what stands there | |\n|---|---|---|"
+    for key in table.keys.values():
+        default = defaults.get(key.field or key.name)
+        shown = ""
+        if key.is_required:
+            shown = "; required"
+        elif default and isinstance(default, str | int | float) and default is not True:
+            shown = f"; else `{json.dumps(default)}`"
+        yield f"| `{key.name}` | {_cell(key.kind.word + shown)} | {_cell(key.sentence)} |"
+
+
 def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -142,7 +186,9 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES: Final = MappingProxyType({"tools.md": tools, "verbs.md": verbs, "errors.md": errors})
+PAGES: Final = MappingProxyType(
+    {"tools.md": tools, "verbs.md": verbs, "errors.md": errors, "profiles.md": profiles}
+)
 
 MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {

@@ -171,7 +171,7 @@ class BitField:
 class BitsAnswer:
     """``returns: {bits: {base, fields}}``: a status word."""
 
-    base: int
+    base: int = 10
     fields: tuple[BitField, ...]
 
 
@@ -185,7 +185,7 @@ class WaveformAnswer:
 
     data: str
     dtype: str
-    byte_order: str
+    byte_order: str = "little"
     setup: tuple[str, ...] = ()
     preamble_queries: tuple[str, ...] = ()
     preamble_fields: tuple[AnswerField, ...] = ()
@@ -215,7 +215,7 @@ class Verify:
     """Ask back after a write: ``query`` must answer ``parameter``'s value within ``tolerance``."""
 
     query: str
-    tolerance: float
+    tolerance: float = 0
     parameter: str
     pattern: str = ""
 
@@ -496,7 +496,7 @@ class Profile:
     """
 
     key: str
-    version: int
+    version: int = 1
     manufacturer: str
     model: str
     instrument_class: str

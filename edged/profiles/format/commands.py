@@ -9,16 +9,17 @@ What a command says about others (a sweep's readback, a setting's ``set``) is ch
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from edged.profiles.format.connection import (
-    MAX_PAUSE_MS,
+    ACKNOWLEDGE,
+    COMPLETION_KIND,
+    ERRORS_KIND,
     MAX_TIMEOUT_MS,
-    check_query,
-    read_acknowledge,
-    read_completion,
-    read_errors,
-    read_precondition,
+    PAUSE,
+    PRECONDITION,
+    TIMEOUT,
 )
 from edged.profiles.format.fields import (
     Fields,
@@ -26,13 +27,31 @@ from edged.profiles.format.fields import (
     complaint,
     list_of,
     nearest,
-    number_of,
     pattern_of,
     template_of,
     text_of,
 )
-from edged.profiles.format.parameters import read_checks, read_parameters
+from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
 from edged.profiles.format.returns import read_returns
+from edged.profiles.format.tables import (
+    QUERY,
+    SENDABLE,
+    TEMPLATE,
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Table,
+    array,
+    integer,
+    is_word,
+    number,
+    pattern,
+    query_of,
+    reference,
+    table,
+    text,
+)
 from edged.profiles.model import (
     ABORT_COMMAND,
     AbortStep,
@@ -46,58 +65,136 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import placeholders
-from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.tree import ListNode, MapNode, Node
 
-__all__ = ["ABORT_KEYS", "UNASKABLE", "is_question", "read_abort", "read_command", "templates_of"]
+__all__ = [
+    "ABORT",
+    "ABORT_KIND",
+    "COMMAND",
+    "SWEEP",
+    "VERIFY",
+    "is_question",
+    "read_command",
+    "templates_of",
+]
 
-ABORT_KEYS: Final = ("send", "ask", "expect")
-UNASKABLE: Final = "none"
+_UNASKABLE: Final = "none"
 """What ``ask`` says where the instrument has no answer for what the line did."""
 
 
-def read_abort(fields: Fields, names: Collection[str]) -> tuple[AbortStep, ...]:
-    """The entries, each a line or ``{send, ask, expect}``.
-
-    Args:
-        names: the parameters that may stand in the templates.
-
-    Raises:
-        Invalid: with the place of whatever breaks a rule.
-    """
-    owner = fields.name_of("abort")
-    return tuple(_read_step(node, owner, names) for node in fields.items("abort", most=100))
+def _abort(
+    fields: Fields, key: str, node: Node, names: Collection[str]
+) -> tuple[AbortStep, ...]:  # fmt: skip
+    owner = fields.name_of(key)
+    return tuple(_abort_step(entry, owner, names) for entry in list_of(node, owner, most=100))
 
 
-def _read_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
+def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
     if not isinstance(node, MapNode):
         return AbortStep(send=template_of(node, owner, names))
-    fields = Fields.of(node, owner, ABORT_KEYS)
-    send = template_of(fields.need("send"), fields.name_of("send"), names)
+    fields = ABORT.fields(node, owner)
+    found = ABORT.values(fields, names)
     ask = fields.need("ask")
-    if isinstance(ask, ScalarNode) and ask.text == UNASKABLE:
+    if is_word(ask, _UNASKABLE):
         if fields.has("expect"):
             message = f'{owner}: "expect" has no question whose answer it could fit.'
             raise complaint(fields.mark_of("expect"), message)
-        return AbortStep(send=send, is_unaskable=True)
-    question = template_of(ask, fields.name_of("ask"), names)
-    return AbortStep(
-        send=send,
-        ask=check_query(ask, question, fields),
-        expect=pattern_of(fields.need("expect"), fields.name_of("expect")),
-    )
+        return AbortStep(**found, is_unaskable=True)
+    question = query_of(fields, "ask", ask, names)
+    expect = pattern_of(fields.need("expect"), fields.name_of("expect"))
+    return AbortStep(**found, ask=question, expect=expect)
 
 
-COMMAND_KEYS: Final = frozenset(
-    {
-        "scpi", "description", "parameters", "checks", "is_query", "returns", "precondition",
-        "verify", "complete", "errors", "acknowledge", "timeout_ms", "after_write_ms",
-        "is_dangerous", "is_safe",        "requires_sweep", "essential", "sweep",
-    }
-)  # fmt: skip
-SWEEP_KEYS: Final = frozenset(
-    {"parameter", "setpoint", "pattern", "readback", "interval_ms", "step", "abort"}
+_NAMED: Final = Kind("name", TEXT_SCHEMA)
+_STEP: Final = Kind("number over 0", {"type": "number", "exclusiveMinimum": 0})
+ABORT: Final[Table[AbortStep]] = table(
+    "abort",
+    AbortStep,
+    "One entry of `abort`: a line, or",
+    Key("send", TEMPLATE, "The line.", is_required=True),
+    Key(
+        "ask",
+        Kind("SCPI query or `none`", SENDABLE),
+        "The question whose answer shows that it was obeyed; `none`: nobody can ask.",
+        is_required=True,
+    ),
+    Key(
+        "expect",
+        Kind("regular expression", TEXT_SCHEMA),
+        "Searched in the answer; needed unless `ask` is `none`.",
+    ),
+    other=SENDABLE,
 )
-VERIFY_KEYS: Final = ("query", "parameter", "tolerance", "pattern")
+ABORT_KIND: Final = Kind(
+    "list of [abort](#abort)", {"type": "array", "items": reference("abort")}, _abort
+)
+VERIFY: Final[Table[Verify]] = table(
+    "verify",
+    Verify,
+    "What is asked after the write; a miss is an error.",
+    Key("query", QUERY, "What answers with the value.", is_required=True),
+    Key(
+        "parameter",
+        _NAMED,
+        "Whose value it is; without it the swept one, else the only float.",
+    ),
+    Key("tolerance", number(0), "By how much they may differ; a float must have it."),
+    Key("pattern", pattern(1), "Its group is the value, where the answer tells more."),
+)
+SWEEP: Final[Table[SweepPlan]] = table(
+    "sweep",
+    SweepPlan,
+    "How the command is ramped.",
+    Key("parameter", _NAMED, "The number that is ramped.", is_required=True),
+    Key(
+        "setpoint",
+        Kind("SCPI query", SENDABLE),
+        "What the instrument holds as set.",
+        is_required=True,
+    ),
+    Key("pattern", pattern(1), "Its group is the set-point, where the answer tells more."),
+    Key("readback", text(64, is_optional=True), "The query command that measures it."),
+    Key("interval_ms", integer(10, MAX_TIMEOUT_MS), "The time between two steps."),
+    Key("step", _STEP, "Resolution; without it the parameter's format tells."),
+    Key("abort", ABORT_KIND, "What makes it safe; without it the profile's `abort` does."),
+)
+COMMAND: Final[Table[Command]] = table(
+    "command",
+    Command,
+    "One thing that an instrument can be told or asked.",
+    Key(
+        "scpi",
+        Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE, least=1).schema]}),
+        "One line, or a list that nothing interrupts; a waveform or image needs none.",
+    ),
+    Key("description", text(), "What it does, for callers."),
+    PARAMETERS,
+    CHECKS,
+    Key("is_query", Kind(TRUTH.word, TRUTH.schema), "Declares a query without a `?`."),
+    Key(
+        "returns",
+        Kind("[returns](#returns)", reference("returns")),
+        "How the answer of a query is read.",
+    ),
+    Key("precondition", PRECONDITION.inside, "What is asked before anything is sent."),
+    Key("verify", Kind("[verify](#verify)", reference("verify")), "What is asked after the write."),
+    Key("complete", COMPLETION_KIND, "How one tells that it is done."),
+    Key("errors", ERRORS_KIND, "In place of the connection's."),
+    replace(ACKNOWLEDGE, sentence="In place of the connection's."),
+    Key("timeout_ms", TIMEOUT, "In place of the connection's."),
+    Key("after_write_ms", PAUSE, "In place of the connection's."),
+    Key("is_dangerous", TRUTH, "It gives energy, or may."),
+    Key("is_safe", TRUTH, "It makes things safe, and is never refused."),
+    Key("requires_sweep", TRUTH, "Only start_sweep may run it."),
+    Key(
+        "essential",
+        TRUTH,
+        "One of the few (at most 8) for short tool lists.",
+        field="is_essential",
+    ),
+    Key("sweep", Kind("[sweep](#sweep)", reference("sweep")), "How it is ramped."),
+    is_merged=True,
+)
 _RESERVED: Final[Mapping[str, str]] = {
     "sequence": "it stands between a profile's key and a sequence's name in tool names",
     ABORT_COMMAND: "it is what the profile's own abort list is called",
@@ -127,7 +224,7 @@ def read_command(name: str, key: Node, node: Node) -> Command:
     check_name(key.mark, name, "The command")
     if name in _RESERVED:
         raise complaint(key.mark, f'No command may be called "{name}": {_RESERVED[name]}.')
-    fields = Fields.of(node, name, COMMAND_KEYS)
+    fields = COMMAND.fields(node, name)
     parameters = read_parameters(fields)
     returns_node = fields.get("returns")
     returns = (
@@ -141,23 +238,12 @@ def read_command(name: str, key: Node, node: Node) -> Command:
     command = Command(
         name=name,
         scpi=scpi,
-        description=fields.text("description"),
         parameters=parameters,
-        checks=read_checks(fields, parameters),
         is_query=is_query,
         returns=returns,
-        precondition=read_precondition(fields.get("precondition"), f"{name}.precondition"),
         verify=_read_verify(fields, parameters, sweep),
-        complete=read_completion(fields.get("complete"), f"{name}.complete", frozenset(parameters)),
-        errors=read_errors(fields.get("errors"), f"{name}.errors"),
-        acknowledge=read_acknowledge(fields),
-        timeout_ms=fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS),
-        after_write_ms=fields.whole("after_write_ms", 0, MAX_PAUSE_MS),
-        is_dangerous=fields.truth("is_dangerous"),
-        is_safe=fields.truth("is_safe"),
-        requires_sweep=fields.truth("requires_sweep"),
-        is_essential=fields.truth("essential"),
         sweep=sweep,
+        **COMMAND.values(fields, parameters),
     )
     _check_marks(fields, command)
     _check_formats(fields, command)
@@ -216,27 +302,14 @@ def _read_verify(
     node = fields.get("verify")
     if node is None:
         return None
-    inner = Fields.of(node, f"{fields.owner}.verify", VERIFY_KEYS)
-    query = inner.need("query")
-    template = check_query(query, template_of(query, inner.name_of("query"), parameters), inner)
+    inner = VERIFY.fields(node, f"{fields.owner}.verify")
+    found = VERIFY.values(inner, parameters)
     parameter = _verified_parameter(inner, parameters, sweep)
     is_float = parameters[parameter].type is ParameterType.FLOAT
-    tolerance = inner.number("tolerance", 0)
-    if tolerance is None and is_float:
+    if "tolerance" not in found and is_float:
         message = f'{inner.owner} has no "tolerance" for {parameter}.'
         raise complaint(inner.mark, message, "Give at least one display step, in its unit.")
-    return Verify(
-        query=template,
-        tolerance=tolerance or 0,
-        parameter=parameter,
-        pattern=_read_pattern(inner),
-    )
-
-
-def _read_pattern(fields: Fields) -> str:
-    """``pattern``: where in an answer that tells more the value stands; its one group."""
-    node = fields.get("pattern")
-    return "" if node is None else pattern_of(node, fields.name_of("pattern"), groups=1)
+    return Verify(**found, parameter=parameter)
 
 
 def _verified_parameter(
@@ -268,7 +341,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
     node = fields.get("sweep")
     if node is None:
         return None
-    inner = Fields.of(node, f"{fields.owner}.sweep", SWEEP_KEYS)
+    inner = SWEEP.fields(node, f"{fields.owner}.sweep")
     name = _named_parameter(inner, parameters)
     if parameters[name].type not in _NUMBERS:
         message = f"{inner.owner}: {name} is a {parameters[name].type}; only a number is swept."
@@ -279,18 +352,14 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
         if placeholder.name == name:
             message = f'{inner.owner}: "setpoint" asks for {name} and cannot hold it.'
             raise complaint(setpoint.mark, message)
-    step = inner.get("step")
-    step_value = None if step is None else number_of(step, inner.name_of("step"))
-    if step is not None and step_value is not None and step_value <= 0:
-        raise complaint(step.mark, f'{inner.owner}: "step" must be over 0.')
+    step = inner.number("step")
+    if step is not None and step <= 0:
+        raise complaint(inner.node.entries["step"].mark, f'{inner.owner}: "step" must be over 0.')
     return SweepPlan(
         parameter=name,
-        setpoint=check_query(setpoint, query, inner),
-        readback=inner.text("readback", most=64) or None,
-        interval_ms=inner.whole("interval_ms", 10, MAX_TIMEOUT_MS) or 100,
-        step=step_value,
-        pattern=_read_pattern(inner),
-        abort=read_abort(inner, parameters),
+        setpoint=query_of(inner, "setpoint", setpoint, parameters),
+        step=step,
+        **SWEEP.values(inner, parameters),
     )
 
 

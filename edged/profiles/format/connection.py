@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from edged.profiles.format.fields import (
     Fields,
     complaint,
     expression_of,
+    number_of,
     pattern_of,
     scalar_of,
-    template_of,
     text_of,
+)
+from edged.profiles.format.tables import (
+    EXPRESSION,
+    PATTERN,
+    PLAIN_QUERY,
+    QUERY,
+    TEMPLATE,
+    TEXT_SCHEMA,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    reference,
+    table,
+    text,
 )
 from edged.profiles.model import (
     Completion,
@@ -27,193 +46,186 @@ from edged.scpi.answer_text import ErrorKind
 from edged.yaml.tree import Node, ScalarNode
 
 __all__ = [
+    "ACKNOWLEDGE",
+    "COMPLETION",
+    "COMPLETION_KIND",
+    "CONNECTION",
+    "ERRORS",
+    "ERRORS_KIND",
+    "MATCH",
     "MAX_TIMEOUT_MS",
-    "read_acknowledge",
-    "read_completion",
-    "read_connection",
-    "read_errors",
-    "read_match",
-    "read_precondition",
+    "PAUSE",
+    "PRECONDITION",
+    "PROBE",
+    "TIMEOUT",
 ]
 
 MAX_TIMEOUT_MS: Final = 3_600_000
 """An hour: some calibrations take that long, nothing takes longer."""
 MAX_PAUSE_MS: Final = 60_000
-CONNECTION_KEYS: Final = frozenset(
-    {
-        "read_termination", "write_termination", "encoding", "timeout_ms", "open_timeout_ms",
-        "after_write_ms", "min_gap_ms", "chunk_bytes", "baud_rate", "data_bits", "parity",
-        "stop_bits", "flow", "errors", "acknowledge", "on_connect", "on_connect_serial",
-        "on_release", "probe",
-    }
-)  # fmt: skip
-MATCH_KEYS: Final = ("idn", "usb", "examples")
-PROBE_KEYS: Final = ("query", "expect")
-PRECONDITION_KEYS: Final = ("query", "expect", "hint")
-ERROR_KEYS: Final = ("query", "kind", "detail")
-COMPLETION_KEYS: Final = ("poll", "until", "every_ms", "timeout_ms")
-ENCODINGS: Final = ("ascii", "latin-1", "utf-8")
-PARITIES: Final = ("none", "even", "odd", "mark", "space")
-FLOWS: Final = ("none", "xon_xoff", "rts_cts", "dtr_dsr")
+TIMEOUT: Final = integer(1, MAX_TIMEOUT_MS)
+PAUSE: Final = integer(0, MAX_PAUSE_MS)
 STOP_BITS: Final = (1, 1.5, 2)
 _USB_ID: Final = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})", re.IGNORECASE)
-_NOTHING: Final = frozenset[str]()
 
 
-def read_match(node: Node) -> Match:
-    """``match: {idn, usb?, examples?}``; ``usb`` lists ids as ``"1ab1:0e11"``, hexadecimal."""
-    fields = Fields.of(node, "match", MATCH_KEYS)
-    name = fields.name_of("examples")
-    return Match(
-        idn=pattern_of(fields.need("idn"), fields.name_of("idn")),
-        usb_ids=tuple(_usb_id(entry) for entry in fields.items("usb", most=100)),
-        examples=tuple(text_of(entry, name, most=512) for entry in fields.items("examples")),
-    )
-
-
-def _usb_id(node: Node) -> tuple[int, int]:
-    text = text_of(node, 'match: "usb"', most=32)
-    found = _USB_ID.fullmatch(text)
-    if found is None:
-        message = f'match: "usb" has "{text}", which is not vendor:product in hexadecimal.'
+def _usb_id(fields: Fields, key: str, node: Node, _names: Collection[str]) -> tuple[int, int]:
+    found = text_of(node, fields.name_of(key), most=32)
+    match = _USB_ID.fullmatch(found)
+    if match is None:
+        message = f'match: "usb" has "{found}", which is not vendor:product in hexadecimal.'
         raise complaint(node.mark, message, 'Write it like "1ab1:0e11".')
-    return int(found.group(1), 16), int(found.group(2), 16)
+    return int(match.group(1), 16), int(match.group(2), 16)
 
 
-def read_connection(node: Node | None) -> Connection:
-    """How to talk to the instrument.
-
-    Raises:
-        Invalid: with the place of whatever breaks a rule.
-    """
-    if node is None:
-        return Connection()
-    fields = Fields.of(node, "connection", CONNECTION_KEYS)
-    timeout_ms = fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS)
-    return Connection(
-        read_termination=_termination(fields, "read_termination"),
-        write_termination=_termination(fields, "write_termination"),
-        encoding=fields.choice("encoding", ENCODINGS) or "ascii",
-        timeout_ms=2_000 if timeout_ms is None else timeout_ms,
-        open_timeout_ms=fields.whole("open_timeout_ms", 1, MAX_PAUSE_MS) or 5_000,
-        after_write_ms=fields.whole("after_write_ms", 0, MAX_PAUSE_MS) or 0,
-        min_gap_ms=fields.whole("min_gap_ms", 0, MAX_PAUSE_MS) or 0,
-        chunk_bytes=fields.whole("chunk_bytes", 16, 64 * 1024 * 1024),
-        baud_rate=fields.whole("baud_rate", 50, 10_000_000),
-        data_bits=fields.whole("data_bits", 5, 8),
-        parity=fields.choice("parity", PARITIES),
-        stop_bits=_stop_bits(fields),
-        flow=fields.choice("flow", FLOWS),
-        errors=read_errors(fields.get("errors"), "connection.errors") or ErrorCheck(),
-        acknowledge=read_acknowledge(fields),
-        on_connect=fields.templates("on_connect", _NOTHING),
-        on_connect_serial=fields.templates("on_connect_serial", _NOTHING)
-        if fields.has("on_connect_serial")
-        else None,
-        on_release=fields.templates("on_release", _NOTHING),
-        probe=_read_probe(fields.get("probe")),
-    )
-
-
-def _termination(fields: Fields, key: str) -> str:
-    node = fields.get(key)
-    if node is None:
-        return "\n"
+def _termination(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     name = fields.name_of(key)
     if isinstance(node, ScalarNode) and node.text in ("", "none") and node.value in ("", "none"):
         return ""
-    text = scalar_of(node, name)
-    if not isinstance(text, str) or len(text) > 4 or not text.isascii():
+    found = scalar_of(node, name)
+    if not isinstance(found, str) or len(found) > 4 or not found.isascii():
         raise complaint(node.mark, f"{name} must be at most four ASCII characters.")
-    if "\\" in text:
+    if "\\" in found:
         raise complaint(node.mark, f"{name} has a backslash as such.", 'Use double quotes: "\\n".')
-    return text
+    return found
 
 
-def _stop_bits(fields: Fields) -> float | None:
-    value = fields.number("stop_bits")
-    if value is not None and value not in STOP_BITS:
-        raise complaint(fields.mark_of("stop_bits"), "connection: stop_bits must be 1, 1.5 or 2.")
+def _stop_bits(fields: Fields, key: str, node: Node, _names: Collection[str]) -> float:
+    value = number_of(node, fields.name_of(key))
+    if value not in STOP_BITS:
+        raise complaint(fields.mark_of(key), "connection: stop_bits must be 1, 1.5 or 2.")
     return value
 
 
-def read_acknowledge(fields: Fields) -> str | None:
-    """``acknowledge``: the pattern of what answers a line that asks nothing; "none": empty."""
-    node = fields.get("acknowledge")
-    if node is None:
-        return None
-    if isinstance(node, ScalarNode) and node.text == "none":
-        return ""
-    return pattern_of(node, fields.name_of("acknowledge"))
+def _acknowledge(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    return "" if is_word(node, "none") else pattern_of(node, fields.name_of(key))
 
 
-def _read_probe(node: Node | None) -> Probe | None:
-    if node is None:
-        return None
-    fields = Fields.of(node, "connection.probe", PROBE_KEYS)
-    query = fields.need("query")
-    return Probe(
-        query=check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields),
-        expect=pattern_of(fields.need("expect"), fields.name_of("expect")),
-    )
-
-
-def read_precondition(node: Node | None, owner: str) -> Precondition | None:
-    """``precondition: {query, expect, hint?}`` of a command; the query has no placeholders."""
-    if node is None:
-        return None
-    fields = Fields.of(node, owner, PRECONDITION_KEYS)
-    query = fields.need("query")
-    return Precondition(
-        query=check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields),
-        expect=pattern_of(fields.need("expect"), fields.name_of("expect")),
-        hint=fields.text("hint"),
-    )
-
-
-def check_query(node: Node, template: str, fields: Fields) -> str:
-    """Raises Invalid: a template that asks nothing, where a question belongs."""
-    if "?" not in template:
-        raise complaint(node.mark, f'{fields.owner}: "{template}" is no query (it has no "?").')
-    return template
-
-
-def read_errors(node: Node | None, owner: str) -> ErrorCheck | None:
-    """``errors: {query, kind, detail?}`` or ``none``; ``None`` when nothing is said."""
-    if node is None:
-        return None
-    if isinstance(node, ScalarNode) and node.text == "none":
+def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> ErrorCheck:
+    if is_word(node, "none"):
         return ErrorCheck()
-    fields = Fields.of(node, owner, ERROR_KEYS)
-    fields.need("kind")
-    kind = ErrorKind(fields.choice("kind", list(ErrorKind)) or "none")
-    if kind is ErrorKind.NONE:
+    inner = ERRORS.fields(node, f"{fields.owner}.{key}")
+    if ERRORS.value(inner, "kind") is ErrorKind.NONE:
         return ErrorCheck()
-    query = fields.need("query")
-    text = check_query(query, template_of(query, fields.name_of("query"), _NOTHING), fields)
-    detail = fields.get("detail")
-    if detail is None:
-        return ErrorCheck(kind=kind, query=text)
-    asked = template_of(detail, fields.name_of("detail"), _NOTHING)
-    return ErrorCheck(kind=kind, query=text, detail=check_query(detail, asked, fields))
+    inner.need("query")
+    return ErrorCheck(**ERRORS.values(inner))
 
 
-def read_completion(node: Node | None, owner: str, names: frozenset[str]) -> Completion | None:
-    """``complete: none | opc | {poll, until, every_ms, timeout_ms}``."""
-    if node is None:
-        return None
-    if isinstance(node, ScalarNode):
-        text = text_of(node, owner, most=32)
-        if text not in (CompletionKind.NONE, CompletionKind.OPC):
-            raise complaint(node.mark, f'{owner} must be none, opc or a poll, not "{text}".')
-        return Completion(kind=CompletionKind(text))
-    fields = Fields.of(node, owner, COMPLETION_KEYS)
-    poll = fields.need("poll")
-    template = template_of(poll, fields.name_of("poll"), names)
-    return Completion(
-        kind=CompletionKind.POLL,
-        query=check_query(poll, template, fields),
-        until=expression_of(fields.need("until"), fields.name_of("until"), {"value"}),
-        every_ms=fields.whole("every_ms", 10, MAX_PAUSE_MS) or 100,
-        timeout_ms=fields.whole("timeout_ms", 1, MAX_TIMEOUT_MS) or 10_000,
-    )
+def _completion(fields: Fields, key: str, node: Node, names: Collection[str]) -> Completion:
+    owner = f"{fields.owner}.{key}"
+    if not isinstance(node, ScalarNode):
+        inner = COMPLETION.fields(node, owner)
+        return Completion(kind=CompletionKind.POLL, **COMPLETION.values(inner, names))
+    word = text_of(node, owner, most=32)
+    if word not in (CompletionKind.NONE, CompletionKind.OPC):
+        raise complaint(node.mark, f'{owner} must be none, opc or a poll, not "{word}".')
+    return Completion(kind=CompletionKind(word))
+
+
+def _until(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    return expression_of(node, fields.name_of(key), {"value"})
+
+
+_TERMINATION: Final = Kind(
+    "up to 4 ASCII characters, or `none`", {"type": "string", "maxLength": 4}, _termination
+)
+ACKNOWLEDGE: Final = Key(
+    "acknowledge",
+    Kind("regular expression or `none`", TEXT_SCHEMA, _acknowledge),
+    "What answers a line that asks nothing, like `^OK$`: read and compared after each of them, "
+    "raw lines and aborts included; `none`: nothing does.",
+)
+MATCH: Final[Table[Match]] = table(
+    "match",
+    Match,
+    "Which instruments a profile fits.",
+    Key(
+        "idn",
+        PATTERN,
+        "Searched in the whole `*IDN?` answer, upper and lower case alike; the longest match wins.",
+        is_required=True,
+    ),
+    Key(
+        "usb",
+        array(
+            Kind(
+                "vendor:product",
+                {"type": "string", "pattern": "^(0x)?[0-9a-fA-F]{4}:(0x)?[0-9a-fA-F]{4}$"},
+                _usb_id,
+            ),
+            100,
+        ),
+        'USB ids such as `"1ab1:0e11"`, hexadecimal; they decide between equals.',
+        field="usb_ids",
+    ),
+    Key("examples", array(text(512)), "Real answers to `*IDN?`."),
+)
+PROBE: Final[Table[Probe]] = table(
+    "probe",
+    Probe,
+    "A question whose answer must fit before the profile is taken to fit.",
+    Key("query", PLAIN_QUERY, "Like `*LANG?`.", is_required=True),
+    Key("expect", PATTERN, "Searched in the answer.", is_required=True),
+)
+PRECONDITION: Final[Table[Precondition]] = table(
+    "precondition",
+    Precondition,
+    "What the instrument must answer before a command's lines are sent; not for a safe command.",
+    Key("query", PLAIN_QUERY, "Asked before anything is sent.", is_required=True),
+    Key("expect", PATTERN, "Where the answer does not fit, the command fails.", is_required=True),
+    Key("hint", text(), "What the failure then says."),
+)
+ERRORS: Final[Table[ErrorCheck]] = table(
+    "errors",
+    ErrorCheck,
+    "The question that tells what the instrument thought of the last line; or `none`.",
+    Key("kind", choice(ErrorKind), "How its answer is read.", is_required=True),
+    Key("query", PLAIN_QUERY, "Like `SYST:ERR?`; needed unless the kind is `none`."),
+    Key("detail", PLAIN_QUERY, "A question for the wording, asked after an error."),
+    other={"const": "none"},
+)
+COMPLETION: Final[Table[Completion]] = table(
+    "complete",
+    Completion,
+    "How a command tells that it is done: `none`, `opc` (`*OPC?`), or a query that is polled.",
+    Key("poll", QUERY, "What is asked.", field="query", is_required=True),
+    Key(
+        "until",
+        Kind("expression", EXPRESSION.schema, _until),
+        "Over `value`, which is what was answered.",
+        is_required=True,
+    ),
+    Key("every_ms", integer(10, MAX_PAUSE_MS), "How often."),
+    Key("timeout_ms", TIMEOUT, "For how long."),
+    other={"enum": ["none", "opc"]},
+)
+ERRORS_KIND: Final = Kind("[errors](#errors) or `none`", reference("errors"), _errors)
+COMPLETION_KIND: Final = Kind(
+    "[complete](#complete), `opc` or `none`", reference("complete"), _completion
+)
+CONNECTION: Final[Table[Connection]] = table(
+    "connection",
+    Connection,
+    "How to talk to the instrument; what is not said of a serial line is the transport's own.",
+    Key("read_termination", _TERMINATION, "What ends an answer."),
+    Key("write_termination", _TERMINATION, "What ends a line."),
+    Key("encoding", choice(("ascii", "latin-1", "utf-8")), "Of lines and answers."),
+    Key("timeout_ms", TIMEOUT, "How long an answer may take."),
+    Key("open_timeout_ms", integer(1, MAX_PAUSE_MS), "How long opening may take."),
+    Key("after_write_ms", PAUSE, "The rest after each line that asks nothing."),
+    Key("min_gap_ms", PAUSE, "The least time between two lines."),
+    Key("chunk_bytes", integer(16, 64 * 1024 * 1024), "How much is read at a time."),
+    Key("baud_rate", integer(50, 10_000_000), "Of a serial line."),
+    Key("data_bits", integer(5, 8), "Of a serial line."),
+    Key("parity", choice(("none", "even", "odd", "mark", "space")), "Of a serial line."),
+    Key("stop_bits", Kind("1, 1.5 or 2", {"enum": list(STOP_BITS)}, _stop_bits),
+        "Of a serial line."),
+    Key("flow", choice(("none", "xon_xoff", "rts_cts", "dtr_dsr")), "Of a serial line."),
+    Key("errors", ERRORS_KIND, "What is asked after a line that sets something."),
+    ACKNOWLEDGE,
+    Key("on_connect", array(TEMPLATE, 100), "Sent on connecting; never touches an output."),
+    Key("on_connect_serial", array(TEMPLATE, 100),
+        "In place of `on_connect` on a serial line."),
+    Key("on_release", array(TEMPLATE, 100), "Sent before the connection is given up."),
+    Key("probe", PROBE.inside, "What is asked before the profile is taken to fit."),
+)  # fmt: skip

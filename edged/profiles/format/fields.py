@@ -1,7 +1,8 @@
-"""Typed looks at one YAML mapping: each getter says what belongs there, or complains.
+"""Looks at YAML nodes: each says what belongs there, or complains.
 
-``Fields`` is made with the keys that may stand there, so that an unknown key is refused before
-anything is read, with the nearest known one.
+``Fields`` is one mapping. It is made with the keys that may stand there, so that an unknown key is
+refused before anything is read, with the nearest known one. What the keys of a profile are stands
+in tables (``tables.py``), which read with the functions of this module.
 
 What is said about a profile or bench file: its one error, and the nearest good word.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Invalid
 from edged.patterns import MAX_PATTERN, compiled, why_slow
@@ -23,8 +24,10 @@ from edged.profiles.template import placeholders
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode, quotable
 
 __all__ = [
+    "MAX_TEXT",
     "Fields",
     "check_name",
+    "choice_of",
     "complaint",
     "expression_of",
     "list_of",
@@ -36,10 +39,12 @@ __all__ = [
     "scalar_of",
     "template_of",
     "text_of",
+    "truth_of",
     "whole_number_of",
 ]
 
 _MOST_LISTED: Final = 12
+_Word = TypeVar("_Word", bound=str)
 
 
 def complaint(mark: Mark, message: str, remedy: str = "") -> Invalid:
@@ -143,32 +148,19 @@ class Fields:
         node = self.get(key)
         if node is None:
             return default
-        value = scalar_of(node, self.name_of(key))
-        if not isinstance(value, bool):
-            raise complaint(node.mark, f"{self.name_of(key)} must be true or false, {_not(node)}.")
-        return value
+        return truth_of(node, self.name_of(key))
 
     def number(self, key: str, low: float | None = None, high: float | None = None) -> float | None:
         """A number within bounds, if the key stands there."""
         node = self.get(key)
         return None if node is None else number_of(node, self.name_of(key), low, high)
 
-    def whole(self, key: str, low: int, high: int) -> int | None:
-        """A whole number within bounds, if the key stands there."""
-        node = self.get(key)
-        return None if node is None else whole_number_of(node, self.name_of(key), low, high)
-
     def choice(self, key: str, options: Iterable[str]) -> str | None:
         """One of a few words, if the key stands there."""
         node = self.get(key)
         if node is None:
             return None
-        known = list(options)
-        text = text_of(node, self.name_of(key), most=64)
-        if text not in known:
-            message = f'{self.name_of(key)} must be {one_of(known)}, not "{text}".'
-            raise complaint(node.mark, message, nearest(text, known))
-        return text
+        return choice_of(node, self.name_of(key), list(options))
 
     def items(self, key: str, *, most: int = 1_000) -> tuple[Node, ...]:
         """The nodes of a list, none when the key is missing."""
@@ -184,11 +176,6 @@ class Fields:
         if len(found.entries) > most:
             raise complaint(node.mark, f"{self.name_of(key)} has more than {most} entries.")
         return found
-
-    def templates(self, key: str, names: Collection[str]) -> tuple[str, ...]:
-        """A list of SCPI templates over these names."""
-        name = self.name_of(key)
-        return tuple(template_of(node, name, names) for node in self.items(key, most=100))
 
 
 def _not(node: Node) -> str:
@@ -232,6 +219,23 @@ def text_of(node: Node, owner: str, *, most: int = MAX_TEXT) -> str:
     if not text.isprintable():
         raise complaint(node.mark, f"{owner} holds a control character.")
     return text
+
+
+def truth_of(node: Node, owner: str) -> bool:
+    """Raises Invalid: neither ``true`` nor ``false``."""
+    value = scalar_of(node, owner)
+    if not isinstance(value, bool):
+        raise complaint(node.mark, f"{owner} must be true or false, {_not(node)}.")
+    return value
+
+
+def choice_of(node: Node, owner: str, known: Sequence[_Word]) -> _Word:
+    """Raises Invalid: none of the known words."""
+    text = text_of(node, owner, most=64)
+    if text not in known:
+        message = f'{owner} must be {one_of(known)}, not "{text}".'
+        raise complaint(node.mark, message, nearest(text, known))
+    return next(word for word in known if word == text)
 
 
 def number_of(

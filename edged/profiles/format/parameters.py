@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from edged.profiles.format.fields import (
     Fields,
@@ -16,18 +16,83 @@ from edged.profiles.format.fields import (
     scalar_of,
     text_of,
 )
+from edged.profiles.format.tables import (
+    EXPRESSION,
+    SCALAR_SCHEMA,
+    TEXT_SCHEMA,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    mapping,
+    reference,
+    table,
+    text,
+)
 from edged.profiles.model import Bound, Mark, Parameter, ParameterType, Scalar
 from edged.yaml.tree import MapNode, Node, ScalarNode
 
-__all__ = ["read_checks", "read_parameters", "read_value"]
+__all__ = [
+    "BOUND",
+    "CHECKS",
+    "PARAMETER",
+    "PARAMETERS",
+    "read_checks",
+    "read_parameters",
+    "read_value",
+]
 
 MOST_PARAMETERS: Final = 50
-PARAMETER_KEYS: Final = frozenset(
-    {"type", "options", "min", "max", "default", "unit", "map", "description", "step", "by"}
-)
-BOUND_KEYS: Final = frozenset({"min", "max", "options"})
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 _BOOL_LABELS: Final = ("true", "false")
+_NUMBER: Final = Kind("number", {"type": "number"})
+_MIN: Final = Key("min", _NUMBER, "The least value; of a float or int.")
+_MAX: Final = Key("max", _NUMBER, "The greatest value; of a float or int.")
+_OPTIONS: Final = Key(
+    "options",
+    Kind("list of text", {"type": "array", "items": TEXT_SCHEMA}),
+    "The choices of an enum.",
+)
+BOUND: Final[Table[Bound]] = table(
+    "bound", Bound, "What `by` allows besides.", _MIN, _MAX, _OPTIONS
+)
+PARAMETER: Final[Table[Parameter]] = table(
+    "parameter",
+    Parameter,
+    "One argument of a command or sequence.",
+    Key("type", choice(ParameterType), "What callers give.", is_required=True),
+    _OPTIONS,
+    _MIN,
+    _MAX,
+    Key("default", Kind("value", SCALAR_SCHEMA), "What is taken where the caller gives none."),
+    Key("unit", text(32), "Of the value."),
+    Key(
+        "map",
+        mapping("label → wire value", SCALAR_SCHEMA),
+        "What goes onto the wire for what callers give; makes an enum, or names both of a bool.",
+    ),
+    Key("description", text(), "Of the parameter, for callers."),
+    Key(
+        "step",
+        Kind("number over 0", {"type": "number", "exclusiveMinimum": 0}),
+        "Resolution, in the parameter's unit.",
+    ),
+    Key(
+        "by",
+        mapping("name → value → [bound](#bound)", mapping("", reference("bound")).schema),
+        "Another parameter → its value → the bound that then holds too.",
+    ),
+    is_merged=True,
+)
+PARAMETERS: Final = Key(
+    "parameters",
+    mapping("name → [parameter](#parameter)", reference("parameter"), is_named=True),
+    "The arguments.",
+)
+CHECKS: Final = Key(
+    "checks", array(EXPRESSION, 20), "Expressions over the parameters that must hold."
+)
 
 
 def read_parameters(fields: Fields) -> dict[str, Parameter]:
@@ -39,14 +104,16 @@ def read_parameters(fields: Fields) -> dict[str, Parameter]:
     node = fields.mapping("parameters", most=MOST_PARAMETERS)
     if node is None:
         return {}
-    found: dict[str, Parameter] = {}
+    values: dict[str, dict[str, Any]] = {}
     for name, entry in node.entries.items():
         check_name(node.keys[name].mark, name, f"{fields.owner}: the parameter")
-        found[name] = _read_parameter(name, entry, f"{fields.owner}.{name}")
+        values[name] = _read_parameter(name, entry, f"{fields.owner}.{name}")
+    found = {name: Parameter(**one) for name, one in values.items()}
     for name, entry in node.entries.items():
         if isinstance(entry, MapNode) and "by" in entry.entries:
             by = _read_by(found[name], entry.entries["by"], found, f"{fields.owner}.{name}")
-            found[name] = _with_by(found[name], by)
+            # dataclasses.replace costs three times this at start-up.
+            found[name] = Parameter(**values[name], by=by)
     return found
 
 
@@ -56,27 +123,11 @@ def read_checks(fields: Fields, parameters: Mapping[str, Parameter]) -> tuple[st
     return tuple(expression_of(node, name, parameters) for node in fields.items("checks", most=20))
 
 
-def _with_by(parameter: Parameter, by: Mapping[str, Mapping[Scalar, Bound]]) -> Parameter:
-    # dataclasses.replace costs three times this at start-up, and there are few fields.
-    return Parameter(
-        name=parameter.name,
-        type=parameter.type,
-        description=parameter.description,
-        unit=parameter.unit,
-        options=parameter.options,
-        min=parameter.min,
-        max=parameter.max,
-        default=parameter.default,
-        map=parameter.map,
-        step=parameter.step,
-        by=by,
-    )
-
-
-def _read_parameter(name: str, node: Node, owner: str) -> Parameter:
-    fields = Fields.of(node, owner, PARAMETER_KEYS)
-    fields.need("type")
-    type_ = ParameterType(fields.choice("type", list(ParameterType)) or "")
+def _read_parameter(name: str, node: Node, owner: str) -> dict[str, Any]:
+    """The fields of a Parameter, but for ``by``, which names the others."""
+    fields = PARAMETER.fields(node, owner)
+    found = PARAMETER.values(fields)
+    type_ = found["type"]
     wire = _read_map(fields, type_)
     options = _read_options(fields, type_, wire)
     if wire and type_ is not ParameterType.BOOL:
@@ -84,34 +135,20 @@ def _read_parameter(name: str, node: Node, owner: str) -> Parameter:
     if type_ is ParameterType.ENUM and not options:
         raise complaint(fields.mark, f'{owner} is an enum without "options".')
     bound = _read_bound(fields, type_)
-    step = _read_step(fields, type_)
-    parameter = Parameter(
-        name=name,
-        type=type_,
-        description=fields.text("description"),
-        unit=fields.text("unit", most=32),
-        options=options,
-        min=bound.min,
-        max=bound.max,
-        map=wire,
-        step=step,
-    )
-    node_of_default = fields.get("default")
-    if node_of_default is None:
-        return parameter
-    default = read_value(node_of_default, parameter, fields.name_of("default"))
-    return Parameter(
-        name=name,
-        type=type_,
-        description=parameter.description,
-        unit=parameter.unit,
-        options=options,
-        min=bound.min,
-        max=bound.max,
-        default=default,
-        map=wire,
-        step=step,
-    )
+    found |= {
+        "name": name,
+        "type": type_,
+        "options": options,
+        "min": bound.min,
+        "max": bound.max,
+        "map": wire,
+        "step": _read_step(fields, type_),
+    }
+    default = fields.get("default")
+    if default is not None:
+        parameter = Parameter(**found)
+        found["default"] = read_value(default, parameter, fields.name_of("default"))
+    return found
 
 
 def _read_map(fields: Fields, type_: ParameterType) -> dict[str, str | int | float]:
@@ -267,9 +304,9 @@ def _read_cases(
     parameter: Parameter, other: Parameter, cases: MapNode, owner: str
 ) -> dict[Scalar, Bound]:
     found: dict[Scalar, Bound] = {}
-    for text, case in cases.entries.items():
-        value = read_value(cases.keys[text], other, f"{owner}: {other.name}")
-        found[value] = _read_case(parameter, Fields.of(case, f"{owner}: {text}", BOUND_KEYS))
+    for word, case in cases.entries.items():
+        value = read_value(cases.keys[word], other, f"{owner}: {other.name}")
+        found[value] = _read_case(parameter, BOUND.fields(case, f"{owner}: {word}"))
     return found
 
 

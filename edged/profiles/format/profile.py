@@ -2,45 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
-from edged.profiles.format.commands import read_abort, read_command
-from edged.profiles.format.connection import check_query, read_connection, read_match
+from edged.profiles.format.commands import ABORT_KIND, read_command
+from edged.profiles.format.connection import CONNECTION, MATCH
 from edged.profiles.format.fields import (
     Fields,
     check_name,
     complaint,
     list_of,
     nearest,
-    pattern_of,
     scalar_of,
-    template_of,
     text_of,
 )
 from edged.profiles.format.parameters import read_value
 from edged.profiles.format.returns import is_number
 from edged.profiles.format.sequences import read_sequence
+from edged.profiles.format.tables import (
+    NAME_PATTERN,
+    PATTERN,
+    PLAIN_QUERY,
+    QUERY,
+    TEXT_SCHEMA,
+    Key,
+    Kind,
+    Schema,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    known_name_of,
+    mapping,
+    reference,
+    table,
+    text,
+)
 from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = ["ACQUISITION_KEYS", "FORMAT", "PROFILE_KEYS", "SETTING_KEYS", "read_profile"]
+__all__ = ["ACQUISITION", "FORMAT", "PROFILE", "SETTING", "read_profile"]
 
 FORMAT: Final = 1
-PROFILE_KEYS: Final = frozenset(
-    {
-        "format", "profile_key", "version", "manufacturer", "model", "instrument_class", "source",
-        "match", "connection", "abort", "abort_excludes", "acquisition", "sim", "commands",
-        "settings", "sequences", "extends", "unverified",
-    }
-)  # fmt: skip
-ACQUISITION_KEYS: Final = ("ask", "running", "stopped", "started_by")
-SETTING_KEYS: Final = ("get", "set", "for", "unit", "type")
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
-_NOTHING: Final = frozenset[str]()
+
+
+def _key(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    name = text_of(node, fields.name_of(key), most=200)
+    check_name(node.mark, name, "The profile_key")
+    if name == _RESERVED_KEY:
+        message = f'No profile may be called "{name}": edged has tools of its own.'
+        raise complaint(node.mark, message)
+    return name
+
+
+def _identity(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    found = text_of(node, fields.name_of(key), most=500)
+    if not found.strip():
+        raise complaint(fields.mark_of(key), f"{fields.name_of(key)} is empty.")
+    return found
+
+
+def _class(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+    return check_name(fields.mark_of(key), _identity(fields, key, node, names), f"The {key}")
+
+
+def _section(part: Table[Any]) -> Kind:
+    """A part of the profile; its complaints begin with the part's own name."""
+    inside = part.inside
+    return Kind(inside.word, inside.schema, lambda _f, key, node, _n: part.read(node, key))
+
+
+_IDENTITY: Final = Kind("text", TEXT_SCHEMA, _identity)
+_NAME: Final[Schema] = {"type": "string", "pattern": NAME_PATTERN}
+ACQUISITION: Final[Table[Acquisition]] = table(
+    "acquisition",
+    Acquisition,
+    "Of an oscilloscope: what it is doing, asked in one job with each waveform and picture. Where "
+    "the answer fits neither `running` nor `stopped`, it waits for a trigger.",
+    Key("ask", PLAIN_QUERY, "What the instrument is doing.", is_required=True),
+    Key("running", PATTERN, "Where the answer fits, the trace is fresh.", is_required=True),
+    Key(
+        "stopped",
+        PATTERN,
+        "Where it fits, only if one of `started_by` was run since the last stop.",
+        is_required=True,
+    ),
+    Key(
+        "started_by",
+        array(Kind("name", TEXT_SCHEMA, known_name_of), _MOST_COMMANDS),
+        "The commands after which what it holds is new.",
+    ),
+)
+SETTING: Final[Table[Setting]] = table(
+    "setting",
+    Setting,
+    "What is read when a recording starts.",
+    Key("get", QUERY, "The question, over what `for` names.", is_required=True),
+    Key("set", Kind("name", TEXT_SCHEMA), "The command that sets it."),
+    Key(
+        "for",
+        mapping("parameter → list of values", {"type": "array", "minItems": 1}),
+        "The values for which it is read.",
+    ),
+    Key("unit", text(32), "Of the answer."),
+    Key("type", choice(AnswerType), "Of the answer; `float` where it has a unit, else `string`."),
+    is_merged=True,
+)
+PROFILE: Final[Table[Profile]] = table(
+    "profile",
+    Profile,
+    "The file itself.",
+    Key("format", Kind("1", {"const": FORMAT}), "Of the file.", is_required=True, is_own=True),
+    Key("profile_key", Kind("name", _NAME, _key),
+        "`[a-z][a-z0-9_]*` without `__`; begins every tool name; not `bench`.",
+        field="key", is_required=True, is_own=True),
+    Key("version", integer(0, 1_000_000), "A number of your own."),
+    Key("manufacturer", _IDENTITY, "Who makes it.", is_required=True),
+    Key("model", _IDENTITY, "What it is called.", is_required=True, is_own=True),
+    Key("instrument_class", Kind("name", _NAME, _class),
+        "`power_supply`, `multimeter`, `oscilloscope`, `smu`, `electronic_load`, …",
+        is_required=True),
+    Key("source", _IDENTITY, "Where the commands come from: manual, driver, capture.",
+        is_required=True),
+    Key("match", _section(MATCH), "Which instruments it fits.", is_required=True, is_own=True),
+    Key("connection", _section(CONNECTION), "How to talk to it."),
+    Key("abort", ABORT_KIND, "What makes the whole instrument safe."),
+    Key("abort_excludes",
+        mapping("command → text", {"type": ["string", "number", "null"]}, is_named=True),
+        "Why `abort` has nothing to do with what the command puts out."),
+    Key("acquisition", Kind("[acquisition](#acquisition)", reference("acquisition")),
+        "Of an oscilloscope: what it is doing."),
+    Key("sim", text(64, is_optional=True), "Which simulated instrument stands for it.",
+        is_own=True),
+    Key("commands", mapping("name → [command](#command)", reference("command"), least=1,
+                            is_named=True), "What it can be told and asked.", is_required=True),
+    Key("settings", mapping("name → [setting](#setting)", reference("setting"), is_named=True),
+        "What is read when a recording starts."),
+    Key("sequences", mapping("name → [sequence](#sequence)", reference("sequence"), is_named=True),
+        "Tools of several steps."),
+    Key("extends", text(64, is_optional=True),
+        "The `profile_key` of the family that this one differs from.", is_own=True),
+    Key("unverified",
+        Kind("list of names, or `all`", {"anyOf": [{"const": "all"}, array(text()).schema]}),
+        "The commands and sequences that nobody has tried on the real instrument."),
+)  # fmt: skip
 
 
 def read_profile(root: Node, path: str) -> Profile:
@@ -53,30 +163,22 @@ def read_profile(root: Node, path: str) -> Profile:
     Raises:
         Invalid: with the place of whatever breaks a rule of the grammar.
     """
-    fields = Fields.of(root, "The profile", PROFILE_KEYS)
+    fields = PROFILE.fields(root, "The profile")
     check_format(fields)
-    key = _read_key(fields)
-    match = read_match(fields.need("match"))
+    head = PROFILE.values(fields)
     commands = _read_commands(fields)
     _check_readbacks(fields.node, commands)
     sequences = _read_sequences(fields, commands)
+    acquisition = fields.get("acquisition")
     return Profile(
-        key=key,
-        version=fields.whole("version", 0, 1_000_000) or 0 if fields.has("version") else 1,
-        manufacturer=_identity(fields, "manufacturer"),
-        model=_identity(fields, "model"),
-        instrument_class=_read_class(fields),
-        source=_identity(fields, "source"),
-        match=match,
+        **head,
         commands=commands,
-        connection=read_connection(fields.get("connection")),
-        abort=read_abort(fields, _NOTHING),
         abort_excludes=_read_excludes(fields, commands),
-        acquisition=_read_acquisition(fields, commands),
+        acquisition=None
+        if acquisition is None
+        else ACQUISITION.read(acquisition, "acquisition", commands),
         sequences=sequences,
         settings=_read_settings(fields, commands),
-        sim=fields.text("sim", most=64) or None,
-        extends=fields.text("extends", most=64) or None,
         unverified=_read_unverified(fields, [*commands, *sequences]),
         source_path=path,
         marks=marks_of(fields.node),
@@ -116,28 +218,6 @@ def marks_of(root: MapNode) -> dict[str, Mark]:
             case ScalarNode():
                 pass
     return found
-
-
-def _read_key(fields: Fields) -> str:
-    node = fields.need("profile_key")
-    key = text_of(node, fields.name_of("profile_key"), most=200)
-    check_name(node.mark, key, "The profile_key")
-    if key == _RESERVED_KEY:
-        raise complaint(node.mark, f'No profile may be called "{key}": edged has tools of its own.')
-    return key
-
-
-def _identity(fields: Fields, key: str) -> str:
-    fields.need(key)
-    text = fields.text(key, most=500)
-    if not text.strip():
-        raise complaint(fields.mark_of(key), f"{fields.name_of(key)} is empty.")
-    return text
-
-
-def _read_class(fields: Fields) -> str:
-    name = _identity(fields, "instrument_class")
-    return check_name(fields.mark_of("instrument_class"), name, "The instrument_class")
 
 
 def _read_commands(fields: Fields) -> dict[str, Command]:
@@ -212,20 +292,16 @@ def _read_settings(fields: Fields, commands: Mapping[str, Command]) -> dict[str,
 
 def _read_setting(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Setting:
     check_name(key.mark, name, "The setting")
-    fields = Fields.of(node, f"settings.{name}", SETTING_KEYS)
+    fields = SETTING.fields(node, f"settings.{name}")
     set_command = _read_set_command(fields, commands)
     for_values = _read_for(fields, set_command)
-    get = fields.need("get")
-    template = template_of(get, fields.name_of("get"), for_values)
-    unit = fields.text("unit", most=32)
-    kind = fields.choice("type", list(AnswerType))
+    found = SETTING.values(fields, for_values)
+    found.setdefault("type", AnswerType.FLOAT if found.get("unit") else AnswerType.STRING)
     return Setting(
         name=name,
-        get=check_query(get, template, fields),
         set_command=None if set_command is None else set_command.name,
         for_values=for_values,
-        unit=unit,
-        type=AnswerType(kind or (AnswerType.FLOAT if unit else AnswerType.STRING)),
+        **found,
     )
 
 
@@ -283,40 +359,14 @@ def _read_excludes(fields: Fields, commands: Mapping[str, Command]) -> dict[str,
     return found
 
 
-def _read_acquisition(fields: Fields, commands: Mapping[str, Command]) -> Acquisition | None:
-    """``acquisition``: how the instrument tells whether a trace is fresh."""
-    node = fields.get("acquisition")
-    if node is None:
-        return None
-    inner = Fields.of(node, "acquisition", ACQUISITION_KEYS)
-    ask = inner.need("ask")
-    started_by: list[str] = []
-    for item in inner.items("started_by", most=_MOST_COMMANDS):
-        name = text_of(item, inner.name_of("started_by"), most=64)
-        if name not in commands:
-            message = f'{inner.name_of("started_by")} names "{name}", which is no command.'
-            raise complaint(item.mark, message, nearest(name, commands))
-        started_by.append(name)
-    return Acquisition(
-        ask=check_query(ask, template_of(ask, inner.name_of("ask"), _NOTHING), inner),
-        running=pattern_of(inner.need("running"), inner.name_of("running")),
-        stopped=pattern_of(inner.need("stopped"), inner.name_of("stopped")),
-        started_by=tuple(started_by),
-    )
-
-
 def _read_unverified(fields: Fields, names: list[str]) -> tuple[str, ...]:
     node = fields.get("unverified")
     if node is None:
         return ()
     owner = fields.name_of("unverified")
-    if isinstance(node, ScalarNode) and node.text == "all":
+    if is_word(node, "all"):
         return tuple(names)
-    found: list[str] = []
-    for item in list_of(node, owner):
-        name = text_of(item, owner, most=64)
-        if name not in names:
-            message = f'{owner} names "{name}", which is no command and no sequence.'
-            raise complaint(item.mark, message, nearest(name, names))
-        found.append(name)
-    return tuple(found)
+    what = "no command and no sequence"
+    return tuple(
+        known_name_of(fields, "unverified", item, names, what) for item in list_of(node, owner)
+    )

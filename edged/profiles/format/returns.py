@@ -8,7 +8,8 @@ The pieces that all answers share: types, labels, scales, and named fields.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from edged.profiles.format.fields import (
     Fields,
@@ -17,14 +18,30 @@ from edged.profiles.format.fields import (
     expression_of,
     list_of,
     number_of,
-    pattern_of,
     scalar_of,
     template_of,
     text_of,
     whole_number_of,
 )
+from edged.profiles.format.tables import (
+    EXPRESSION,
+    NAME_PATTERN,
+    SENDABLE,
+    TEMPLATE,
+    TEXT_SCHEMA,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    integer,
+    mapping,
+    pattern,
+    reference,
+    table,
+    text,
+)
 from edged.profiles.model import (
-    DEFAULT_SENTINELS,
     AnswerField,
     BitField,
     BitsAnswer,
@@ -37,88 +54,51 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.scpi.answer_text import AnswerType
-from edged.yaml.tree import ListNode, MapNode, Node
+from edged.yaml.tree import ListNode, Node
 
 __all__ = [
-    "MOST_FIELDS",
+    "ANSWER_FIELD",
+    "BIT",
+    "BITS",
+    "IMAGE",
     "NUMBERS",
-    "WAVEFORM_KEYS",
-    "answer_fields",
-    "answer_type",
-    "count_of",
+    "PREAMBLE",
+    "RETURNS",
+    "WAVEFORM",
     "is_number",
-    "labels_of",
-    "number_scale",
-    "read_image",
     "read_returns",
-    "read_waveform",
-    "scale_of",
-    "separator_of",
 ]
 
 MOST_FIELDS: Final = 200
 MOST_PIECES: Final = 1_000_000
 NUMBERS: Final = frozenset({AnswerType.FLOAT, AnswerType.INT, AnswerType.SI})
-FIELD_KEYS: Final = frozenset({"name", "type", "unit", "map", "scale", "index", "key", "pattern"})
 
 
-def answer_type(fields: Fields) -> AnswerType:
-    """``type``, which every value has."""
-    fields.need("type")
-    return AnswerType(fields.choice("type", list(AnswerType)) or "")
-
-
-def labels_of(fields: Fields) -> dict[str, str]:
+def _labels(fields: Fields, key: str, _node: Node, _names: Collection[str]) -> dict[str, str]:
     """``map`` of an answer: wire text → label."""
-    node = fields.mapping("map")
-    if node is None:
-        return {}
-    name = fields.name_of("map")
-    return {
+    node = fields.mapping(key)
+    name = fields.name_of(key)
+    return {} if node is None else {
         wire: text_of(label, f"{name}: {wire}", most=200) for wire, label in node.entries.items()
-    }
+    }  # fmt: skip
 
 
-def scale_of(fields: Fields, names: Collection[str]) -> str | None:
-    """``scale``: an expression over these names, if one is given."""
-    node = fields.get("scale")
-    return None if node is None else expression_of(node, fields.name_of("scale"), names)
+def _name(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    name = text_of(node, fields.name_of(key), most=64)
+    return check_name(fields.mark_of(key), name, f"{fields.owner}: the field")
 
 
-def number_scale(
-    fields: Fields, type_: AnswerType, parameters: Mapping[str, Parameter]
-) -> str | None:
-    """``scale`` of one value: over ``value`` and the parameters, and only of a number."""
-    scale = scale_of(fields, {"value", *parameters})
-    if scale is not None and (type_ not in NUMBERS or fields.has("map")):
-        message = f'{fields.owner}: "scale" belongs to a number.'
-        raise complaint(fields.mark_of("scale"), message)
-    return scale
-
-
-def separator_of(fields: Fields) -> str:
-    """What stands between the fields, a comma unless said."""
-    if not fields.has("separator"):
-        return ","
-    node = fields.need("separator")
-    separator = scalar_of(node, fields.name_of("separator"))
+def _separator(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    separator = scalar_of(node, fields.name_of(key))
     if not isinstance(separator, str) or not 0 < len(separator) <= 8:
         raise complaint(node.mark, f'{fields.owner}: "separator" must be 1 to 8 characters.')
     return separator
 
 
-def count_of(fields: Fields, found: Sequence[AnswerField]) -> tuple[int, int] | None:
-    """``count``: how many pieces the answer has, a number or the least and the most.
-
-    Without it, fields that name every piece from the first on are all that there is; of others
-    nobody knows what stands between and behind them.
-    """
-    node = fields.get("count")
-    name = fields.name_of("count")
-    if node is None:
-        indexes = {field.index for field in found}
-        is_whole = indexes == set(range(len(found)))
-        return (len(found), len(found)) if is_whole else None
+def _count(
+    fields: Fields, key: str, node: Node, _names: Collection[str]
+) -> tuple[int, int]:  # fmt: skip
+    name = fields.name_of(key)
     if not isinstance(node, ListNode):
         count = whole_number_of(node, name, 1, MOST_PIECES)
         return count, count
@@ -129,53 +109,251 @@ def count_of(fields: Fields, found: Sequence[AnswerField]) -> tuple[int, int] | 
             raise complaint(node.mark, f"{name} must be a number, or the least and the most.")
 
 
-def answer_fields(
-    node: Node, owner: str, parameters: Mapping[str, Parameter]
-) -> tuple[AnswerField, ...]:
+def _sentinel(fields: Fields, key: str, node: Node, _names: Collection[str]) -> float:
+    return float(number_of(node, fields.name_of(key)))
+
+
+def _base(fields: Fields, key: str, node: Node, _names: Collection[str]) -> int:
+    base = whole_number_of(node, fields.name_of(key), 10, 16)
+    if base not in (10, 16):
+        raise complaint(fields.mark_of(key), f'{fields.owner}: "base" must be 10 or 16.')
+    return base
+
+
+def _mime(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    mime = text_of(node, fields.name_of(key), most=64)
+    if not mime.startswith("image/"):
+        raise complaint(fields.mark_of(key), f'{fields.owner}: "{mime}" is no image type.')
+    return mime
+
+
+def _lines(
+    fields: Fields, key: str, node: Node, names: Collection[str]
+) -> tuple[str, ...]:  # fmt: skip
+    name = fields.name_of(key)
+    lines = list_of(node, name, most=100) if isinstance(node, ListNode) else (node,)
+    return tuple(template_of(line, name, names) for line in lines)
+
+
+_NAME: Final = Key(
+    "name",
+    Kind("name", {"type": "string", "pattern": NAME_PATTERN}, _name),
+    "What callers see it as.",
+    is_required=True,
+)
+_TYPE: Final = Key(
+    "type",
+    choice(AnswerType),
+    "What the value is; `si`: a number with a unit or a prefix behind it (`19.9 C`, `500mV`).",
+    is_required=True,
+)
+_UNIT: Final = Key("unit", text(32), "Of the value.")
+_LABELS: Final = mapping("wire value → label", TEXT_SCHEMA, _labels)
+_MAP: Final = Key("map", _LABELS, "What the answers mean, the other way round than a parameter's.")
+_SCALE: Final = Key(
+    "scale",
+    Kind("expression", EXPRESSION.schema),
+    "Over `value` and the parameters; only of a number.",
+)
+_SENTINELS: Final = Key(
+    "sentinels",
+    array(Kind("number", {"type": "number"}, _sentinel), 20),
+    'The numbers that mean "no value", in place of SCPI\'s own.',
+)
+_EXTRA_LINES: Final = Key(
+    "extra_lines",
+    integer(0, 16),
+    "How many lines that mean nothing the instrument appends at most.",
+)
+_PIECES: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": MOST_PIECES}
+_SEPARATOR: Final = Key(
+    "separator",
+    Kind("1 to 8 characters", {"type": "string", "minLength": 1, "maxLength": 8}, _separator),
+    "What stands between the fields.",
+)
+_COUNT: Final = Key(
+    "count",
+    Kind(
+        "number, or `[least, most]`",
+        {"anyOf": [_PIECES, {"type": "array", "items": _PIECES, "minItems": 2, "maxItems": 2}]},
+        _count,
+    ),
+    "How many pieces the answer has, where the fields do not name every one from 0 on.",
+)
+ANSWER_FIELD: Final[Table[AnswerField]] = table(
+    "answer_field",
+    AnswerField,
+    "One of `fields`, found by exactly one of `index`, `key` and `pattern`.",
+    _NAME,
+    _TYPE,
+    _UNIT,
+    _MAP,
+    _SCALE,
+    Key("index", integer(0, 10_000), "Which piece it is, from 0."),
+    Key("key", text(64), "What stands before it: `FRQ` in `FRQ,1000HZ`."),
+    Key("pattern", pattern(1), "Its group is the value."),
+)
+_FIELDS: Final = Key(
+    "fields",
+    array(Kind("[answer_field](#answer_field)", reference("answer_field")), least=1),
+    "The pieces of the answer.",
+    is_required=True,
+)
+PREAMBLE: Final[Table[dict[str, Any]]] = table(
+    "preamble",
+    dict,
+    "What is asked before the data of a waveform.",
+    Key(
+        "query",
+        Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE).schema]}, _lines),
+        "Where they are several, `fields` counts through their answers, joined by the `separator`.",
+        field="preamble_queries",
+        is_required=True,
+    ),
+    Key(
+        "fields",
+        _FIELDS.kind,
+        "A field named `points` or `length` is the number of samples that are to come.",
+        is_required=True,
+    ),
+    replace(_SEPARATOR, field="preamble_separator"),
+    replace(_COUNT, field="preamble_count"),
+)
+WAVEFORM: Final[Table[WaveformAnswer]] = table(
+    "waveform",
+    WaveformAnswer,
+    "A block of samples, and how to make volts and seconds of it.",
+    Key("setup", array(TEMPLATE, 100), "Sent before; errors are asked for before the data are."),
+    Key("preamble", Kind("[preamble](#preamble)", reference("preamble")), "Asked before the data."),
+    Key(
+        "dtype",
+        choice(("i1", "u1", "i2", "u2", "f4", "f8")),
+        "Signed, unsigned or floating point, and the bytes of a sample.",
+        is_required=True,
+    ),
+    Key("data", TEMPLATE, "What answers with the block.", is_required=True),
+    Key("byte_order", choice(("little", "big")), "Needed where a sample has more than a byte."),
+    Key(
+        "chunk_points",
+        integer(1, 100_000_000),
+        "Fetched in pieces of so many samples: the command's int parameters `first` and `last` "
+        "are filled in for each.",
+    ),
+    Key("trailing_bytes", integer(0, 16), "How many bytes stand behind the block."),
+    Key(
+        "x_increment",
+        Kind("expression", EXPRESSION.schema),
+        "From one sample to the next, over the preamble's fields and the parameters.",
+    ),
+    Key("x_unit", text(32), "Of `x_increment`."),
+    Key("y_unit", text(32), "Of the samples."),
+    Key(
+        "scale",
+        Kind("expression", EXPRESSION.schema),
+        "What a sample means, over its code `value`, the preamble's fields and the parameters.",
+    ),
+)
+IMAGE: Final[Table[ImageAnswer]] = table(
+    "image",
+    ImageAnswer,
+    "A picture of the screen.",
+    Key("mime", Kind("image type", {"type": "string", "pattern": "^image/"}, _mime),
+        "Like `image/png`.", is_required=True),
+    Key("data", TEMPLATE, "What answers with the picture.", is_required=True),
+)  # fmt: skip
+BIT: Final[Table[BitField]] = table(
+    "bit",
+    BitField,
+    "One field of a status word.",
+    _NAME,
+    Key("mask", integer(1, 2**64 - 1), "Its bits, shifted down.", is_required=True),
+    Key("map", _LABELS, "Number → label."),
+)
+BITS: Final[Table[BitsAnswer]] = table(
+    "bits",
+    BitsAnswer,
+    "A status word.",
+    Key("base", Kind("10 or 16", {"enum": [10, 16]}, _base), "How the number is written."),
+    Key(
+        "fields",
+        array(Kind("[bit](#bit)", reference("bit")), least=1),
+        "What its bits mean.",
+        is_required=True,
+    ),
+)
+
+
+def _alone(inner: Table[Any]) -> Table[Any]:
+    """``returns`` that has one key, under which everything stands."""
+    key = Key(inner.name, Kind(inner.inside.word, inner.inside.schema), is_required=True)
+    return table(f"returns_{inner.name}", dict, inner.sentence, key)
+
+
+RETURNS: Final[Mapping[str, Table[Any]]] = {
+    "type": table(
+        "returns_type", ScalarAnswer, "The answer is one value.",
+        _TYPE, _UNIT, _MAP, _SCALE, _SENTINELS, _EXTRA_LINES,
+    ),
+    "fields": table(
+        "returns_fields", FieldsAnswer, "The answer is several named values.",
+        _FIELDS, _SEPARATOR,
+        Key("primary", text(64, is_optional=True), "The field that is plotted and compared."),
+        _SENTINELS, _COUNT, _EXTRA_LINES,
+    ),
+    "bits": _alone(BITS),
+    "waveform": _alone(WAVEFORM),
+    "image": _alone(IMAGE),
+}  # fmt: skip
+"""By the key that tells which of the five kinds it is."""
+_RETURNS_KEYS: Final = frozenset(key for kind in RETURNS.values() for key in kind.keys)
+
+
+def _scaled(
+    fields: Fields, found: dict[str, Any], parameters: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """With ``scale`` of one value, which only a number has."""
+    scale = _expression(fields, "scale", {"value", *parameters})
+    if scale is not None and (found["type"] not in NUMBERS or fields.has("map")):
+        message = f'{fields.owner}: "scale" belongs to a number.'
+        raise complaint(fields.mark_of("scale"), message)
+    return {**found, "scale": scale}
+
+
+def _expression(fields: Fields, key: str, names: Collection[str]) -> str | None:
+    node = fields.get(key)
+    return None if node is None else expression_of(node, fields.name_of(key), names)
+
+
+def _whole_count(found: Sequence[AnswerField]) -> tuple[int, int] | None:
+    """What ``count`` is where nothing is said.
+
+    Fields that name every piece from the first on are all that there is; of others nobody knows
+    what stands between and behind them.
+    """
+    is_whole = {field.index for field in found} == set(range(len(found)))
+    return (len(found), len(found)) if is_whole else None
+
+
+def _answer_fields(
+    fields: Fields, parameters: Mapping[str, Parameter]
+) -> tuple[AnswerField, ...]:  # fmt: skip
     """The entries of ``fields``, each found by one of index, key and pattern."""
+    node = fields.need("fields")
+    owner = fields.name_of("fields")
     nodes = list_of(node, owner, most=MOST_FIELDS)
     if not nodes:
         raise complaint(node.mark, f"{owner} is empty.")
     found: dict[str, AnswerField] = {}
     for entry in nodes:
-        field = _answer_field(Fields.of(entry, owner, FIELD_KEYS), parameters)
+        inner = ANSWER_FIELD.fields(entry, owner)
+        if sum(inner.has(key) for key in ("index", "key", "pattern")) != 1:
+            message = f"{owner}: a field needs exactly one of index, key and pattern."
+            raise complaint(inner.mark, message)
+        field = AnswerField(**_scaled(inner, ANSWER_FIELD.values(inner), parameters))
         if field.name in found:
             raise complaint(entry.mark, f'{owner} has two fields called "{field.name}".')
         found[field.name] = field
     return tuple(found.values())
-
-
-def _answer_field(fields: Fields, parameters: Mapping[str, Parameter]) -> AnswerField:
-    ways = [key for key in ("index", "key", "pattern") if fields.has(key)]
-    if len(ways) != 1:
-        message = f"{fields.owner}: a field needs exactly one of index, key and pattern."
-        raise complaint(fields.mark, message)
-    name = text_of(fields.need("name"), fields.name_of("name"), most=64)
-    check_name(fields.mark_of("name"), name, f"{fields.owner}: the field")
-    type_ = answer_type(fields)
-    pattern = fields.get("pattern")
-    return AnswerField(
-        name=name,
-        type=type_,
-        unit=fields.text("unit", most=32),
-        map=labels_of(fields),
-        scale=number_scale(fields, type_, parameters),
-        index=fields.whole("index", 0, 10_000),
-        key=fields.text("key", most=64) if fields.has("key") else None,
-        pattern=None
-        if pattern is None
-        else pattern_of(pattern, fields.name_of("pattern"), groups=1),
-    )
-
-
-WAVEFORM_KEYS: Final = frozenset(
-    {
-        "setup", "preamble", "data", "dtype", "byte_order", "chunk_points", "trailing_bytes",
-        "x_increment", "x_unit", "y_unit", "scale",
-    }
-)  # fmt: skip
-PREAMBLE_KEYS: Final = ("query", "fields", "separator", "count")
-DTYPES: Final = ("i1", "u1", "i2", "u2", "f4", "f8")
 
 
 def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> WaveformAnswer:
@@ -184,35 +362,19 @@ def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> Wavefo
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
-    queries, preamble, separator, count = _read_preamble(fields, parameters)
-    names = {field.name for field in preamble} | set(parameters)
-    for key in ("dtype", "data"):
-        fields.need(key)
-    dtype = fields.choice("dtype", DTYPES) or ""
-    order = fields.choice("byte_order", ("little", "big"))
-    if order is None and dtype not in ("i1", "u1"):
-        raise complaint(fields.mark, f'{fields.owner} has no "byte_order" for {dtype}.')
-    increment = fields.get("x_increment")
-    chunk_points = fields.whole("chunk_points", 1, 100_000_000)
-    if chunk_points is not None:
+    preamble = _read_preamble(fields, parameters)
+    names = {field.name for field in preamble.get("preamble_fields", ())} | set(parameters)
+    if fields.has("chunk_points"):
         _check_stretch(fields, parameters)
+    found = WAVEFORM.values(fields, parameters)
+    if "byte_order" not in found and found["dtype"] not in ("i1", "u1"):
+        message = f'{fields.owner} has no "byte_order" for {found["dtype"]}.'
+        raise complaint(fields.mark, message)
     return WaveformAnswer(
-        data=template_of(fields.need("data"), fields.name_of("data"), parameters),
-        dtype=dtype,
-        byte_order=order or "little",
-        setup=fields.templates("setup", parameters),
-        preamble_queries=queries,
-        preamble_fields=preamble,
-        preamble_separator=separator,
-        preamble_count=count,
-        chunk_points=chunk_points,
-        trailing_bytes=fields.whole("trailing_bytes", 0, 16) or 0,
-        x_increment="1"
-        if increment is None
-        else expression_of(increment, fields.name_of("x_increment"), names),
-        x_unit=fields.text("x_unit", "s", most=32),
-        y_unit=fields.text("y_unit", "V", most=32),
-        scale=scale_of(fields, names | {"value"}) or "value",
+        **found,
+        **preamble,
+        x_increment=_expression(fields, "x_increment", names) or "1",
+        scale=_expression(fields, "scale", names | {"value"}) or "value",
     )
 
 
@@ -225,50 +387,19 @@ def _check_stretch(fields: Fields, parameters: Mapping[str, Parameter]) -> None:
             raise complaint(fields.mark_of("chunk_points"), message)
 
 
-def _read_preamble(
-    fields: Fields, parameters: Mapping[str, Parameter]
-) -> tuple[tuple[str, ...], tuple[AnswerField, ...], str, tuple[int, int] | None]:
+def _read_preamble(fields: Fields, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
     node = fields.get("preamble")
     if node is None:
-        return (), (), ",", None
-    inner = Fields.of(node, f"{fields.owner}.preamble", PREAMBLE_KEYS)
-    query = inner.need("query")
-    if isinstance(query, ListNode):
-        queries = inner.templates("query", parameters)
-    else:
-        queries = (template_of(query, inner.name_of("query"), parameters),)
-    found = answer_fields(inner.need("fields"), inner.name_of("fields"), parameters)
-    for field in found:
+        return {}
+    inner = PREAMBLE.fields(node, f"{fields.owner}.preamble")
+    found = PREAMBLE.values(inner, parameters)
+    pieces = _answer_fields(inner, parameters)
+    for field in pieces:
         if field.name in parameters or field.name == "value":
             message = f'{inner.owner}: the field "{field.name}" has the name of something else.'
             raise complaint(inner.mark, message)
-    return queries, found, separator_of(inner), count_of(inner, found)
-
-
-def read_image(fields: Fields, parameters: Mapping[str, Parameter]) -> ImageAnswer:
-    """A picture of the screen.
-
-    Raises:
-        Invalid: no image type, or no data query.
-    """
-    mime = text_of(fields.need("mime"), fields.name_of("mime"), most=64)
-    if not mime.startswith("image/"):
-        raise complaint(fields.mark_of("mime"), f'{fields.owner}: "{mime}" is no image type.')
-    data = template_of(fields.need("data"), fields.name_of("data"), parameters)
-    return ImageAnswer(mime=mime, data=data)
-
-
-_KINDS: Final = ("type", "fields", "bits", "waveform", "image")
-BITS_KEYS: Final = ("base", "fields")
-BIT_KEYS: Final = ("name", "mask", "map")
-IMAGE_KEYS: Final = ("mime", "data")
-RETURN_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "type": frozenset({"type", "unit", "map", "scale", "sentinels", "extra_lines"}),
-    "fields": frozenset({"fields", "separator", "primary", "sentinels", "count", "extra_lines"}),
-    "bits": frozenset({"bits"}),
-    "waveform": frozenset({"waveform"}),
-    "image": frozenset({"image"}),
-}
+    found.setdefault("preamble_count", _whole_count(pieces))
+    return {**found, "preamble_fields": pieces}
 
 
 def read_returns(node: Node, owner: str, parameters: Mapping[str, Parameter]) -> Returns:
@@ -277,27 +408,26 @@ def read_returns(node: Node, owner: str, parameters: Mapping[str, Parameter]) ->
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
-    everything = frozenset().union(*RETURN_KEYS.values())
-    fields = Fields.of(node, owner, everything)
-    kinds = [kind for kind in _KINDS if fields.has(kind)]
+    fields = Fields.of(node, owner, _RETURNS_KEYS)
+    kinds = [kind for kind in RETURNS if fields.has(kind)]
     if len(kinds) != 1:
         count = "none" if not kinds else " and ".join(kinds)
-        message = f"{owner} must have exactly one of {', '.join(_KINDS)}; it has {count}."
+        message = f"{owner} must have exactly one of {', '.join(RETURNS)}; it has {count}."
         raise complaint(fields.mark, message)
-    fields = Fields.of(node, owner, RETURN_KEYS[kinds[0]])
-    match kinds[0]:
+    kind = kinds[0]
+    fields = RETURNS[kind].fields(node, owner)
+    place = f"{owner}.{kind}"
+    match kind:
         case "type":
-            return _read_scalar(fields, parameters)
+            return ScalarAnswer(**_scaled(fields, RETURNS[kind].values(fields), parameters))
         case "fields":
             return _read_fields(fields, parameters)
         case "bits":
-            return _read_bits(Fields.of(fields.need("bits"), f"{owner}.bits", BITS_KEYS))
+            return _read_bits(BITS.fields(fields.need(kind), place))
         case "waveform":
-            inner = Fields.of(fields.need("waveform"), f"{owner}.waveform", WAVEFORM_KEYS)
-            return read_waveform(inner, parameters)
+            return read_waveform(WAVEFORM.fields(fields.need(kind), place), parameters)
         case _:
-            inner = Fields.of(fields.need("image"), f"{owner}.image", IMAGE_KEYS)
-            return read_image(inner, parameters)
+            return IMAGE.read(fields.need(kind), place, parameters)
 
 
 def is_number(returns: Returns | None) -> bool:
@@ -311,71 +441,38 @@ def is_number(returns: Returns | None) -> bool:
             return False
 
 
-def _sentinels(fields: Fields) -> tuple[float, ...]:
-    if not fields.has("sentinels"):
-        return DEFAULT_SENTINELS
-    name = fields.name_of("sentinels")
-    return tuple(float(number_of(node, name)) for node in fields.items("sentinels", most=20))
-
-
-def _read_scalar(fields: Fields, parameters: Mapping[str, Parameter]) -> ScalarAnswer:
-    type_ = answer_type(fields)
-    return ScalarAnswer(
-        type=type_,
-        unit=fields.text("unit", most=32),
-        map=labels_of(fields),
-        scale=number_scale(fields, type_, parameters),
-        sentinels=_sentinels(fields),
-        extra_lines=_extra_lines(fields),
-    )
-
-
 def _read_fields(fields: Fields, parameters: Mapping[str, Parameter]) -> FieldsAnswer:
-    found = answer_fields(fields.need("fields"), fields.name_of("fields"), parameters)
-    primary = fields.text("primary", most=64) or None
-    if primary is not None and primary not in {field.name for field in found}:
+    pieces = _answer_fields(fields, parameters)
+    found = RETURNS["fields"].values(fields)
+    primary = found.get("primary")
+    if primary is not None and primary not in {field.name for field in pieces}:
         message = f'{fields.owner}: "primary" is "{primary}", which is no field.'
         raise complaint(fields.mark_of("primary"), message)
-    return FieldsAnswer(
-        fields=found,
-        separator=separator_of(fields),
-        primary=primary,
-        sentinels=_sentinels(fields),
-        count=count_of(fields, found),
-        extra_lines=_extra_lines(fields),
-    )
-
-
-def _extra_lines(fields: Fields) -> int:
-    return fields.whole("extra_lines", 0, 16) or 0
+    found.setdefault("count", _whole_count(pieces))
+    return FieldsAnswer(fields=pieces, **found)
 
 
 def _read_bits(fields: Fields) -> BitsAnswer:
-    base = fields.whole("base", 10, 16) or 10
-    if base not in (10, 16):
-        raise complaint(fields.mark_of("base"), f'{fields.owner}: "base" must be 10 or 16.')
+    values = BITS.values(fields)
     found: dict[str, BitField] = {}
     node = fields.need("fields")
     for entry in list_of(node, fields.name_of("fields"), most=MOST_FIELDS):
-        inner = Fields.of(entry, fields.owner, BIT_KEYS)
-        name = text_of(inner.need("name"), inner.name_of("name"), most=64)
-        check_name(inner.mark_of("name"), name, f"{fields.owner}: the field")
-        if name in found:
-            raise complaint(entry.mark, f'{fields.owner} has two fields called "{name}".')
-        mask = whole_number_of(inner.need("mask"), inner.name_of("mask"), 1, 2**64 - 1)
-        found[name] = BitField(name=name, mask=mask, map=_bit_labels(inner, mask))
+        inner = BIT.fields(entry, fields.owner)
+        bit = BitField(**BIT.values(inner))
+        if bit.name in found:
+            raise complaint(entry.mark, f'{fields.owner} has two fields called "{bit.name}".')
+        _check_bit_labels(inner, bit)
+        found[bit.name] = bit
     if not found:
         raise complaint(node.mark, f"{fields.name_of('fields')} is empty.")
-    return BitsAnswer(base=base, fields=tuple(found.values()))
+    return BitsAnswer(**values, fields=tuple(found.values()))
 
 
-def _bit_labels(fields: Fields, mask: int) -> dict[str, str]:
-    """Labels by the number that the bits under ``mask`` make when shifted down."""
-    labels = labels_of(fields)
-    most = mask >> ((mask & -mask).bit_length() - 1)
-    node = fields.get("map")
-    for number in labels:
-        if isinstance(node, MapNode) and (not number.isdecimal() or int(number) > most):
-            message = f'{fields.name_of("map")}: "{number}" is no number from 0 to {most}.'
-            raise complaint(node.keys[number].mark, message)
-    return labels
+def _check_bit_labels(fields: Fields, bit: BitField) -> None:
+    """Labels go by the number that the bits under ``mask`` make when shifted down."""
+    most = bit.mask >> ((bit.mask & -bit.mask).bit_length() - 1)
+    node = fields.mapping("map")
+    for label, key in ({} if node is None else node.keys).items():
+        if not label.isdecimal() or int(label) > most:
+            message = f'{fields.name_of("map")}: "{label}" is no number from 0 to {most}.'
+            raise complaint(key.mark, message)

@@ -10,11 +10,12 @@ The values in sequences: nodes → literals and expressions whose names are know
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.profiles.expr import expression_text, names_in
-from edged.profiles.format.connection import MAX_TIMEOUT_MS
+from edged.profiles.format.connection import MAX_TIMEOUT_MS, TIMEOUT
 from edged.profiles.format.fields import (
     Fields,
     check_name,
@@ -29,7 +30,25 @@ from edged.profiles.format.fields import (
     text_of,
     whole_number_of,
 )
-from edged.profiles.format.parameters import read_checks, read_parameters, read_value
+from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters, read_value
+from edged.profiles.format.tables import (
+    EXPRESSION,
+    QUERY,
+    SCALAR_SCHEMA,
+    SENDABLE,
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Schema,
+    Table,
+    choice,
+    integer,
+    mapping,
+    reference,
+    table,
+    text,
+)
 from edged.profiles.model import (
     Command,
     CommandStep,
@@ -46,6 +65,8 @@ from edged.scpi.answer_text import AnswerType
 from edged.yaml.tree import MapNode, Node
 
 __all__ = [
+    "SEQUENCE",
+    "STEPS",
     "checked_value",
     "is_sequence_dangerous",
     "is_sequence_writing",
@@ -108,22 +129,99 @@ def _check_end(node: Node, value: float, kind: str, owner: str) -> None:
         raise complaint(node.mark, message)
 
 
-SEQUENCE_KEYS: Final = frozenset(
-    {
-        "description", "parameters", "checks", "steps", "finally", "finally_timeout_ms", "result",
-        "essential", "is_dangerous",
-    }
-)  # fmt: skip
-STEP_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "command": frozenset({"command", "parameters", "as"}),
-    "query": frozenset({"query", "as", "type"}),
-    "wait_ms": frozenset({"wait_ms"}),
-    "poll": frozenset({"poll", "parameters", "until", "every_ms", "timeout_ms"}),
-    "for": frozenset({"for", "in", "steps"}),
-    "row": frozenset({"row"}),
-}
 MAX_NESTING: Final = 4
 _MOST_STEPS: Final = 500
+_ENDS: Final[Schema] = {"type": "array", "minItems": 3, "maxItems": 3}
+_RANGE: Final[Schema] = {
+    "oneOf": [
+        {"type": "array"},
+        *(
+            {
+                "type": "object",
+                "properties": {kind: _ENDS},
+                "required": [kind],
+                "additionalProperties": False,
+            }
+            for kind in ("lin", "log")
+        ),
+    ]
+}
+_STEPS: Final = Kind("list of [steps](#step)", {"type": "array", "items": reference("step")})
+_VALUES: Final = mapping("name → value", SCALAR_SCHEMA)
+_NAMED: Final = Kind("name", TEXT_SCHEMA)
+SEQUENCE: Final[Table[Sequence]] = table(
+    "sequence",
+    Sequence,
+    "A tool that runs steps one after the other.",
+    Key("description", text(), "What it does, for callers."),
+    PARAMETERS,
+    CHECKS,
+    Key("steps", Kind(_STEPS.word, {**_STEPS.schema, "minItems": 1}), "What is done, in order.",
+        is_required=True),
+    Key("finally", _STEPS, "Always runs, whatever happened before."),
+    Key("finally_timeout_ms", TIMEOUT, "How long `finally` may take."),
+    Key("result", _VALUES, "What the sequence answers, beside the `rows`."),
+    Key("essential", TRUTH, "One of the few (at most 8) for short tool lists.",
+        field="is_essential"),
+    Key("is_dangerous", TRUTH, "It gives energy, or may, also where none of its steps says so."),
+    is_merged=True,
+)  # fmt: skip
+_PARAMETERS: Final = Key("parameters", _VALUES, "The command's arguments.")
+_SAVE: Final = Key("as", _NAMED, "The name under which the answer is kept.")
+STEPS: Final[Mapping[str, Table[Any]]] = {
+    "command": table(
+        "command_step",
+        CommandStep,
+        "Runs a command of the same profile.",
+        Key("command", _NAMED, "Its name.", is_required=True),
+        _PARAMETERS,
+        _SAVE,
+    ),
+    "query": table(
+        "query_step",
+        QueryStep,
+        "Asks what no command does.",
+        Key("query", QUERY, "What is asked.", is_required=True),
+        replace(_SAVE, is_required=True),
+        Key("type", choice(AnswerType), "What the answer is."),
+    ),
+    "wait_ms": table(
+        "wait_step",
+        WaitStep,
+        "Waits.",
+        Key("wait_ms", Kind("number or expression", SCALAR_SCHEMA), "How long.", is_required=True),
+    ),
+    "poll": table(
+        "poll_step",
+        PollStep,
+        "Asks again and again.",
+        Key("poll", Kind("SCPI query or name", SENDABLE), "A question, or a query command.",
+            is_required=True),
+        _PARAMETERS,
+        Key("until", Kind("expression", EXPRESSION.schema),
+            "Over `value`, which is what was answered, the parameters and what was kept: "
+            "`value > target - 1`.", is_required=True),
+        Key("every_ms", integer(10, MAX_TIMEOUT_MS), "How often."),
+        Key("timeout_ms", integer(1, 24 * MAX_TIMEOUT_MS), "For how long."),
+    ),
+    "for": table(
+        "for_step",
+        ForStep,
+        "Runs steps for each of several values.",
+        Key("for", _NAMED, "The name of the value.", is_required=True),
+        Key("in", Kind("list, `{lin: [from, to, number]}` or `{log: …}`", _RANGE),
+            "The values.", is_required=True),
+        Key("steps", _STEPS, "What is done for each.", is_required=True),
+    ),
+    "row": table(
+        "row_step",
+        RowStep,
+        "Adds a row to the table that the sequence answers with.",
+        Key("row", mapping("column → value", SCALAR_SCHEMA, least=1), "The columns.",
+            is_required=True),
+    ),
+}  # fmt: skip
+"""By the key that tells which kind of step it is."""
 
 
 def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Sequence:
@@ -139,7 +237,7 @@ def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Comma
         Invalid: with the place of whatever breaks a rule.
     """
     check_name(key.mark, name, "The sequence")
-    fields = Fields.of(node, name, SEQUENCE_KEYS)
+    fields = SEQUENCE.fields(node, name)
     parameters = read_parameters(fields)
     reader = _StepReader(name, commands, set(parameters))
     steps = reader.steps(fields.need("steps"), fields.name_of("steps"), 0)
@@ -149,18 +247,15 @@ def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Comma
     last = fields.get("finally")
     finally_steps = () if last is None else final_reader.steps(last, fields.name_of("finally"), 0)
     names = reader.names | final_reader.names
+    found = SEQUENCE.values(fields, parameters)
+    is_dangerous = is_sequence_dangerous((*steps, *finally_steps), commands)
     return Sequence(
         name=name,
         steps=steps,
-        description=fields.text("description"),
         parameters=parameters,
-        checks=read_checks(fields, parameters),
         finally_steps=finally_steps,
-        finally_timeout_ms=fields.whole("finally_timeout_ms", 1, MAX_TIMEOUT_MS) or 5_000,
         result=_read_result(fields, names),
-        is_essential=fields.truth("essential"),
-        is_dangerous=fields.truth("is_dangerous")
-        or is_sequence_dangerous((*steps, *finally_steps), commands),
+        **{**found, "is_dangerous": found.get("is_dangerous", False) or is_dangerous},
     )
 
 
@@ -220,13 +315,13 @@ class _StepReader:
         if self._count > _MOST_STEPS:
             raise complaint(node.mark, f"{self._owner} has more than {_MOST_STEPS} steps.")
         entries = map_of(node, f"{self._owner}: a step").entries
-        kinds = [kind for kind in STEP_KEYS if kind in entries]
+        kinds = [kind for kind in STEPS if kind in entries]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "none"
-            message = f"{self._owner}: a step is exactly one of {', '.join(STEP_KEYS)}; "
-            unknown = next((nearest(k, STEP_KEYS) for k in entries if k not in STEP_KEYS), "")
+            message = f"{self._owner}: a step is exactly one of {', '.join(STEPS)}; "
+            unknown = next((nearest(k, STEPS) for k in entries if k not in STEPS), "")
             raise complaint(node.mark, f"{message}this has {found}.", unknown)
-        fields = Fields.of(node, f"{self._owner}: {kinds[0]}", STEP_KEYS[kinds[0]])
+        fields = STEPS[kinds[0]].fields(node, f"{self._owner}: {kinds[0]}")
         match kinds[0]:
             case "command":
                 return self._command_step(fields)
@@ -285,12 +380,8 @@ class _StepReader:
         return value
 
     def _query_step(self, fields: Fields) -> QueryStep:
-        node = fields.need("query")
-        query = template_of(node, fields.name_of("query"), self.names)
-        if "?" not in query:
-            raise complaint(node.mark, f'{fields.owner}: "{query}" is no query (it has no "?").')
-        kind = fields.choice("type", list(AnswerType)) or AnswerType.STRING
-        return QueryStep(query=query, save_as=self._save(fields, "as"), type=AnswerType(kind))
+        found = STEPS["query"].values(fields, self.names)
+        return QueryStep(save_as=self._save(fields, "as"), **found)
 
     def _wait_step(self, fields: Fields) -> WaitStep:
         node = fields.need("wait_ms")
@@ -319,9 +410,8 @@ class _StepReader:
             poll=text,
             until=expression_of(fields.need("until"), fields.name_of("until"), names),
             is_command=is_command,
-            every_ms=fields.whole("every_ms", 10, MAX_TIMEOUT_MS) or 100,
-            timeout_ms=fields.whole("timeout_ms", 1, 24 * MAX_TIMEOUT_MS) or 10_000,
             parameters=arguments,
+            **STEPS["poll"].values(fields),
         )
 
     def _for_step(self, fields: Fields, depth: int) -> ForStep:

@@ -1,0 +1,333 @@
+"""Field tables: each key of the profile format once, with what may stand there and what it means.
+
+From one table come the reading of a mapping (``values``, ``read``), its JSON Schema (``schema.py``)
+and its rows in docs/profiles.md (docs/reference.py). What a row cannot say, since it holds between
+keys, is a plain function in the chapter of the table; a key whose goodness depends on other keys
+has a ``Kind`` without ``read`` and is read there too.
+
+A key that is left out is left out of ``values``: its default is the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from edged.profiles.format.fields import (
+    MAX_TEXT,
+    Fields,
+    choice_of,
+    complaint,
+    expression_of,
+    list_of,
+    nearest,
+    number_of,
+    one_of,
+    pattern_of,
+    template_of,
+    text_of,
+    truth_of,
+    whole_number_of,
+)
+from edged.yaml.tree import Node, ScalarNode
+
+__all__ = [
+    "EXPRESSION",
+    "NAME_PATTERN",
+    "PATTERN",
+    "PLAIN_QUERY",
+    "QUERY",
+    "SCALAR_SCHEMA",
+    "SENDABLE",
+    "TEMPLATE",
+    "TEXT_SCHEMA",
+    "TRUTH",
+    "Key",
+    "Kind",
+    "Schema",
+    "Table",
+    "array",
+    "choice",
+    "integer",
+    "is_word",
+    "known_name_of",
+    "mapping",
+    "number",
+    "pattern",
+    "query_of",
+    "reference",
+    "table",
+    "text",
+]
+
+Schema = dict[str, Any]
+Reader = Callable[[Fields, str, Node, Collection[str]], Any]
+"""The mapping, the key, what stands under it, and the names that templates there may use."""
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What may stand under a key.
+
+    Attributes:
+        word: what the documentation calls it.
+        schema: the JSON Schema of it.
+        read: makes the model's value of it; ``None`` where the chapter does, by other keys too.
+    """
+
+    word: str
+    schema: Schema
+    read: Reader | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a mapping.
+
+    Attributes:
+        sentence: what it means, in docs/profiles.md and beside the key in an editor.
+        field: what the model calls it, where that is another name.
+        is_own: of a profile: says which instrument this is, so that no member inherits it.
+    """
+
+    name: str
+    kind: Kind
+    sentence: str = ""
+    field: str = ""
+    is_required: bool = False
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[M]):
+    """The keys of one mapping of the format, and what is made of it.
+
+    Attributes:
+        name: under ``$defs`` of the JSON Schema, and in the documentation.
+        model: what ``read`` makes; its defaults stand for what is left out.
+        sentence: what such a mapping is.
+        is_merged: a member of a family merges its entries into the inherited ones, so that it
+            may leave out any key, and ``null`` takes the whole away.
+        other: the JSON Schema of what may stand in place of the mapping.
+    """
+
+    name: str
+    model: Callable[..., M]
+    sentence: str
+    keys: Mapping[str, Key]
+    is_merged: bool = False
+    other: Schema | None = None
+
+    def fields(self, node: Node, owner: str) -> Fields:
+        """The mapping; raises Invalid for an unknown key, or for what is no mapping."""
+        return Fields.of(node, owner, self.keys)
+
+    def value(self, fields: Fields, name: str, names: Collection[str] = ()) -> Any:
+        """What one key says; ``None`` where it is left out and may be.
+
+        Raises:
+            Invalid: it is missing, or breaks a rule.
+        """
+        key = self.keys[name]
+        node = fields.need(name) if key.is_required else fields.get(name)
+        if node is None or key.kind.read is None:
+            return None
+        return key.kind.read(fields, name, node, names)
+
+    def values(self, fields: Fields, names: Collection[str] = ()) -> dict[str, Any]:
+        """What the keys say that need no other ones, by the model's field.
+
+        Args:
+            fields: the mapping.
+            names: what templates and expressions may use.
+
+        Raises:
+            Invalid: a key that is required is missing, or a value breaks a rule.
+        """
+        found: dict[str, Any] = {}
+        entries = fields.node.entries
+        for name, key in self.keys.items():
+            read = key.kind.read
+            if read is None:
+                continue
+            node = entries.get(name)
+            if node is not None:
+                found[key.field or name] = read(fields, name, node, names)
+            elif key.is_required:
+                fields.need(name)
+        return found
+
+    def read(self, node: Node, owner: str, names: Collection[str] = ()) -> M:
+        """The model of a mapping whose keys need no other ones.
+
+        Raises:
+            Invalid: with the place of whatever breaks a rule.
+        """
+        return self.model(**self.values(self.fields(node, owner), names))
+
+    @property
+    def inside(self) -> Kind:
+        """Such a mapping under a key of another one."""
+        return Kind(
+            f"[{self.name}](#{self.name})",
+            reference(self.name),
+            lambda fields, key, node, names: self.read(node, f"{fields.owner}.{key}", names),
+        )
+
+
+def table(
+    name: str,
+    model: Callable[..., M],
+    sentence: str,
+    *keys: Key,
+    is_merged: bool = False,
+    other: Schema | None = None,
+) -> Table[M]:
+    """The table of these rows, which are read in this order."""
+    return Table(name, model, sentence, {key.name: key for key in keys}, is_merged, other)
+
+
+# A plain scalar that looks like a number is text all the same where text belongs (model: 2450).
+TEXT_SCHEMA: Final[Schema] = {"type": ["string", "number"]}
+SENDABLE: Final[Schema] = {"type": ["string", "number"], "minLength": 1}
+SCALAR_SCHEMA: Final[Schema] = {"type": ["string", "number", "boolean"]}
+NAME_PATTERN: Final = "^(?!.*__)[a-z][a-z0-9_]*$"
+
+
+def reference(name: str) -> Schema:
+    """What stands under ``$defs``."""
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def is_word(node: Node, word: str) -> bool:
+    """Whether the node is this word and nothing else."""
+    return isinstance(node, ScalarNode) and node.text == word
+
+
+def text(most: int = MAX_TEXT, *, is_optional: bool = False) -> Kind:
+    """One text without control characters; where ``is_optional``, an empty one is none."""
+
+    def read(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str | None:
+        found = text_of(node, fields.name_of(key), most=most)
+        return found or None if is_optional else found
+
+    return Kind("text", TEXT_SCHEMA, read)
+
+
+def integer(low: int, high: int) -> Kind:
+    """A whole number within bounds."""
+    return Kind(
+        f"{low:,}..{high:,}",
+        {"type": "integer", "minimum": low, "maximum": high},
+        lambda fields, key, node, _: whole_number_of(node, fields.name_of(key), low, high),
+    )
+
+
+def number(low: float | None = None) -> Kind:
+    """A number, not under ``low``."""
+    return Kind(
+        "number" if low is None else f"number from {low:g} on",
+        {"type": "number"} if low is None else {"type": "number", "minimum": low},
+        lambda fields, key, node, _: number_of(node, fields.name_of(key), low),
+    )
+
+
+def choice(words: Iterable[str]) -> Kind:
+    """One of a few words; of an enumeration its member."""
+    known = list(words)
+    return Kind(
+        ", ".join(f"`{word}`" for word in known),
+        {"enum": [str(word) for word in known]},
+        lambda fields, key, node, _: choice_of(node, fields.name_of(key), known),
+    )
+
+
+def pattern(groups: int | None = None) -> Kind:
+    """A regular expression that is safe to search."""
+    return Kind(
+        "regular expression" if groups is None else f"regular expression, {groups} group",
+        TEXT_SCHEMA,
+        lambda fields, key, node, _: pattern_of(node, fields.name_of(key), groups=groups),
+    )
+
+
+def array(kind: Kind, most: int = 1_000, *, least: int = 0) -> Kind:
+    """A list of these."""
+    schema: Schema = {"type": "array", "items": kind.schema}
+    if least:
+        schema["minItems"] = least
+    inner = kind.read
+    if inner is None:
+        return Kind(f"list of {kind.word}", schema)
+
+    def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> Any:
+        nodes = list_of(node, fields.name_of(key), most=most)
+        return tuple(inner(fields, key, item, names) for item in nodes)
+
+    return Kind(f"list of {kind.word}", schema, read)
+
+
+def mapping(
+    word: str, entry: Schema, read: Reader | None = None, *, least: int = 0, is_named: bool = False
+) -> Kind:
+    """A mapping whose keys are the file's own; names, as commands and parameters have them."""
+    schema: Schema = {"type": "object", "additionalProperties": entry}
+    if is_named:
+        schema["propertyNames"] = {"pattern": NAME_PATTERN}
+    if least:
+        schema["minProperties"] = least
+    return Kind(word, schema, read)
+
+
+def known_name_of(
+    fields: Fields, key: str, node: Node, names: Collection[str], what: str = "no command"
+) -> str:
+    """One of the names that are known here.
+
+    Raises:
+        Invalid: another one; ``what`` says what it is not.
+    """
+    owner = fields.name_of(key)
+    name = text_of(node, owner, most=64)
+    if name not in names:
+        message = f'{owner} names "{name}", which is {what}.'
+        raise complaint(node.mark, message, nearest(name, names))
+    return name
+
+
+def query_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+    """A SCPI template that asks.
+
+    Raises:
+        Invalid: not a template over these names, or one that asks nothing.
+    """
+    template = template_of(node, fields.name_of(key), names)
+    if "?" not in template:
+        raise complaint(node.mark, f'{fields.owner}: "{template}" is no query (it has no "?").')
+    return template
+
+
+TRUTH: Final = Kind(
+    one_of(("`true`", "`false`")),
+    {"type": "boolean"},
+    lambda fields, key, node, _: truth_of(node, fields.name_of(key)),
+)
+TEMPLATE: Final = Kind(
+    "SCPI",
+    SENDABLE,
+    lambda fields, key, node, names: template_of(node, fields.name_of(key), names),
+)
+QUERY: Final = Kind("SCPI query", SENDABLE, query_of)
+PLAIN_QUERY: Final = Kind(
+    "SCPI query without parameters",
+    SENDABLE,
+    lambda fields, key, node, _: query_of(fields, key, node, ()),
+)
+EXPRESSION: Final = Kind(
+    "expression",
+    SCALAR_SCHEMA,
+    lambda fields, key, node, names: expression_of(node, fields.name_of(key), names),
+)
+PATTERN: Final = pattern()
