@@ -9,7 +9,6 @@ What a command says about others (a sweep's readback, a setting's ``set``) is ch
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Final
 
 from edged.profiles.format.connection import (
@@ -49,7 +48,6 @@ from edged.profiles.format.tables import (
     pattern,
     query_of,
     reference,
-    table,
     text,
 )
 from edged.profiles.model import (
@@ -82,9 +80,7 @@ _UNASKABLE: Final = "none"
 """What ``ask`` says where the instrument has no answer for what the line did."""
 
 
-def _abort(
-    fields: Fields, key: str, node: Node, names: Collection[str]
-) -> tuple[AbortStep, ...]:  # fmt: skip
+def _abort(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[AbortStep, ...]:
     owner = fields.name_of(key)
     return tuple(_abort_step(entry, owner, names) for entry in list_of(node, owner, most=100))
 
@@ -107,98 +103,74 @@ def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
 
 _NAMED: Final = Kind("name", TEXT_SCHEMA)
 _STEP: Final = Kind("number over 0", {"type": "number", "exclusiveMinimum": 0})
-ABORT: Final[Table[AbortStep]] = table(
+ABORT: Final = Table(
     "abort",
     AbortStep,
     "One entry of `abort`: a line, or",
     Key("send", TEMPLATE, "The line.", is_required=True),
-    Key(
-        "ask",
-        Kind("SCPI query or `none`", SENDABLE),
+    Key("ask", Kind("SCPI query or `none`", SENDABLE),
         "The question whose answer shows that it was obeyed; `none`: nobody can ask.",
-        is_required=True,
-    ),
-    Key(
-        "expect",
-        Kind("regular expression", TEXT_SCHEMA),
-        "Searched in the answer; needed unless `ask` is `none`.",
-    ),
+        is_required=True),
+    Key("expect", Kind("regular expression", TEXT_SCHEMA),
+        "Searched in the answer; needed unless `ask` is `none`."),
     other=SENDABLE,
-)
+)  # fmt: skip
 ABORT_KIND: Final = Kind(
     "list of [abort](#abort)", {"type": "array", "items": reference("abort")}, _abort
 )
-VERIFY: Final[Table[Verify]] = table(
+VERIFY: Final = Table(
     "verify",
     Verify,
     "What is asked after the write; a miss is an error.",
     Key("query", QUERY, "What answers with the value.", is_required=True),
-    Key(
-        "parameter",
-        _NAMED,
-        "Whose value it is; without it the swept one, else the only float.",
-    ),
+    Key("parameter", _NAMED, "Whose value it is; without it the swept one, else the only float."),
     Key("tolerance", number(0), "By how much they may differ; a float must have it."),
     Key("pattern", pattern(1), "Its group is the value, where the answer tells more."),
-)
-SWEEP: Final[Table[SweepPlan]] = table(
+)  # fmt: skip
+SWEEP: Final = Table(
     "sweep",
     SweepPlan,
     "How the command is ramped.",
     Key("parameter", _NAMED, "The number that is ramped.", is_required=True),
-    Key(
-        "setpoint",
-        Kind("SCPI query", SENDABLE),
-        "What the instrument holds as set.",
-        is_required=True,
-    ),
+    Key("setpoint", Kind("SCPI query", SENDABLE), "What the instrument holds as set.",
+        is_required=True),
     Key("pattern", pattern(1), "Its group is the set-point, where the answer tells more."),
     Key("readback", text(64, is_optional=True), "The query command that measures it."),
     Key("interval_ms", integer(10, MAX_TIMEOUT_MS), "The time between two steps."),
     Key("step", _STEP, "Resolution; without it the parameter's format tells."),
     Key("abort", ABORT_KIND, "What makes it safe; without it the profile's `abort` does."),
-)
-COMMAND: Final[Table[Command]] = table(
+)  # fmt: skip
+COMMAND: Final = Table(
     "command",
     Command,
     "One thing that an instrument can be told or asked.",
-    Key(
-        "scpi",
-        Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE, least=1).schema]}),
-        "One line, or a list that nothing interrupts; a waveform or image needs none.",
-    ),
+    Key("scpi", Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE, least=1).schema]}),
+        "One line, or a list that nothing interrupts; a waveform or image needs none."),
     Key("description", text(), "What it does, for callers."),
     PARAMETERS,
     CHECKS,
-    Key("is_query", Kind(TRUTH.word, TRUTH.schema), "Declares a query without a `?`."),
-    Key(
-        "returns",
-        Kind("[returns](#returns)", reference("returns")),
-        "How the answer of a query is read.",
-    ),
+    Key("is_query", TRUTH._replace(read=None), "Declares a query without a `?`."),
+    Key("returns", Kind("[returns](#returns)", reference("returns")),
+        "How the answer of a query is read."),
     Key("precondition", PRECONDITION.inside, "What is asked before anything is sent."),
-    Key("verify", Kind("[verify](#verify)", reference("verify")), "What is asked after the write."),
+    Key("verify", VERIFY.link, "What is asked after the write."),
     Key("complete", COMPLETION_KIND, "How one tells that it is done."),
     Key("errors", ERRORS_KIND, "In place of the connection's."),
-    replace(ACKNOWLEDGE, sentence="In place of the connection's."),
+    ACKNOWLEDGE._replace(sentence="In place of the connection's."),
     Key("timeout_ms", TIMEOUT, "In place of the connection's."),
     Key("after_write_ms", PAUSE, "In place of the connection's."),
     Key("is_dangerous", TRUTH, "It gives energy, or may."),
     Key("is_safe", TRUTH, "It makes things safe, and is never refused."),
     Key("requires_sweep", TRUTH, "Only start_sweep may run it."),
-    Key(
-        "essential",
-        TRUTH,
-        "One of the few (at most 8) for short tool lists.",
-        field="is_essential",
-    ),
-    Key("sweep", Kind("[sweep](#sweep)", reference("sweep")), "How it is ramped."),
+    Key("essential", TRUTH, "One of the few (at most 8) for short tool lists.",
+        field="is_essential"),
+    Key("sweep", SWEEP.link, "How it is ramped."),
     is_merged=True,
-)
+)  # fmt: skip
 _RESERVED: Final[Mapping[str, str]] = {
     "sequence": "it stands between a profile's key and a sequence's name in tool names",
     ABORT_COMMAND: "it is what the profile's own abort list is called",
-}
+}  # fmt: skip
 _MOST_LINES: Final = 50
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 _FORMATS: Final[Mapping[ParameterType, str]] = {
@@ -207,7 +179,7 @@ _FORMATS: Final[Mapping[ParameterType, str]] = {
     ParameterType.BOOL: "d",
     ParameterType.STRING: "q",
     ParameterType.ENUM: "qdefgEG",
-}
+}  # fmt: skip
 
 
 def read_command(name: str, key: Node, node: Node) -> Command:

@@ -30,7 +30,6 @@ from edged.profiles.format.tables import (
     integer,
     is_word,
     reference,
-    table,
     text,
 )
 from edged.profiles.model import (
@@ -67,6 +66,9 @@ TIMEOUT: Final = integer(1, MAX_TIMEOUT_MS)
 PAUSE: Final = integer(0, MAX_PAUSE_MS)
 STOP_BITS: Final = (1, 1.5, 2)
 _USB_ID: Final = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})", re.IGNORECASE)
+
+
+_USB_PATTERN: Final = "^(0x)?[0-9a-fA-F]{4}:(0x)?[0-9a-fA-F]{4}$"
 
 
 def _usb_id(fields: Fields, key: str, node: Node, _names: Collection[str]) -> tuple[int, int]:
@@ -135,47 +137,34 @@ ACKNOWLEDGE: Final = Key(
     "What answers a line that asks nothing, like `^OK$`: read and compared after each of them, "
     "raw lines and aborts included; `none`: nothing does.",
 )
-MATCH: Final[Table[Match]] = table(
+MATCH: Final = Table(
     "match",
     Match,
     "Which instruments a profile fits.",
-    Key(
-        "idn",
-        PATTERN,
+    Key("idn", PATTERN,
         "Searched in the whole `*IDN?` answer, upper and lower case alike; the longest match wins.",
-        is_required=True,
-    ),
-    Key(
-        "usb",
-        array(
-            Kind(
-                "vendor:product",
-                {"type": "string", "pattern": "^(0x)?[0-9a-fA-F]{4}:(0x)?[0-9a-fA-F]{4}$"},
-                _usb_id,
-            ),
-            100,
-        ),
-        'USB ids such as `"1ab1:0e11"`, hexadecimal; they decide between equals.',
-        field="usb_ids",
-    ),
+        is_required=True),
+    Key("usb",
+        array(Kind("vendor:product", {"type": "string", "pattern": _USB_PATTERN}, _usb_id), 100),
+        'USB ids such as `"1ab1:0e11"`, hexadecimal; they decide between equals.', field="usb_ids"),
     Key("examples", array(text(512)), "Real answers to `*IDN?`."),
-)
-PROBE: Final[Table[Probe]] = table(
+)  # fmt: skip
+PROBE: Final = Table(
     "probe",
     Probe,
     "A question whose answer must fit before the profile is taken to fit.",
     Key("query", PLAIN_QUERY, "Like `*LANG?`.", is_required=True),
     Key("expect", PATTERN, "Searched in the answer.", is_required=True),
-)
-PRECONDITION: Final[Table[Precondition]] = table(
+)  # fmt: skip
+PRECONDITION: Final = Table(
     "precondition",
     Precondition,
     "What the instrument must answer before a command's lines are sent; not for a safe command.",
     Key("query", PLAIN_QUERY, "Asked before anything is sent.", is_required=True),
     Key("expect", PATTERN, "Where the answer does not fit, the command fails.", is_required=True),
     Key("hint", text(), "What the failure then says."),
-)
-ERRORS: Final[Table[ErrorCheck]] = table(
+)  # fmt: skip
+ERRORS: Final = Table(
     "errors",
     ErrorCheck,
     "The question that tells what the instrument thought of the last line; or `none`.",
@@ -183,27 +172,23 @@ ERRORS: Final[Table[ErrorCheck]] = table(
     Key("query", PLAIN_QUERY, "Like `SYST:ERR?`; needed unless the kind is `none`."),
     Key("detail", PLAIN_QUERY, "A question for the wording, asked after an error."),
     other={"const": "none"},
-)
-COMPLETION: Final[Table[Completion]] = table(
+)  # fmt: skip
+COMPLETION: Final = Table(
     "complete",
     Completion,
     "How a command tells that it is done: `none`, `opc` (`*OPC?`), or a query that is polled.",
     Key("poll", QUERY, "What is asked.", field="query", is_required=True),
-    Key(
-        "until",
-        Kind("expression", EXPRESSION.schema, _until),
-        "Over `value`, which is what was answered.",
-        is_required=True,
-    ),
+    Key("until", EXPRESSION._replace(read=_until),
+        "Over `value`, which is what was answered.", is_required=True),
     Key("every_ms", integer(10, MAX_PAUSE_MS), "How often."),
     Key("timeout_ms", TIMEOUT, "For how long."),
     other={"enum": ["none", "opc"]},
-)
+)  # fmt: skip
 ERRORS_KIND: Final = Kind("[errors](#errors) or `none`", reference("errors"), _errors)
 COMPLETION_KIND: Final = Kind(
     "[complete](#complete), `opc` or `none`", reference("complete"), _completion
 )
-CONNECTION: Final[Table[Connection]] = table(
+CONNECTION: Final = Table(
     "connection",
     Connection,
     "How to talk to the instrument; what is not said of a serial line is the transport's own.",

@@ -27,7 +27,6 @@ from edged.profiles.format.tables import (
     choice,
     mapping,
     reference,
-    table,
     text,
 )
 from edged.profiles.model import Bound, Mark, Parameter, ParameterType, Scalar
@@ -54,10 +53,8 @@ _OPTIONS: Final = Key(
     Kind("list of text", {"type": "array", "items": TEXT_SCHEMA}),
     "The choices of an enum.",
 )
-BOUND: Final[Table[Bound]] = table(
-    "bound", Bound, "What `by` allows besides.", _MIN, _MAX, _OPTIONS
-)
-PARAMETER: Final[Table[Parameter]] = table(
+BOUND: Final = Table("bound", Bound, "What `by` allows besides.", _MIN, _MAX, _OPTIONS)
+PARAMETER: Final = Table(
     "parameter",
     Parameter,
     "One argument of a command or sequence.",
@@ -67,24 +64,15 @@ PARAMETER: Final[Table[Parameter]] = table(
     _MAX,
     Key("default", Kind("value", SCALAR_SCHEMA), "What is taken where the caller gives none."),
     Key("unit", text(32), "Of the value."),
-    Key(
-        "map",
-        mapping("label → wire value", SCALAR_SCHEMA),
-        "What goes onto the wire for what callers give; makes an enum, or names both of a bool.",
-    ),
+    Key("map", mapping("label → wire value", SCALAR_SCHEMA),
+        "What goes onto the wire for what callers give; makes an enum, or names both of a bool."),
     Key("description", text(), "Of the parameter, for callers."),
-    Key(
-        "step",
-        Kind("number over 0", {"type": "number", "exclusiveMinimum": 0}),
-        "Resolution, in the parameter's unit.",
-    ),
-    Key(
-        "by",
-        mapping("name → value → [bound](#bound)", mapping("", reference("bound")).schema),
-        "Another parameter → its value → the bound that then holds too.",
-    ),
+    Key("step", Kind("number over 0", {"type": "number", "exclusiveMinimum": 0}),
+        "Resolution, in the parameter's unit."),
+    Key("by", mapping("name → value → [bound](#bound)", mapping("", reference("bound")).schema),
+        "Another parameter → its value → the bound that then holds too."),
     is_merged=True,
-)
+)  # fmt: skip
 PARAMETERS: Final = Key(
     "parameters",
     mapping("name → [parameter](#parameter)", reference("parameter"), is_named=True),

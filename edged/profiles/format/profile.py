@@ -36,7 +36,6 @@ from edged.profiles.format.tables import (
     known_name_of,
     mapping,
     reference,
-    table,
     text,
 )
 from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting
@@ -73,47 +72,37 @@ def _class(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
 
 def _section(part: Table[Any]) -> Kind:
     """A part of the profile; its complaints begin with the part's own name."""
-    inside = part.inside
-    return Kind(inside.word, inside.schema, lambda _f, key, node, _n: part.read(node, key))
+    return part.link._replace(read=lambda _fields, key, node, _names: part.read(node, key))
 
 
 _IDENTITY: Final = Kind("text", TEXT_SCHEMA, _identity)
 _NAME: Final[Schema] = {"type": "string", "pattern": NAME_PATTERN}
-ACQUISITION: Final[Table[Acquisition]] = table(
+ACQUISITION: Final = Table(
     "acquisition",
     Acquisition,
     "Of an oscilloscope: what it is doing, asked in one job with each waveform and picture. Where "
     "the answer fits neither `running` nor `stopped`, it waits for a trigger.",
     Key("ask", PLAIN_QUERY, "What the instrument is doing.", is_required=True),
     Key("running", PATTERN, "Where the answer fits, the trace is fresh.", is_required=True),
-    Key(
-        "stopped",
-        PATTERN,
+    Key("stopped", PATTERN,
         "Where it fits, only if one of `started_by` was run since the last stop.",
-        is_required=True,
-    ),
-    Key(
-        "started_by",
-        array(Kind("name", TEXT_SCHEMA, known_name_of), _MOST_COMMANDS),
-        "The commands after which what it holds is new.",
-    ),
-)
-SETTING: Final[Table[Setting]] = table(
+        is_required=True),
+    Key("started_by", array(Kind("name", TEXT_SCHEMA, known_name_of), _MOST_COMMANDS),
+        "The commands after which what it holds is new."),
+)  # fmt: skip
+SETTING: Final = Table(
     "setting",
     Setting,
     "What is read when a recording starts.",
     Key("get", QUERY, "The question, over what `for` names.", is_required=True),
     Key("set", Kind("name", TEXT_SCHEMA), "The command that sets it."),
-    Key(
-        "for",
-        mapping("parameter → list of values", {"type": "array", "minItems": 1}),
-        "The values for which it is read.",
-    ),
+    Key("for", mapping("parameter → list of values", {"type": "array", "minItems": 1}),
+        "The values for which it is read."),
     Key("unit", text(32), "Of the answer."),
     Key("type", choice(AnswerType), "Of the answer; `float` where it has a unit, else `string`."),
     is_merged=True,
-)
-PROFILE: Final[Table[Profile]] = table(
+)  # fmt: skip
+PROFILE: Final = Table(
     "profile",
     Profile,
     "The file itself.",
@@ -135,7 +124,7 @@ PROFILE: Final[Table[Profile]] = table(
     Key("abort_excludes",
         mapping("command → text", {"type": ["string", "number", "null"]}, is_named=True),
         "Why `abort` has nothing to do with what the command puts out."),
-    Key("acquisition", Kind("[acquisition](#acquisition)", reference("acquisition")),
+    Key("acquisition", ACQUISITION.link,
         "Of an oscilloscope: what it is doing."),
     Key("sim", text(64, is_optional=True), "Which simulated instrument stands for it.",
         is_own=True),

@@ -8,7 +8,6 @@ The pieces that all answers share: types, labels, scales, and named fields.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.format.fields import (
@@ -37,8 +36,6 @@ from edged.profiles.format.tables import (
     integer,
     mapping,
     pattern,
-    reference,
-    table,
     text,
 )
 from edged.profiles.model import (
@@ -95,9 +92,7 @@ def _separator(fields: Fields, key: str, node: Node, _names: Collection[str]) ->
     return separator
 
 
-def _count(
-    fields: Fields, key: str, node: Node, _names: Collection[str]
-) -> tuple[int, int]:  # fmt: skip
+def _count(fields: Fields, key: str, node: Node, _names: Collection[str]) -> tuple[int, int]:
     name = fields.name_of(key)
     if not isinstance(node, ListNode):
         count = whole_number_of(node, name, 1, MOST_PIECES)
@@ -127,9 +122,7 @@ def _mime(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     return mime
 
 
-def _lines(
-    fields: Fields, key: str, node: Node, names: Collection[str]
-) -> tuple[str, ...]:  # fmt: skip
+def _lines(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[str, ...]:
     name = fields.name_of(key)
     lines = list_of(node, name, most=100) if isinstance(node, ListNode) else (node,)
     return tuple(template_of(line, name, names) for line in lines)
@@ -152,7 +145,7 @@ _LABELS: Final = mapping("wire value → label", TEXT_SCHEMA, _labels)
 _MAP: Final = Key("map", _LABELS, "What the answers mean, the other way round than a parameter's.")
 _SCALE: Final = Key(
     "scale",
-    Kind("expression", EXPRESSION.schema),
+    EXPRESSION._replace(read=None),
     "Over `value` and the parameters; only of a number.",
 )
 _SENTINELS: Final = Key(
@@ -180,7 +173,7 @@ _COUNT: Final = Key(
     ),
     "How many pieces the answer has, where the fields do not name every one from 0 on.",
 )
-ANSWER_FIELD: Final[Table[AnswerField]] = table(
+ANSWER_FIELD: Final = Table(
     "answer_field",
     AnswerField,
     "One of `fields`, found by exactly one of `index`, `key` and `pattern`.",
@@ -192,68 +185,48 @@ ANSWER_FIELD: Final[Table[AnswerField]] = table(
     Key("index", integer(0, 10_000), "Which piece it is, from 0."),
     Key("key", text(64), "What stands before it: `FRQ` in `FRQ,1000HZ`."),
     Key("pattern", pattern(1), "Its group is the value."),
-)
+)  # fmt: skip
 _FIELDS: Final = Key(
     "fields",
-    array(Kind("[answer_field](#answer_field)", reference("answer_field")), least=1),
+    array(ANSWER_FIELD.link, least=1),
     "The pieces of the answer.",
     is_required=True,
 )
-PREAMBLE: Final[Table[dict[str, Any]]] = table(
+PREAMBLE: Final[Table[dict[str, Any]]] = Table(
     "preamble",
     dict,
     "What is asked before the data of a waveform.",
-    Key(
-        "query",
-        Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE).schema]}, _lines),
+    Key("query", Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE).schema]}, _lines),
         "Where they are several, `fields` counts through their answers, joined by the `separator`.",
-        field="preamble_queries",
-        is_required=True,
-    ),
-    Key(
-        "fields",
-        _FIELDS.kind,
+        field="preamble_queries", is_required=True),
+    Key("fields", _FIELDS.kind,
         "A field named `points` or `length` is the number of samples that are to come.",
-        is_required=True,
-    ),
-    replace(_SEPARATOR, field="preamble_separator"),
-    replace(_COUNT, field="preamble_count"),
-)
-WAVEFORM: Final[Table[WaveformAnswer]] = table(
+        is_required=True),
+    _SEPARATOR._replace(field="preamble_separator"),
+    _COUNT._replace(field="preamble_count"),
+)  # fmt: skip
+WAVEFORM: Final = Table(
     "waveform",
     WaveformAnswer,
     "A block of samples, and how to make volts and seconds of it.",
     Key("setup", array(TEMPLATE, 100), "Sent before; errors are asked for before the data are."),
-    Key("preamble", Kind("[preamble](#preamble)", reference("preamble")), "Asked before the data."),
-    Key(
-        "dtype",
-        choice(("i1", "u1", "i2", "u2", "f4", "f8")),
-        "Signed, unsigned or floating point, and the bytes of a sample.",
-        is_required=True,
-    ),
+    Key("preamble", PREAMBLE.link, "Asked before the data."),
+    Key("dtype", choice(("i1", "u1", "i2", "u2", "f4", "f8")),
+        "Signed, unsigned or floating point, and the bytes of a sample.", is_required=True),
     Key("data", TEMPLATE, "What answers with the block.", is_required=True),
     Key("byte_order", choice(("little", "big")), "Needed where a sample has more than a byte."),
-    Key(
-        "chunk_points",
-        integer(1, 100_000_000),
+    Key("chunk_points", integer(1, 100_000_000),
         "Fetched in pieces of so many samples: the command's int parameters `first` and `last` "
-        "are filled in for each.",
-    ),
+        "are filled in for each."),
     Key("trailing_bytes", integer(0, 16), "How many bytes stand behind the block."),
-    Key(
-        "x_increment",
-        Kind("expression", EXPRESSION.schema),
-        "From one sample to the next, over the preamble's fields and the parameters.",
-    ),
+    Key("x_increment", EXPRESSION._replace(read=None),
+        "From one sample to the next, over the preamble's fields and the parameters."),
     Key("x_unit", text(32), "Of `x_increment`."),
     Key("y_unit", text(32), "Of the samples."),
-    Key(
-        "scale",
-        Kind("expression", EXPRESSION.schema),
-        "What a sample means, over its code `value`, the preamble's fields and the parameters.",
-    ),
-)
-IMAGE: Final[Table[ImageAnswer]] = table(
+    Key("scale", EXPRESSION._replace(read=None),
+        "What a sample means, over its code `value`, the preamble's fields and the parameters."),
+)  # fmt: skip
+IMAGE: Final = Table(
     "image",
     ImageAnswer,
     "A picture of the screen.",
@@ -261,40 +234,36 @@ IMAGE: Final[Table[ImageAnswer]] = table(
         "Like `image/png`.", is_required=True),
     Key("data", TEMPLATE, "What answers with the picture.", is_required=True),
 )  # fmt: skip
-BIT: Final[Table[BitField]] = table(
+BIT: Final = Table(
     "bit",
     BitField,
     "One field of a status word.",
     _NAME,
     Key("mask", integer(1, 2**64 - 1), "Its bits, shifted down.", is_required=True),
     Key("map", _LABELS, "Number → label."),
-)
-BITS: Final[Table[BitsAnswer]] = table(
+)  # fmt: skip
+BITS: Final = Table(
     "bits",
     BitsAnswer,
     "A status word.",
     Key("base", Kind("10 or 16", {"enum": [10, 16]}, _base), "How the number is written."),
-    Key(
-        "fields",
-        array(Kind("[bit](#bit)", reference("bit")), least=1),
-        "What its bits mean.",
-        is_required=True,
-    ),
-)
+    Key("fields", array(BIT.link, least=1), "What its bits mean.",
+        is_required=True),
+)  # fmt: skip
 
 
 def _alone(inner: Table[Any]) -> Table[Any]:
     """``returns`` that has one key, under which everything stands."""
-    key = Key(inner.name, Kind(inner.inside.word, inner.inside.schema), is_required=True)
-    return table(f"returns_{inner.name}", dict, inner.sentence, key)
+    key = Key(inner.name, inner.link, is_required=True)
+    return Table(f"returns_{inner.name}", dict, inner.sentence, key)
 
 
 RETURNS: Final[Mapping[str, Table[Any]]] = {
-    "type": table(
+    "type": Table(
         "returns_type", ScalarAnswer, "The answer is one value.",
         _TYPE, _UNIT, _MAP, _SCALE, _SENTINELS, _EXTRA_LINES,
     ),
-    "fields": table(
+    "fields": Table(
         "returns_fields", FieldsAnswer, "The answer is several named values.",
         _FIELDS, _SEPARATOR,
         Key("primary", text(64, is_optional=True), "The field that is plotted and compared."),
@@ -334,9 +303,7 @@ def _whole_count(found: Sequence[AnswerField]) -> tuple[int, int] | None:
     return (len(found), len(found)) if is_whole else None
 
 
-def _answer_fields(
-    fields: Fields, parameters: Mapping[str, Parameter]
-) -> tuple[AnswerField, ...]:  # fmt: skip
+def _answer_fields(fields: Fields, parameters: Mapping[str, Parameter]) -> tuple[AnswerField, ...]:
     """The entries of ``fields``, each found by one of index, key and pattern."""
     node = fields.need("fields")
     owner = fields.name_of("fields")

@@ -10,7 +10,6 @@ The values in sequences: nodes → literals and expressions whose names are know
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from edged.errors import Invalid
@@ -46,7 +45,6 @@ from edged.profiles.format.tables import (
     integer,
     mapping,
     reference,
-    table,
     text,
 )
 from edged.profiles.model import (
@@ -145,11 +143,11 @@ _RANGE: Final[Schema] = {
             for kind in ("lin", "log")
         ),
     ]
-}
+}  # fmt: skip
 _STEPS: Final = Kind("list of [steps](#step)", {"type": "array", "items": reference("step")})
 _VALUES: Final = mapping("name → value", SCALAR_SCHEMA)
 _NAMED: Final = Kind("name", TEXT_SCHEMA)
-SEQUENCE: Final[Table[Sequence]] = table(
+SEQUENCE: Final = Table(
     "sequence",
     Sequence,
     "A tool that runs steps one after the other.",
@@ -169,7 +167,7 @@ SEQUENCE: Final[Table[Sequence]] = table(
 _PARAMETERS: Final = Key("parameters", _VALUES, "The command's arguments.")
 _SAVE: Final = Key("as", _NAMED, "The name under which the answer is kept.")
 STEPS: Final[Mapping[str, Table[Any]]] = {
-    "command": table(
+    "command": Table(
         "command_step",
         CommandStep,
         "Runs a command of the same profile.",
@@ -177,34 +175,34 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
         _PARAMETERS,
         _SAVE,
     ),
-    "query": table(
+    "query": Table(
         "query_step",
         QueryStep,
         "Asks what no command does.",
         Key("query", QUERY, "What is asked.", is_required=True),
-        replace(_SAVE, is_required=True),
+        _SAVE._replace(is_required=True),
         Key("type", choice(AnswerType), "What the answer is."),
     ),
-    "wait_ms": table(
+    "wait_ms": Table(
         "wait_step",
         WaitStep,
         "Waits.",
         Key("wait_ms", Kind("number or expression", SCALAR_SCHEMA), "How long.", is_required=True),
     ),
-    "poll": table(
+    "poll": Table(
         "poll_step",
         PollStep,
         "Asks again and again.",
         Key("poll", Kind("SCPI query or name", SENDABLE), "A question, or a query command.",
             is_required=True),
         _PARAMETERS,
-        Key("until", Kind("expression", EXPRESSION.schema),
+        Key("until", EXPRESSION._replace(read=None),
             "Over `value`, which is what was answered, the parameters and what was kept: "
             "`value > target - 1`.", is_required=True),
         Key("every_ms", integer(10, MAX_TIMEOUT_MS), "How often."),
         Key("timeout_ms", integer(1, 24 * MAX_TIMEOUT_MS), "For how long."),
     ),
-    "for": table(
+    "for": Table(
         "for_step",
         ForStep,
         "Runs steps for each of several values.",
@@ -213,7 +211,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
             "The values.", is_required=True),
         Key("steps", _STEPS, "What is done for each.", is_required=True),
     ),
-    "row": table(
+    "row": Table(
         "row_step",
         RowStep,
         "Adds a row to the table that the sequence answers with.",

@@ -11,8 +11,7 @@ A key that is left out is left out of ``values``: its default is the model's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from edged.profiles.format.fields import (
     MAX_TEXT,
@@ -57,7 +56,6 @@ __all__ = [
     "pattern",
     "query_of",
     "reference",
-    "table",
     "text",
 ]
 
@@ -67,8 +65,7 @@ Reader = Callable[[Fields, str, Node, Collection[str]], Any]
 M = TypeVar("M")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What may stand under a key.
 
     Attributes:
@@ -82,8 +79,7 @@ class Kind:
     read: Reader | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """One key of a mapping.
 
     Attributes:
@@ -100,7 +96,6 @@ class Key:
     is_own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Table(Generic[M]):
     """The keys of one mapping of the format, and what is made of it.
 
@@ -108,17 +103,27 @@ class Table(Generic[M]):
         name: under ``$defs`` of the JSON Schema, and in the documentation.
         model: what ``read`` makes; its defaults stand for what is left out.
         sentence: what such a mapping is.
+        keys: by name, in the order in which they are read.
         is_merged: a member of a family merges its entries into the inherited ones, so that it
             may leave out any key, and ``null`` takes the whole away.
         other: the JSON Schema of what may stand in place of the mapping.
     """
 
-    name: str
-    model: Callable[..., M]
-    sentence: str
-    keys: Mapping[str, Key]
-    is_merged: bool = False
-    other: Schema | None = None
+    def __init__(
+        self,
+        name: str,
+        model: Callable[..., M],
+        sentence: str,
+        *keys: Key,
+        is_merged: bool = False,
+        other: Schema | None = None,
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.sentence = sentence
+        self.keys: Mapping[str, Key] = {key.name: key for key in keys}
+        self.is_merged = is_merged
+        self.other = other
 
     def fields(self, node: Node, owner: str) -> Fields:
         """The mapping; raises Invalid for an unknown key, or for what is no mapping."""
@@ -168,25 +173,16 @@ class Table(Generic[M]):
         return self.model(**self.values(self.fields(node, owner), names))
 
     @property
+    def link(self) -> Kind:
+        """Such a mapping under a key of another one, whose chapter reads it."""
+        return Kind(f"[{self.name}](#{self.name})", reference(self.name))
+
+    @property
     def inside(self) -> Kind:
         """Such a mapping under a key of another one."""
-        return Kind(
-            f"[{self.name}](#{self.name})",
-            reference(self.name),
-            lambda fields, key, node, names: self.read(node, f"{fields.owner}.{key}", names),
+        return self.link._replace(
+            read=lambda fields, key, node, names: self.read(node, f"{fields.owner}.{key}", names)
         )
-
-
-def table(
-    name: str,
-    model: Callable[..., M],
-    sentence: str,
-    *keys: Key,
-    is_merged: bool = False,
-    other: Schema | None = None,
-) -> Table[M]:
-    """The table of these rows, which are read in this order."""
-    return Table(name, model, sentence, {key.name: key for key in keys}, is_merged, other)
 
 
 # A plain scalar that looks like a number is text all the same where text belongs (model: 2450).

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +13,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edged.errors import Invalid
-from edged.profiles.format.plain_values import plain_tree
-from edged.profiles.format.schema import profile_schema, schema_text
+from edged.profiles.format.plain_values import plain_node, plain_tree
+from edged.profiles.format.profile import read_profile
+from edged.profiles.format.schema import TABLES, UNIONS, profile_schema, schema_text
+from edged.profiles.format.tables import Table
 from edged.profiles.library import parse_yaml
 from edged.profiles.loading import parse_profile
+from edged.yaml.tree import ListNode, MapNode, Node
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = profile_schema()
@@ -108,3 +115,62 @@ def test_a_member_of_a_family_may_leave_out_what_it_inherits() -> None:
     changes = "commands: {x: null, y: {parameters: {v: {max: 5}}}}\n"
     assert complaints(member + changes) == []
     assert complaints(member.replace("extends: a\n", "") + changes) != []
+
+
+RICH = Path(__file__).with_name("rich_profile.yaml").read_text(encoding="utf-8")
+"""A profile that has every key of the format."""
+STRANGE = (None, "none", 1, [], {})
+
+
+def tables() -> Iterator[Table[Any]]:
+    yield from TABLES
+    for union in UNIONS.values():
+        yield from union.values()
+
+
+def test_every_key_says_what_it_means_and_has_its_field_in_the_model() -> None:
+    for table in tables():
+        for key in table.keys.values():
+            assert key.sentence or key.name in UNIONS["returns"], f"{table.name}.{key.name}"
+            if dataclasses.is_dataclass(table.model) and key.kind.read is not None:
+                fields = {field.name for field in dataclasses.fields(table.model)}
+                assert (key.field or key.name) in fields, f"{table.name}.{key.name}"
+
+
+def test_every_table_is_in_the_schema_and_on_the_page() -> None:
+    page = (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^### ([a-z_]+)$", page, re.MULTILINE))
+    assert named == {table.name for table in TABLES} | set(UNIONS)
+    referred = set(re.findall(r"#/\$defs/([a-z_]+)", schema_text()))
+    assert referred <= set(SCHEMA["$defs"])
+    assert set(SCHEMA["$defs"]) - referred == set()
+
+
+def changed(node: Node) -> Iterator[Node]:
+    """The node with one thing in it changed, each once."""
+    if isinstance(node, MapNode):
+        for key, entry in node.entries.items():
+            others = {name: value for name, value in node.entries.items() if name != key}
+            for one in changed(entry):
+                yield MapNode(node.mark, {**node.entries, key: one}, node.keys)
+            yield MapNode(node.mark, others, {name: node.keys[name] for name in others})
+    elif isinstance(node, ListNode):
+        for index, entry in enumerate(node.items):
+            for one in changed(entry):
+                yield ListNode(node.mark, (*node.items[:index], one, *node.items[index + 1 :]))
+    for value in STRANGE:
+        yield plain_node(value, node.mark)
+
+
+def test_whatever_the_grammar_takes_the_schema_takes() -> None:
+    taken = 0
+    # Every fifth: validating a whole profile takes long.
+    for root in itertools.islice(changed(parse_yaml(RICH, "rich.yaml")), 0, None, 5):
+        try:
+            read_profile(root, "rich.yaml")
+        except Invalid:
+            continue
+        taken += 1
+        found = [error.message for error in VALIDATOR.iter_errors(plain_tree(root))]
+        assert found == []
+    assert taken > 50
