@@ -35,8 +35,7 @@ from edged.commands.static_tool import (
 from edged.commands.target import Target
 from edged.errors import EdgedError
 from edged.instruments.conversation import Reply
-from edged.profiles.format.sequences import is_sequence_writing
-from edged.profiles.model import ImageAnswer, WaveformAnswer
+from edged.profiles.model import ImageAnswer, WaveformAnswer, is_sequence_writing
 from edged.runs.sequences.registry import SequenceRegistry
 
 __all__ = ["OPERATIONS", "CommandOperations"]

@@ -26,15 +26,16 @@ from typing import Any, Final
 from edged.errors import Invalid
 from edged.profiles.format.fields import (
     Fields,
+    check_format,
     complaint,
     list_of,
     map_of,
+    marks_of,
     nearest,
     number_of,
     one_of,
     text_of,
 )
-from edged.profiles.format.profile import check_format, marks_of
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.match import clean_serial
 from edged.profiles.model import Bound, Parameter, Profile

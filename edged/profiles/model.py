@@ -12,7 +12,7 @@ A library has dozens of profiles and a bench a few; the rest of a profile is its
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -58,6 +58,8 @@ __all__ = [
     "WaitStep",
     "WaveformAnswer",
     "head_of",
+    "is_sequence_dangerous",
+    "is_sequence_writing",
 ]
 
 ABORT_COMMAND: Final = "abort"
@@ -424,6 +426,28 @@ class Sequence:
     is_essential: bool = False
     is_dangerous: bool = False
     """True when the author marked it, or when one of its steps (``finally`` too) is dangerous."""
+
+
+def is_sequence_dangerous(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
+    """Whether one of the steps, at any depth, runs a dangerous command."""
+    return any(commands[name].is_dangerous for name in _commands_of(steps))
+
+
+def is_sequence_writing(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
+    """Whether one of the steps changes something, other than to make it safe."""
+    run = (commands[name] for name in _commands_of(steps))
+    return any(not command.is_query and not command.is_safe for command in run)
+
+
+def _commands_of(steps: Collection[Step]) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case CommandStep(command=name) | PollStep(poll=name, is_command=True):
+                yield name
+            case ForStep(steps=inner):
+                yield from _commands_of(inner)
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from typing import Final
 from edged.errors import Invalid
 from edged.profiles.expr import expression_text
 from edged.profiles.format.fields import complaint, nearest
-from edged.profiles.format.sequences import is_sequence_dangerous
 from edged.profiles.model import (
     Bound,
     Command,
@@ -25,6 +24,7 @@ from edged.profiles.model import (
     Profile,
     Sequence,
     Step,
+    is_sequence_dangerous,
 )
 from edged.profiles.template import tighter
 

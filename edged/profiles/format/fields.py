@@ -24,14 +24,17 @@ from edged.profiles.template import placeholders
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode, quotable
 
 __all__ = [
+    "FORMAT",
     "MAX_TEXT",
     "Fields",
+    "check_format",
     "check_name",
     "choice_of",
     "complaint",
     "expression_of",
     "list_of",
     "map_of",
+    "marks_of",
     "nearest",
     "number_of",
     "one_of",
@@ -86,6 +89,8 @@ def one_of(words: Iterable[str]) -> str:
     return ", ".join(listed[:-1]) + (" or " if listed[:-1] else "") + listed[-1]
 
 
+FORMAT: Final = 1
+"""What ``format`` says of profile and bench files."""
 MAX_TEXT: Final = 2_000
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _MAX_NAME: Final = 48
@@ -277,6 +282,41 @@ def _unquote(node: Node) -> str:
             return ""
         return "Leave the quotes out."
     return ""
+
+
+def check_format(fields: Fields) -> None:
+    """Raises Invalid: no ``format``, or one that this edged does not read."""
+    node = fields.need("format")
+    value = scalar_of(node, fields.name_of("format"))
+    if value != FORMAT or isinstance(value, bool):
+        message = f'{fields.name_of("format")} is "{value}"; this edged reads {FORMAT}.'
+        is_newer = isinstance(value, int) and not isinstance(value, bool) and value > FORMAT
+        remedy = "It was written for a newer edged: upgrade, or write it anew." if is_newer else ""
+        raise complaint(node.mark, message, remedy)
+
+
+def marks_of(root: MapNode) -> dict[str, Mark]:
+    """Where everything stands, by dotted path; list entries go by number."""
+    found: dict[str, Mark] = {}
+    waiting: list[tuple[str, Node]] = [("", root)]
+    while waiting:
+        prefix, node = waiting.pop()
+        match node:
+            case MapNode(entries=entries, keys=keys):
+                for name, entry in entries.items():
+                    path = f"{prefix}{name}"
+                    found[path] = keys[name].mark
+                    if not isinstance(entry, ScalarNode):
+                        waiting.append((path + ".", entry))
+            case ListNode(items=items):
+                for index, entry in enumerate(items):
+                    path = f"{prefix}{index}"
+                    found[path] = entry.mark
+                    if not isinstance(entry, ScalarNode):
+                        waiting.append((path + ".", entry))
+            case ScalarNode():
+                pass
+    return found
 
 
 def check_name(mark: Mark, name: str, what: str) -> str:

@@ -8,10 +8,13 @@ from typing import Any, Final
 from edged.profiles.format.commands import ABORT_KIND, read_command
 from edged.profiles.format.connection import CONNECTION, MATCH
 from edged.profiles.format.fields import (
+    FORMAT,
     Fields,
+    check_format,
     check_name,
     complaint,
     list_of,
+    marks_of,
     nearest,
     scalar_of,
     text_of,
@@ -41,11 +44,10 @@ from edged.profiles.format.tables import (
 from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
-from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
+from edged.yaml.tree import MapNode, Node
 
-__all__ = ["ACQUISITION", "FORMAT", "PROFILE", "SETTING", "read_profile"]
+__all__ = ["ACQUISITION", "PROFILE", "SETTING", "read_profile"]
 
-FORMAT: Final = 1
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
 
@@ -172,41 +174,6 @@ def read_profile(root: Node, path: str) -> Profile:
         source_path=path,
         marks=marks_of(fields.node),
     )
-
-
-def check_format(fields: Fields) -> None:
-    """Raises Invalid: no ``format``, or one that this edged does not read."""
-    node = fields.need("format")
-    value = scalar_of(node, fields.name_of("format"))
-    if value != FORMAT or isinstance(value, bool):
-        message = f'{fields.name_of("format")} is "{value}"; this edged reads {FORMAT}.'
-        is_newer = isinstance(value, int) and not isinstance(value, bool) and value > FORMAT
-        remedy = "It was written for a newer edged: upgrade, or write it anew." if is_newer else ""
-        raise complaint(node.mark, message, remedy)
-
-
-def marks_of(root: MapNode) -> dict[str, Mark]:
-    """Where everything stands, by dotted path; list entries go by number."""
-    found: dict[str, Mark] = {}
-    waiting: list[tuple[str, Node]] = [("", root)]
-    while waiting:
-        prefix, node = waiting.pop()
-        match node:
-            case MapNode(entries=entries, keys=keys):
-                for name, entry in entries.items():
-                    path = f"{prefix}{name}"
-                    found[path] = keys[name].mark
-                    if not isinstance(entry, ScalarNode):
-                        waiting.append((path + ".", entry))
-            case ListNode(items=items):
-                for index, entry in enumerate(items):
-                    path = f"{prefix}{index}"
-                    found[path] = entry.mark
-                    if not isinstance(entry, ScalarNode):
-                        waiting.append((path + ".", entry))
-            case ScalarNode():
-                pass
-    return found
 
 
 def _read_commands(fields: Fields) -> dict[str, Command]:

@@ -9,7 +9,7 @@ The values in sequences: nodes → literals and expressions whose names are know
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from edged.errors import Invalid
@@ -57,6 +57,7 @@ from edged.profiles.model import (
     Sequence,
     Step,
     WaitStep,
+    is_sequence_dangerous,
 )
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
@@ -66,8 +67,6 @@ __all__ = [
     "SEQUENCE",
     "STEPS",
     "checked_value",
-    "is_sequence_dangerous",
-    "is_sequence_writing",
     "read_range",
     "read_sequence",
 ]
@@ -255,28 +254,6 @@ def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Comma
         result=_read_result(fields, names),
         **{**found, "is_dangerous": found.get("is_dangerous", False) or is_dangerous},
     )
-
-
-def is_sequence_dangerous(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
-    """Whether one of the steps, at any depth, runs a dangerous command."""
-    return any(commands[name].is_dangerous for name in _commands_of(steps))
-
-
-def is_sequence_writing(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
-    """Whether one of the steps changes something, other than to make it safe."""
-    run = (commands[name] for name in _commands_of(steps))
-    return any(not command.is_query and not command.is_safe for command in run)
-
-
-def _commands_of(steps: Collection[Step]) -> Iterator[str]:
-    for step in steps:
-        match step:
-            case CommandStep(command=name) | PollStep(poll=name, is_command=True):
-                yield name
-            case ForStep(steps=inner):
-                yield from _commands_of(inner)
-            case _:
-                pass
 
 
 def _read_result(fields: Fields, names: Collection[str]) -> dict[str, object]:
