@@ -25,7 +25,7 @@ from typing import Final
 
 from edged.errors import Invalid
 from edged.profiles.format.fields import complaint, map_of, nearest
-from edged.profiles.format.profile import read_profile
+from edged.profiles.format.profile import PROFILE, read_profile
 from edged.profiles.library import Complaint, ProfileLibrary, parse_yaml, read_file
 from edged.profiles.model import Profile
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
@@ -40,7 +40,7 @@ __all__ = [
     "yaml_text",
 ]
 
-_OWN: Final = frozenset({"format", "profile_key", "model", "match", "extends", "sim"})
+_OWN: Final = frozenset(key.name for key in PROFILE.keys.values() if key.is_own)
 """What says which instrument this is: never inherited."""
 _WHOLE: Final = frozenset(
     {

@@ -33,10 +33,12 @@ from edged.profiles.format.fields import (
 from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
 from edged.profiles.format.returns import read_returns
 from edged.profiles.format.tables import (
+    NAMED,
+    PATTERN,
+    POSITIVE,
     QUERY,
     SENDABLE,
     TEMPLATE,
-    TEXT_SCHEMA,
     TRUTH,
     Key,
     Kind,
@@ -101,17 +103,15 @@ def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
     return AbortStep(**found, ask=question, expect=expect)
 
 
-_NAMED: Final = Kind("name", TEXT_SCHEMA)
-_STEP: Final = Kind("number over 0", {"type": "number", "exclusiveMinimum": 0})
 ABORT: Final = Table(
     "abort",
     AbortStep,
-    "One entry of `abort`: a line, or",
+    "One entry of `abort`: a line, or such a mapping.",
     Key("send", TEMPLATE, "The line.", is_required=True),
     Key("ask", Kind("SCPI query or `none`", SENDABLE),
         "The question whose answer shows that it was obeyed; `none`: nobody can ask.",
         is_required=True),
-    Key("expect", Kind("regular expression", TEXT_SCHEMA),
+    Key("expect", PATTERN._replace(read=None),
         "Searched in the answer; needed unless `ask` is `none`."),
     other=SENDABLE,
 )  # fmt: skip
@@ -123,7 +123,7 @@ VERIFY: Final = Table(
     Verify,
     "What is asked after the write; a miss is an error.",
     Key("query", QUERY, "What answers with the value.", is_required=True),
-    Key("parameter", _NAMED, "Whose value it is; without it the swept one, else the only float."),
+    Key("parameter", NAMED, "Whose value it is; without it the swept one, else the only float."),
     Key("tolerance", number(0), "By how much they may differ; a float must have it."),
     Key("pattern", pattern(1), "Its group is the value, where the answer tells more."),
 )  # fmt: skip
@@ -131,13 +131,13 @@ SWEEP: Final = Table(
     "sweep",
     SweepPlan,
     "How the command is ramped.",
-    Key("parameter", _NAMED, "The number that is ramped.", is_required=True),
+    Key("parameter", NAMED, "The number that is ramped.", is_required=True),
     Key("setpoint", Kind("SCPI query", SENDABLE), "What the instrument holds as set.",
         is_required=True),
     Key("pattern", pattern(1), "Its group is the set-point, where the answer tells more."),
     Key("readback", text(64, is_optional=True), "The query command that measures it."),
     Key("interval_ms", integer(10, MAX_TIMEOUT_MS), "The time between two steps."),
-    Key("step", _STEP, "Resolution; without it the parameter's format tells."),
+    Key("step", POSITIVE, "Resolution; without it the parameter's format tells."),
     Key("abort", ABORT_KIND, "What makes it safe; without it the profile's `abort` does."),
 )  # fmt: skip
 COMMAND: Final = Table(

@@ -18,6 +18,7 @@ from edged.profiles.format.fields import (
 )
 from edged.profiles.format.tables import (
     EXPRESSION,
+    POSITIVE,
     SCALAR_SCHEMA,
     TEXT_SCHEMA,
     Key,
@@ -67,7 +68,7 @@ PARAMETER: Final = Table(
     Key("map", mapping("label → wire value", SCALAR_SCHEMA),
         "What goes onto the wire for what callers give; makes an enum, or names both of a bool."),
     Key("description", text(), "Of the parameter, for callers."),
-    Key("step", Kind("number over 0", {"type": "number", "exclusiveMinimum": 0}),
+    Key("step", POSITIVE,
         "Resolution, in the parameter's unit."),
     Key("by", mapping("name → value → [bound](#bound)", mapping("", reference("bound")).schema),
         "Another parameter → its value → the bound that then holds too."),

@@ -24,6 +24,7 @@ from edged.profiles.format.returns import is_number
 from edged.profiles.format.sequences import read_sequence
 from edged.profiles.format.tables import (
     NAME_PATTERN,
+    NAMED,
     PATTERN,
     PLAIN_QUERY,
     QUERY,
@@ -89,7 +90,7 @@ ACQUISITION: Final = Table(
     Key("stopped", PATTERN,
         "Where it fits, only if one of `started_by` was run since the last stop.",
         is_required=True),
-    Key("started_by", array(Kind("name", TEXT_SCHEMA, known_name_of), _MOST_COMMANDS),
+    Key("started_by", array(NAMED._replace(read=known_name_of), _MOST_COMMANDS),
         "The commands after which what it holds is new."),
 )  # fmt: skip
 SETTING: Final = Table(
@@ -97,7 +98,7 @@ SETTING: Final = Table(
     Setting,
     "What is read when a recording starts.",
     Key("get", QUERY, "The question, over what `for` names.", is_required=True),
-    Key("set", Kind("name", TEXT_SCHEMA), "The command that sets it."),
+    Key("set", NAMED, "The command that sets it."),
     Key("for", mapping("parameter → list of values", {"type": "array", "minItems": 1}),
         "The values for which it is read."),
     Key("unit", text(32), "Of the answer."),

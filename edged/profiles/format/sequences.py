@@ -32,10 +32,10 @@ from edged.profiles.format.fields import (
 from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters, read_value
 from edged.profiles.format.tables import (
     EXPRESSION,
+    NAMED,
     QUERY,
     SCALAR_SCHEMA,
     SENDABLE,
-    TEXT_SCHEMA,
     TRUTH,
     Key,
     Kind,
@@ -145,7 +145,6 @@ _RANGE: Final[Schema] = {
 }  # fmt: skip
 _STEPS: Final = Kind("list of [steps](#step)", {"type": "array", "items": reference("step")})
 _VALUES: Final = mapping("name → value", SCALAR_SCHEMA)
-_NAMED: Final = Kind("name", TEXT_SCHEMA)
 SEQUENCE: Final = Table(
     "sequence",
     Sequence,
@@ -164,13 +163,13 @@ SEQUENCE: Final = Table(
     is_merged=True,
 )  # fmt: skip
 _PARAMETERS: Final = Key("parameters", _VALUES, "The command's arguments.")
-_SAVE: Final = Key("as", _NAMED, "The name under which the answer is kept.")
+_SAVE: Final = Key("as", NAMED, "The name under which the answer is kept.")
 STEPS: Final[Mapping[str, Table[Any]]] = {
     "command": Table(
         "command_step",
         CommandStep,
         "Runs a command of the same profile.",
-        Key("command", _NAMED, "Its name.", is_required=True),
+        Key("command", NAMED, "Its name.", is_required=True),
         _PARAMETERS,
         _SAVE,
     ),
@@ -205,7 +204,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
         "for_step",
         ForStep,
         "Runs steps for each of several values.",
-        Key("for", _NAMED, "The name of the value.", is_required=True),
+        Key("for", NAMED, "The name of the value.", is_required=True),
         Key("in", Kind("list, `{lin: [from, to, number]}` or `{log: …}`", _RANGE),
             "The values.", is_required=True),
         Key("steps", _STEPS, "What is done for each.", is_required=True),

@@ -33,9 +33,11 @@ from edged.yaml.tree import Node, ScalarNode
 
 __all__ = [
     "EXPRESSION",
+    "NAMED",
     "NAME_PATTERN",
     "PATTERN",
     "PLAIN_QUERY",
+    "POSITIVE",
     "QUERY",
     "SCALAR_SCHEMA",
     "SENDABLE",
@@ -327,3 +329,6 @@ EXPRESSION: Final = Kind(
     lambda fields, key, node, names: expression_of(node, fields.name_of(key), names),
 )
 PATTERN: Final = pattern()
+NAMED: Final = Kind("name", TEXT_SCHEMA)
+"""The name of something else in the profile; its chapter knows what there is."""
+POSITIVE: Final = Kind("number over 0", {"type": "number", "exclusiveMinimum": 0})
