@@ -54,11 +54,15 @@ def peer_value(secret: str, address: str) -> str:
 
 
 def peer_reader(secret: str) -> Callable[[Mapping[str, str], str], str]:
-    """Header names (any case) and the socket's peer → the address that the audit shall name."""
+    """Headers and the socket's peer → the address that the audit shall name.
+
+    Of the headers by name in lower case, or by a mapping to which case is nothing.
+    """
+    name = PEER_HEADER.lower()
     wanted = secret.encode("ascii")
 
     def read(headers: Mapping[str, str], peername: str) -> str:
-        value = headers.get(PEER_HEADER)
+        value = headers.get(name)
         if value is None:
             return peername
         given, _, address = value.partition(" ")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edged.clock import Clock, SystemClock
-from edged.surfaces.mcp.seams import CallerGuard, ResourceSource
+from edged.surfaces.mcp.seams import CallerGuard, ResourceSource, TrustedPeer, socket_peer
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from tests.bench.fake_tools import FakeTools
 from tests.bench.mcp_client import Connection, McpClient
@@ -54,6 +54,7 @@ async def running_endpoint(
     grace_s: float = 0.0,
     tools: FakeTools | None = None,
     clock: Clock | None = None,
+    trusted_peer: TrustedPeer = socket_peer,
     **settings: Any,
 ) -> AsyncIterator[Endpoint]:
     """An endpoint with these settings; any of ``McpSettings``."""
@@ -65,6 +66,7 @@ async def running_endpoint(
         new_action_id=lambda: f"a-{next(count)}",
         settings=McpSettings(**{"port": 0, "host_name": "bench7"} | settings),
         guard=guard,
+        trusted_peer=trusted_peer,
         instrument_id_of={"psu1": "USB0::1"}.get,
         first_look=first_look,
         resources=resources,

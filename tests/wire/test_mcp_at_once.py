@@ -13,6 +13,7 @@ import pytest
 
 from edged.actions.tool import ToolCall
 from edged.errors import ErrorCode, Failed
+from edged.supervisor.peer_header import PEER_HEADER, peer_reader, peer_value
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_client import Answer, Connection
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
@@ -147,6 +148,17 @@ async def test_a_session_is_known_the_short_way_too(at_once: Endpoint) -> None:
         await client.send("DELETE")
         connection.send(request(call("told"), **headers))
         assert (await connection.read_answer()).status == 404
+
+
+@pytest.mark.parametrize("name", ["told", "asked", "echo"])
+async def test_the_peer_that_the_supervisor_names_is_named_with_every_request(name: str) -> None:
+    async with running_endpoint(trusted_peer=peer_reader("s")) as mcp:
+        add_tools(mcp)
+        async with await Connection.to(mcp.port) as connection:
+            for _ in range(4):
+                connection.send(request(call(name), **{PEER_HEADER: peer_value("s", "10.0.0.7")}))
+                assert (await connection.read_answer()).status == 200
+        assert [call.caller.remote for call in mcp.tools.calls] == ["10.0.0.7"] * 4
 
 
 async def test_an_id_that_is_in_flight_is_refused_the_short_way_too(at_once: Endpoint) -> None:

@@ -52,7 +52,7 @@ from edged.surfaces.mcp.connection import WAITS, HeadBook, KnownHead, McpConnect
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.post import Post
-from edged.surfaces.mcp.reply import CLOSED, DateLine, Wire
+from edged.surfaces.mcp.reply import CLOSED, DateLine, Wire, whole_answer
 from edged.surfaces.mcp.seams import CallerGuard, CallerHead, Choice, TrustedPeer
 from edged.surfaces.mcp.sessions import (
     Session,
@@ -183,6 +183,8 @@ class Endpoint:
         if not post.is_over:
             post.on_over = connection.has_answered
             connection.await_answer(post.client_gone)
+        elif post.plain is not None:
+            return whole_answer(*post.plain, self._date)
         return WAITS
 
     def _make_post(
@@ -286,6 +288,8 @@ class Endpoint:
             await over
             wire.connection.on_gone = None
             wire.connection.end_probing()
+        elif post.plain is not None:
+            wire.respond(*post.plain)
         return choice
 
     async def _stream_or_end(

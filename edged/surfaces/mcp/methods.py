@@ -287,8 +287,6 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
             outcome, call.request.id, tool=tool, revision=post.revision, server=parts.server
         )
 
-    call.make_answer = make_answer
-    call.is_cut_by_disconnect = is_cut_by_disconnect(parts, call)
     token = params.progress_token
     begun = parts.dispatcher.begin(
         ToolCall(
@@ -300,7 +298,12 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
         ),
         call.outcome_told,
     )
-    return begun if isinstance(begun, Pending) else make_answer(begun)
+    if not isinstance(begun, Pending):
+        return make_answer(begun)
+    # Nothing of it can have come yet: what is under way is told at another turn of the loop.
+    call.make_answer = make_answer
+    call.is_cut_by_disconnect = is_cut_by_disconnect(parts, call)
+    return begun
 
 
 def is_cut_by_disconnect(parts: Parts, call: PendingCall) -> bool:

@@ -163,6 +163,8 @@ class Post:
         calls: its requests, in order.
         served: how many of them have been begun.
         last_write_s: see ``reply.Quiet``.
+        plain: the whole answer to what waited for nothing: status, headers, body. It has not gone
+            out; who has served it sends it.
         is_over: every request is answered, or never will be.
         on_over: called once, when that is so.
     """
@@ -185,6 +187,7 @@ class Post:
         "last_write_s",
         "message",
         "on_over",
+        "plain",
         "revision",
         "served",
         "session",
@@ -212,6 +215,7 @@ class Post:
         self.choice = choice
         self.calls: tuple[PendingCall, ...] = ()
         self.served = 0
+        self.plain: tuple[int, HeaderList, bytes] | None = None
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0
@@ -298,17 +302,20 @@ class Post:
 
     def _respond(self, call: PendingCall, answer: Answer) -> None:
         """The one answer to the one request, as JSON."""
-        wire = self.wire
+        status, headers = 200, JSON_HEADERS
         match answer:
-            case None:
-                wire.respond(202, (), b"")
+            case bytes():
+                body = result_bytes_from(call.request.id, answer)
+                if call.headers:
+                    headers += call.headers
             case ErrorReply():
-                wire.respond(
-                    self.revision.status_of(answer.rpc_code), JSON_HEADERS, answer.encode()
-                )
+                status, body = self.revision.status_of(answer.rpc_code), answer.encode()
             case _:
-                headers = JSON_HEADERS + call.headers if call.headers else JSON_HEADERS
-                wire.respond(200, headers, result_bytes_from(call.request.id, answer))
+                status, headers, body = 202, (), b""
+        if self._is_watched:
+            self.wire.respond(status, headers, body)
+        else:
+            self.plain = status, headers, body
 
     def carry_out(self, effects: Effects, *, in_bursts: bool = False) -> None:
         """Do what the exchange says, in its order.
