@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from multidict import CIMultiDict
 
 from edged.http.pulse import Pulse
 from edged.service import Notifier, without_notification
@@ -128,10 +129,14 @@ def test_only_who_knows_the_secret_names_the_peer(tmp_path: Path) -> None:
     secret = keep_peer_secret(tmp_path)
     assert keep_peer_secret(tmp_path) == secret
     assert (tmp_path / "peer_secret").stat().st_mode & 0o777 == 0o600
-    read = peer_reader(secret)
-    assert read({PEER_HEADER: peer_value(secret, "10.0.0.7")}, "127.0.0.1") == "10.0.0.7"
+    read, name = peer_reader(secret), PEER_HEADER.lower()
+    for headers in (dict, CIMultiDict):
+        told = headers({name: peer_value(secret, "10.0.0.7")})
+        assert read(told, "127.0.0.1") == "10.0.0.7"
+    told = CIMultiDict({PEER_HEADER: peer_value(secret, "10.0.0.7")})
+    assert read(told, "127.0.0.1") == "10.0.0.7"
     for forged in ("", "x", "x 10.0.0.7", secret, f"{secret}x 10.0.0.7", "\udcff 1"):
-        assert read({PEER_HEADER: forged}, "127.0.0.1") == "127.0.0.1"
+        assert read({name: forged}, "127.0.0.1") == "127.0.0.1"
     assert read({}, "10.0.0.9") == "10.0.0.9"
 
 
