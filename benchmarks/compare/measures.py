@@ -38,6 +38,7 @@ from benchmarks.compare.servers import (
     typescript,
 )
 from benchmarks.figures import percentile
+from benchmarks.peers.visa_bench import VisaBench
 from tests.bench.engine_process import EngineProcess
 
 THREE = "psu1=rigol_dp832,dmm1=keysight_34461a,scope1=rigol_ds1054z"
@@ -61,16 +62,18 @@ OUR_QUERY = call(
 SCPI = ":MEAS:VOLT? CH1"
 CALLS_PER_S = 200
 THEIR_QUERY = call("query", {"instrument": 0, "command": SCPI})
+SCOPE = 2
+POINTS = 4_096
 OUR_CAPTURE = call(
     "execute_command",
     {
         "instrument_id": "scope1",
         "command_name": "capture_memory",
-        "parameters": {"channel": 1, "first": 1, "last": 4096},
+        "parameters": {"channel": 1, "first": 1, "last": POINTS},
     },
 )
 THEIR_WAVEFORM = (
-    call("capture_waveform", {"instrument": 2, "points": 4096}),
+    call("capture_waveform", {"instrument": SCOPE, "points": POINTS}),
     call("fetch_waveform", {}),
 )
 
@@ -148,12 +151,15 @@ def cached(everybody: Field, seconds: float) -> Figures:
 
 def hardware(everybody: Field, seconds: float) -> Figures:
     """Median of a query: bare, and through each server."""
-    return {
+    found = {
         "hardware.bare_us": _bare_us(everybody.bench.ports[0], seconds),
         "hardware.ours_us": median_us(everybody.ours, [OUR_QUERY], seconds),
         "hardware.sdk_us": median_us(everybody.sdk, [THEIR_QUERY], seconds),
         "hardware.fastmcp_us": median_us(everybody.fastmcp, [THEIR_QUERY], seconds),
     }
+    if everybody.ts is not None:
+        found["hardware.ts_us"] = median_us(everybody.ts, [THEIR_QUERY], seconds)
+    return found
 
 
 def _bare_us(port: int, seconds: float) -> float:
@@ -186,8 +192,9 @@ def beside(everybody: Field, seconds: float) -> Figures:
 
 
 def waveform(everybody: Field, seconds: float) -> Figures:
-    """4,096 points from the scope to the client, by two calls."""
+    """4,096 points from the scope to the client, by two calls; and to a bare PyVISA program."""
     return {
+        "waveform.bare_us": _bare_waveform_us(everybody.bench.ports, seconds),
         "waveform.ours_us": _our_waveform_us(everybody.ours, seconds),
         "waveform.sdk_us": median_us(everybody.sdk, THEIR_WAVEFORM, seconds),
     }
@@ -205,6 +212,18 @@ def _our_waveform_us(server: Server, seconds: float) -> float:
         found.append((time.perf_counter() - began) * 1e6)
         assert len(fetched) > 4 * told["y_length"]
     line.close()
+    return percentile(found, 0.5)
+
+
+def _bare_waveform_us(ports: list[int], seconds: float) -> float:
+    bench = VisaBench(ports)
+    found = []
+    until = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < until:
+        bench.capture(SCOPE, POINTS)
+        bench.fetch()
+        found.append((time.perf_counter() - began) * 1e6)
+    bench.close()
     return percentile(found, 0.5)
 
 

@@ -20,9 +20,16 @@ QUOTIENTS = {
     "hung.others": ("hung.ill_us", "hung.well_us"),
     "progress.sdk": ("progress.ours_per_s", "progress.sdk_per_s"),
     "waveform.sdk": ("waveform.ours_us", "waveform.sdk_us"),
+    "waveform.bare": ("waveform.ours_us", "waveform.bare_us"),
     "start.sdk": ("start.ours_ms", "start.sdk_ms"),
     "idle.sdk": ("idle.ours_mb", "idle.sdk_mb"),
 }
+ADDED = {
+    "hardware.added": "hardware.sdk_us",
+    "hardware.added.fastmcp": "hardware.fastmcp_us",
+    "hardware.added.ts": "hardware.ts_us",
+}
+"""Whose median each is held against; a bare query is taken off both."""
 SAME = {
     "sessions.kb": "sessions.kb",
     "sessions.news": "sessions.news_ms",
@@ -53,7 +60,8 @@ def ratios_of(figures: Figures) -> dict[str, float]:
     found |= {key: figures[name] for key, name in SAME.items() if name in figures}
     found |= price_ratios(figures)
     bare = figures["hardware.bare_us"]
-    for key, theirs in (("hardware.added", "sdk"), ("hardware.added.fastmcp", "fastmcp")):
-        added = figures["hardware.ours_us"] - bare
-        found[key] = added / (figures[f"hardware.{theirs}_us"] - bare)
+    added = figures["hardware.ours_us"] - bare
+    for key, theirs in ADDED.items():
+        if theirs in figures:
+            found[key] = added / (figures[theirs] - bare)
     return found

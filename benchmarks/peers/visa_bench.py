@@ -56,6 +56,12 @@ class VisaBench:
     def fetch(self) -> str:
         return self._captured
 
+    def close(self) -> None:
+        """Every line, and the manager."""
+        for line in self._lines.values():
+            line.close()
+        self._manager.close()
+
     def _line(self, number: int) -> Any:
         if number not in self._lines:
             line = self._manager.open_resource(f"TCPIP::127.0.0.1::{self._ports[number]}::SOCKET")
