@@ -1,5 +1,7 @@
-"""What aiohttp lacks for every port that is served here.
+"""The HTTP server of every port that is served here.
 
-``connection`` is aiohttp's own protocol with bounds and a word when the client is gone; ``pulse``
-tells when the engine was heard last. Both are used by every port.
+Read ``connection`` first: one connection, framed once by aiohttp's public parser, its requests
+served one by one by a ``RequestHandler``. ``server`` makes the connections and looks after them;
+``application`` hands requests to an aiohttp application on the same connection. ``pulse`` tells
+when the engine was heard last.
 """

@@ -1,146 +1,379 @@
-"""One HTTP connection: aiohttp's own protocol, with what it lacks for every port that we serve.
+"""One HTTP connection: framed once, by aiohttp's parser; its requests served in order, one by one.
 
+- What comes behind the request that is being served is not parsed before that has its answer, but
+  for the head that ends in the same bytes; and beyond a bound it is not even read.
 - What is not HTTP is answered with a JSON-RPC error body that echoes nothing, behind the answers to
   what came before it on the connection, and nothing is read after it.
-- A body whose framing breaks fails in the hands of whoever reads it. aiohttp's parser tells nobody
-  of it but the next request, so its reader would wait until it gave up.
+- A body whose framing breaks fails in the hands of whoever takes it.
 - A client that has closed its sending side still gets the answers to what it sent.
+- A refusal of what was not read to its end is read before the connection goes: the rest is drained.
+
+Who serves the requests is a ``RequestHandler``: called by a plain function, since most requests
+need no task. Only public names of aiohttp are used: its parser, and the ``BaseProtocol`` on which
+the parser's streams would do their flow control; ours is done here, by what a body's taker takes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import re
-from collections.abc import Callable, Iterator
-from typing import ClassVar, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
 
-import structlog
-from aiohttp import StreamReader, web
-from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import LineTooLong
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.http import HttpRequestParser, RawRequestMessage
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from edged.protocol.http_rules import rejection
-from edged.protocol.jsonrpc import RpcCode
+from edged.clock import Clock
+from edged.protocol.http_rules import Rejected, rejection
 
-__all__ = ["GO_ON", "HEAD_END", "HttpConnection"]
+if TYPE_CHECKING:
+    from aiohttp import StreamReader
+    from aiohttp.base_protocol import BaseProtocol
+
+__all__ = [
+    "GO_ON",
+    "MAX_HELD_BYTES",
+    "BodyEnd",
+    "BodyTaker",
+    "ConnectionOwner",
+    "HttpConnection",
+    "RequestHandler",
+    "whole_refusal",
+]
 
 HEAD_END: Final = b"\r\n\r\n"
+LINE_END: Final = b"\r\n"
 GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 """Says that a body is wanted, or only that somebody is here: clients pass over what they did not
 expect (RFC 9110 section 15.2)."""
-MAX_PIECES: Final = 32
-"""Heads that are given to the parser one by one, of what was read together."""
-OFFER: Final = re.compile(rb"\r\nupgrade(?=:(?![ \t]*websocket[ \t]*\r\n))", re.IGNORECASE)
+ANY_OFFER: Final = re.compile(rb"\r\nupgrade(?=:)", re.IGNORECASE)
+OTHER_OFFER: Final = re.compile(rb"\r\nupgrade(?=:(?![ \t]*websocket[ \t]*\r\n))", re.IGNORECASE)
 NO_OFFER: Final = b"\r\nUpgrad-"
 """In place of an offer of another protocol, which Java's client makes with every request: older
 versions of aiohttp take it as accepted, and the body as the other protocol. As long as what it
 replaces, so that no framing depends on it; JSON cannot hold it."""
-MAX_QUEUED: Final = 64
-"""Requests that wait on a connection for the one before them; with more nothing is read beyond what
-was read together. Newer versions of aiohttp stop at 32 by themselves."""
+MAX_HELD_BYTES: Final = 16 * 1024
+"""Beyond what is held behind the request that is being served, or of a body that nobody takes yet,
+nothing more is read."""
+STEPS_AT_ONCE: Final = 64
+"""In one turn of the loop, for one connection: twenty or so requests that wait for nothing."""
+PIECES_AT_ONCE: Final = 16
+NEVER_PAUSED: Final = 1 << 30
+"""The parser's streams are emptied as they are filled."""
+LINGERING_S: Final = 2.0
+"""How long the rest of a body that was refused unread is drained, so that the refusal is read."""
+READ_ANSWER_WITHIN_S: Final = 60.0
+"""A client that lets its answers pile up is served no further, and cut after this."""
 PROBES_AFTER_S: Final = (0.1, 0.1, 0.1, 0.3, 2.0)
 """When a client that will send no more is written to: what it has closed answers the first with a
 reset, which the second meets, and the fourth where a proxy stands between. Not more than five: some
 clients take no more interim answers (Go's)."""
 
 
-class HttpConnection(RequestHandler):
-    """See the module.
+class BodyEnd(enum.Enum):
+    """How a body ended."""
+
+    WHOLE = enum.auto()
+    BROKEN = enum.auto()
+    """It is not framed as HTTP wants it."""
+    LATE = enum.auto()
+    """It took longer than it may."""
+    GONE = enum.auto()
+    """The connection was lost, and nobody waits for an answer."""
+
+
+class BodyTaker(Protocol):
+    """Takes a body as it comes."""
+
+    def body_received(self, data: bytes) -> None:
+        """A piece of it."""
+        ...
+
+    def body_ended(self, end: BodyEnd) -> None:
+        """There will be no more; called once."""
+        ...
+
+
+class RequestHandler(Protocol):
+    """Serves the requests of a connection."""
+
+    def serve(
+        self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
+    ) -> bytes | None:
+        """Serve one whose head is here.
+
+        Args:
+            connection: by which it came.
+            message: its head.
+            body: the whole of it; ``None`` where that is not here yet: see ``take_body``.
+
+        Returns:
+            The whole answer, on a connection that goes on; or ``None``: the answer has been or will
+            be written, and ``connection.has_answered`` called once it is complete. Never raises.
+        """
+        ...
+
+
+class ConnectionOwner(Protocol):
+    """Whose connection it is: a server.
 
     Attributes:
-        log_name: the logger of faults.
+        handler: serves the requests.
+        clock: for bounds.
+        loop: on which the connection lives.
+        flow: what the parser's streams ask to pause.
+        max_field_bytes: the longest header.
         answers_half_closed: otherwise the end of what a client sends is the end of the connection.
+        takes_upgrades: an offer of a WebSocket is the handler's to take; else it is passed over.
+        is_stopping: no connection takes another request.
+    """
+
+    handler: RequestHandler
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    flow: BaseProtocol
+    max_field_bytes: int
+    answers_half_closed: bool
+    takes_upgrades: bool
+    is_stopping: bool
+
+    def opened(self, connection: HttpConnection) -> None:
+        """One more."""
+        ...
+
+    def closed(self, connection: HttpConnection) -> None:
+        """One is gone."""
+        ...
+
+
+class HttpConnection(asyncio.Protocol):
+    """See the module.
+
+    Args:
+        server: whose connection it is.
+
+    Attributes:
+        transport: the socket's; ``None`` once it is lost.
+        peer: address of the other end, as text.
+        message: the head of the request that is being served; ``None`` between requests.
+        keeps_alive: it takes another request after this one's answer.
+        has_begun_answer: bytes of that have gone out; set by who writes them.
+        awaited_since_s: when the first byte came of a head that is not complete yet, or a body that
+            is to be here in time was begun to be taken.
         is_half_closed: the client has closed its sending side and waits for answers.
+        ends_with_input: the end of input means here that the client is gone: it has a session's
+            stream open.
+        on_gone: called once when the connection is lost; set by who serves the present request.
+        on_writable: told when the client does not read what it is sent, and when it does again.
+        task: in which the present request is served, if in one.
     """
 
     __slots__ = (
+        "_content",
+        "_is_advancing",
         "_is_broken",
-        "_is_full",
-        "_newest_body",
+        "_is_held_back",
+        "_is_lingering",
+        "_is_reading_paused",
+        "_is_unread",
+        "_is_upgraded",
+        "_is_used",
+        "_last_used_s",
+        "_loop",
+        "_offset",
+        "_parsed",
+        "_parser",
         "_probe",
         "_probing",
+        "_refusal",
         "_seam",
+        "_server",
+        "_taker",
+        "_timer",
+        "_unparsed",
+        "awaited_since_s",
+        "ends_with_input",
+        "has_begun_answer",
         "is_half_closed",
+        "keeps_alive",
+        "message",
+        "on_gone",
+        "on_writable",
+        "peer",
+        "task",
+        "transport",
     )
 
-    log_name: ClassVar[str] = "edged.http"
-    answers_half_closed: ClassVar[bool] = True
-
-    def __init__(
-        self, server: web.Server, *, loop: asyncio.AbstractEventLoop, **how: object
-    ) -> None:
-        super().__init__(
-            server,
-            loop=loop,
-            access_log=None,  # type: ignore[arg-type] # what aiohttp documents for "no log"
-            **how,  # type: ignore[arg-type] # as ``RequestHandler`` has them
+    def __init__(self, server: ConnectionOwner) -> None:
+        self._server = server
+        self._loop = server.loop
+        self._parser = HttpRequestParser(
+            server.flow,
+            server.loop,
+            NEVER_PAUSED,
+            max_field_size=server.max_field_bytes,
+            # A Content-Encoding is refused; decoding it first would let it fail in the reader.
+            auto_decompress=False,
         )
-        self._is_broken = False
-        self._is_full = False
-        # The body that the parser is in, or was in last; and the last bytes that it was given,
-        # with which the end of a head may begin.
-        self._newest_body: StreamReader | None = None
+        # What has come and was not given to the parser, from the offset on; the last bytes that it
+        # was given, with which the end of a head may begin; heads that it gave, with their bodies.
+        self._unparsed = b""
+        self._offset = 0
         self._seam = b""
+        self._parsed: list[tuple[RawRequestMessage, StreamReader]] = []
+        # The body of the present request, and who takes it.
+        self._content: StreamReader | None = None
+        self._taker: BodyTaker | None = None
+        # Nothing is parsed any more: the bytes were no HTTP, or are of another protocol now.
+        self._is_broken = False
+        self._is_upgraded = False
+        self._refusal: Rejected | None = None
+        self._is_advancing = False
+        self._is_lingering = False
+        # The client does not read; nothing is read of it, or whoever takes its body has no room.
+        self._is_unread = False
+        self._is_reading_paused = False
+        self._is_held_back = False
+        self._timer: asyncio.TimerHandle | None = None
         self._probe: Callable[[], bool] | None = None
         self._probing: asyncio.TimerHandle | None = None
+        self.transport: asyncio.Transport | None = None
+        self.peer = ""
+        self.message: RawRequestMessage | None = None
+        self.keeps_alive = True
+        self.awaited_since_s: float | None = None
+        # Whether it was, since somebody looked last; and when that was.
+        self._is_used = False
+        self._last_used_s = server.clock.monotonic()
         self.is_half_closed = False
+        self.ends_with_input = False
+        self.has_begun_answer = False
+        self.on_gone: Callable[[], None] | None = None
+        self.on_writable: Callable[[bool], None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    # Called by the loop ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
+        self.transport = transport
+        name = transport.get_extra_info("peername")
+        self.peer = str(name[0]) if isinstance(name, tuple) and name else ""
+        self._server.opened(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - asyncio's
+        """It is gone; tells who serves the present request."""
+        self.transport = None
+        self._server.closed(self)
+        self.end_probing()
+        self._end_timer()
+        self._parsed.clear()
+        self._unparsed, self._offset = b"", 0
+        self._end_body(BodyEnd.GONE)
+        on_gone, self.on_gone = self.on_gone, None
+        if on_gone is not None:
+            on_gone()
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop; without data by aiohttp, to let its parser go on."""
-        if self._payload_parser is not None:
-            super().data_received(data)
+        """Bytes have come."""
+        if self._is_upgraded and self._taker is not None:
+            self._taker.body_received(data)
             return
-        for piece in self._pieces(data):
-            if self._is_broken:
-                return
-            if b"pgrade" in piece:
-                piece = OFFER.sub(NO_OFFER, piece)
-            super().data_received(piece)
-            if self._messages:
-                message, body = self._messages[-1]
-                if isinstance(message, RawRequestMessage):
-                    self._newest_body = body
-                else:
-                    self._break_off()
-        if len(self._messages) >= MAX_QUEUED and not self._is_full and self.transport is not None:
-            self._is_full = True
-            self.transport.pause_reading()
+        if self._is_broken and not self._is_upgraded:
+            return
+        if self._unparsed:
+            data = self._unparsed[self._offset :] + data
+        self._unparsed, self._offset = data, 0
+        self._advance()
 
-    def eof_received(self) -> bool | None:  # type: ignore[override] # as asyncio.Protocol has it
-        """Called by the loop; true keeps our sending side open for the answers under way."""
-        if not self.answers_half_closed or self.is_idle or self._payload_parser is not None:
+    def eof_received(self) -> bool | None:
+        """The client will send no more; true keeps our side open for the answers under way."""
+        if self.ends_with_input or self._is_upgraded or not self._server.answers_half_closed:
             return None
-        body = self._newest_body
-        if body is not None and not body.is_eof():
-            # Without that future a request has been taken, and may not have been begun.
-            if len(self._messages) + (self._waiter is None) <= 1:
-                # Nobody waits for an answer to half a request.
-                return None
-            self._fail(body)
+        content = self._content
+        if content is not None and not content.is_eof() and not self._is_broken:
+            # Nobody waits for an answer to half a request.
+            return None
+        if self.is_idle:
+            return None
         self.is_half_closed = True
         self._begin_probing()
         return True
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Called by the loop."""
+    def pause_writing(self) -> None:
+        """The client does not read what it is sent."""
+        self._is_unread = True
+        if self.on_writable is not None:
+            self.on_writable(False)
+
+    def resume_writing(self) -> None:
+        """It reads on."""
+        self._is_unread = False
+        if self.on_writable is not None:
+            self.on_writable(True)
+        if self.message is None:
+            self._end_timer()
+            self._loop.call_soon(self._advance)
+
+    # For who serves the present request -----------------------------------------------------
+
+    @property
+    def is_body_here(self) -> bool:
+        """Whether the present request has been read to its end."""
+        return self._content is None or self._content.is_eof()
+
+    def take_body(self, taker: BodyTaker, *, in_time: bool = False) -> None:
+        """Have the body as it comes; what there is of it, in this call.
+
+        Args:
+            taker: whose it is.
+            in_time: it ends ``LATE`` where it takes longer than the server allows.
+        """
+        self._taker = taker
+        if in_time:
+            self.awaited_since_s = self._server.clock.monotonic()
+        self._pass_body()
+        self._regulate()
+
+    def hold_back(self, is_held_back: bool) -> None:
+        """Whoever takes the body has no room for more, or has it again."""
+        self._is_held_back = is_held_back
+        self._regulate()
+
+    def await_answer(self, on_gone: Callable[[], None]) -> None:
+        """The answer to the present request comes later.
+
+        Args:
+            on_gone: see there.
+        """
+        self.on_gone = on_gone
+
+    def answer(self, data: bytes) -> None:
+        """Send a whole answer."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+        self.has_answered()
+
+    def has_answered(self) -> None:
+        """The present request has its answer, or never will; what came meanwhile is next."""
+        if self.message is None:
+            return
         self.end_probing()
-        super().connection_lost(exc)
-        body = self._newest_body
-        if body is not None and not body.is_eof():
-            # aiohttp would go on draining it for as long as it lingers.
-            self._fail(body)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is being served, nor waits for that."""
-        # aiohttp's own: the future on which it waits for the next request while it serves none.
-        return self._waiter is not None and not self._waiter.done()
-
-    @property
-    def has_more(self) -> bool:
-        """Whether another request has come behind the one that is being served."""
-        return bool(self._messages)
+        self.task = self.on_writable = None
+        keeps_alive, is_whole = self.keeps_alive, self.is_body_here
+        if self._taker is not None:
+            # Whoever was still taking the body of a request that is over.
+            self._end_body(BodyEnd.GONE)
+        if not keeps_alive or not is_whole or self._is_upgraded:
+            self.message = self.on_gone = None
+            self._close_behind_answer(is_whole=is_whole)
+            return
+        self._end_request()
+        if not self._is_advancing:
+            # Not here: whoever ends a call may be in the middle of something.
+            self._loop.call_soon(self._advance)
 
     def probe_by(self, probe: Callable[[], bool]) -> None:
         """Find out soon whether a client that closes its sending side still reads.
@@ -163,93 +396,262 @@ class HttpConnection(RequestHandler):
             self._probing.cancel()
             self._probing = None
 
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 - it quotes the request
-    ) -> web.StreamResponse:
-        """Answer what the parser refused; overrides aiohttp's text body and its log line."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("The answer had begun.")
-        if status >= 500:
-            structlog.get_logger(self.log_name).error("http_fault", exc_info=exc)
-            refused = rejection(
-                500, "edged made a mistake; see its log.", rpc_code=RpcCode.INTERNAL_ERROR
-            )
-        elif isinstance(exc, LineTooLong):
-            refused = rejection(431, "The request line or a header is too long.")
-        else:
-            refused = rejection(status, "This is not an HTTP request that can be served.")
-        response = web.Response(
-            status=refused.status, body=refused.body, headers=dict(refused.headers)
+    # For who looks after it -----------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being served, nor waits for that."""
+        return (
+            self.message is None
+            and not self._parsed
+            and self._refusal is None
+            and not self._unparsed
         )
-        response.force_close()
-        return response
 
-    def log_exception(self, *args: object, **how: object) -> None:
-        """Called by aiohttp, also where it drains a body that nobody wants and meets its end."""
-        if not isinstance(how.get("exc_info"), web.RequestPayloadError):
-            super().log_exception(*args, **how)
+    def force_close(self) -> None:
+        """Close when what was written has gone; nothing is read any more."""
+        if self.transport is not None:
+            self.transport.close()
 
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """Called by aiohttp with each answer; the last one to a half-closed client ends it."""
-        finished = await super().finish_response(request, resp, start_time)
-        if self._is_full and len(self._messages) < MAX_QUEUED:
-            self._is_full = False
-            if self.transport is not None and not self.transport.is_closing():
-                self.transport.resume_reading()
-        if not self._messages:
-            if self._newest_body is not None and self._newest_body.is_eof():
-                # An idle connection needs no memory for it.
-                self._newest_body = None
-            if self.is_half_closed:
-                self.close()
-        return finished
+    def close_if_idle(self, now_s: float, idle_s: float) -> None:
+        """Close if nothing has come or gone for so long; looked after every second or so."""
+        if self._is_used or not self.is_idle:
+            self._is_used, self._last_used_s = False, now_s
+        elif now_s - self._last_used_s >= idle_s and self.awaited_since_s is None:
+            self.force_close()
 
-    def _pieces(self, data: bytes) -> Iterator[bytes]:
-        """The data, cut behind each head.
+    def cut_slow(self) -> None:
+        """What is awaited of the client takes too long: have it said, and close."""
+        self.awaited_since_s = None
+        if self._taker is not None:
+            self._end_body(BodyEnd.LATE)
+        elif self.transport is not None:
+            self.transport.write(TOO_SLOW)
+            self.force_close()
 
-        Where the parser meets what it refuses, it forgets the heads that came in the same bytes.
-        """
-        start = 0
-        # The end of a head may have begun in the bytes before.
-        seam = (self._seam + data[:3]).find(HEAD_END)
-        if seam >= 0:
-            start = seam + len(HEAD_END) - len(self._seam)
-            yield data[:start]
-        self._seam = (self._seam + data[-3:])[-3:]
-        for _ in range(MAX_PIECES):
-            end = data.find(HEAD_END, start)
-            if end < 0:
+    # Parsing --------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Parse and serve what is here, until there is nothing more or something to wait for."""
+        if self._is_advancing:
+            return
+        self._is_advancing = True
+        try:
+            for _ in range(STEPS_AT_ONCE):
+                if not (self._step() if self._content is None else self._read_on()):
+                    break
+            else:
+                self._loop.call_soon(self._advance)
+        finally:
+            self._is_advancing = False
+        if self._unparsed or self._content is not None or self._is_reading_paused:
+            self._regulate()
+
+    def _step(self) -> bool:
+        """Go towards the next request; whether there may be another step."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return False
+        if self._is_unread:
+            # A client that lets its answers pile up is served no further.
+            self._start_timer(READ_ANSWER_WITHIN_S, transport.abort)
+            return False
+        for _ in range(PIECES_AT_ONCE):
+            if not self._unparsed or self._is_broken:
                 break
-            yield data[start : end + len(HEAD_END)]
-            start = end + len(HEAD_END)
-        if start < len(data) or not data:
-            yield data[start:]
+            self._parse()
+            if self._parsed and self._parsed[0][1].is_eof():
+                break
+        if self._parsed:
+            self._begin()
+            # Without more of the client only a refusal, or its end, can be next.
+            return bool(self._unparsed) or self._is_broken or self.is_half_closed
+        if self._unparsed and not self._is_broken:
+            return True
+        if self._refusal is not None:
+            transport.write(whole_refusal(self._refusal))
+            transport.close()
+        elif self.is_half_closed:
+            transport.close()
+        return False
 
-    def _break_off(self) -> None:
+    def _read_on(self) -> bool:
+        """Go on in the body of the present request; whether there may be another step."""
+        content = self._content
+        if content is None or content.is_eof() or not self._unparsed:
+            return False
+        if self._is_broken or self._is_held_back:
+            return False
+        self._parse()
+        self._pass_body()
+        return True
+
+    def _parse(self) -> None:
+        """Give the parser the next piece, up to the end of a head if there is one.
+
+        Where it meets what it refuses, it forgets the heads that came in the same bytes.
+        """
+        data, start = self._unparsed, self._offset
+        found = data.find(HEAD_END, start)
+        end = found + len(HEAD_END) if found >= 0 else len(data)
+        if self._seam:
+            end = self._end_of_seam(end)
+        if end < len(data):
+            piece, self._offset = data[start:end], end
+        else:
+            piece = data[start:] if start else data
+            self._unparsed, self._offset = b"", 0
+            if piece[-1] in LINE_END:
+                self._seam = (self._seam + piece[-3:])[-3:]
+        if b"pgrade" in piece:
+            offer = OTHER_OFFER if self._server.takes_upgrades else ANY_OFFER
+            piece = offer.sub(NO_OFFER, piece)
+        try:
+            parsed, is_upgraded, tail = self._parser.feed_data(piece)
+        except (HttpProcessingError, ValueError) as bad:
+            self._break_off(bad)
+            return
+        if parsed:
+            self._parsed += parsed
+            self.awaited_since_s = None
+        elif self._content is None and not self._parsed and self.awaited_since_s is None:
+            self.awaited_since_s = self._server.clock.monotonic()
+        if is_upgraded:
+            self._is_broken = self._is_upgraded = True
+            self._unparsed, self._offset = tail + self._unparsed[self._offset :], 0
+
+    def _end_of_seam(self, end: int) -> int:
+        """Where the next piece ends, if the end of a head has begun in the bytes before it."""
+        seam, start = self._seam, self._offset
+        found = (seam + self._unparsed[start : start + 3]).find(HEAD_END)
+        if found >= 0:
+            end = start + found + len(HEAD_END) - len(seam)
+        if end < len(self._unparsed) or self._unparsed[-1] not in LINE_END:
+            self._seam = b""
+        return end
+
+    def _break_off(self, bad: Exception) -> None:
         """The parser has refused something; what that was in is told of it, and no one else."""
         self._is_broken = True
-        body = self._newest_body
-        if body is None or body.is_eof():
+        self._unparsed, self._offset = b"", 0
+        self.awaited_since_s = None
+        newest = self._parsed[-1][1] if self._parsed else self._content
+        if newest is not None and not newest.is_eof():
             return
-        # Not the head of another request: the rest of this body cannot be had.
-        self._messages.pop()
-        self._fail(body)
+        if isinstance(bad, LineTooLong):
+            self._refusal = rejection(431, "The request line or a header is too long.")
+        else:
+            self._refusal = rejection(400, "This is not an HTTP request that can be served.")
 
-    def _fail(self, body: StreamReader) -> None:
-        """Let whoever reads a body, or will, know that it cannot be complete.
+    def _begin(self) -> None:
+        message, content = self._parsed.pop(0)
+        if self.is_half_closed and not content.is_eof():
+            # Nobody waits for an answer to half a request.
+            self.force_close()
+            return
+        self.message = message
+        self._content = content
+        self.ends_with_input = self.has_begun_answer = False
+        self.keeps_alive = not (message.should_close or self._server.is_stopping)
+        body = content.read_nowait() if content.is_eof() else None
+        answer = self._server.handler.serve(self, message, body)
+        if answer is not None:
+            if self.transport is not None:
+                self.transport.write(answer)
+            self._end_request()
 
-        It never ends: a reader that is just being woken looks for an end, but for no exception, and
-        would take what there is for the whole. Hence also the second time, when it sleeps again.
-        """
-        broken = web.RequestPayloadError("The body is not framed as HTTP wants it.")
-        body.set_exception(broken)
-        self._loop.call_soon(body.set_exception, broken)
+    def _end_request(self) -> None:
+        self.message = self._content = self._taker = self.on_gone = None
+        self._is_held_back = False
+        self._is_used = True
+
+    # Bodies ---------------------------------------------------------------------------------
+
+    def _pass_body(self) -> None:
+        """Hand on what there is of the present body, and its end."""
+        content = self._content
+        if content is None or (self._taker is None and not self._is_lingering):
+            return
+        data = content.read_nowait()
+        if self._is_lingering:
+            if content.is_eof() or self._is_broken:
+                self.force_close()
+            return
+        if data and self._taker is not None:
+            self._taker.body_received(data)
+        if content.is_eof():
+            self._end_body(BodyEnd.WHOLE)
+        elif self._is_broken:
+            self._end_body(BodyEnd.BROKEN)
+
+    def _end_body(self, end: BodyEnd) -> None:
+        taker, self._taker = self._taker, None
+        self.awaited_since_s = None
+        if taker is not None:
+            taker.body_ended(end)
+
+    def take_upgraded(self, taker: BodyTaker) -> None:
+        """Have all that comes from now on: the client and its taker speak another protocol."""
+        self._taker = taker
+        data, self._unparsed, self._offset = self._unparsed[self._offset :], b"", 0
+        if data:
+            taker.body_received(data)
+
+    @property
+    def is_upgraded(self) -> bool:
+        """Whether the present request asks for another protocol, which is spoken behind it."""
+        return self._is_upgraded
+
+    def _close_behind_answer(self, *, is_whole: bool) -> None:
+        """Close once the answer is read: what has not been read is drained for a while."""
+        transport = self.transport
+        self.awaited_since_s = None
+        if transport is None or transport.is_closing():
+            return
+        if is_whole or self._is_broken or self.is_half_closed:
+            transport.close()
+            return
+        self._is_lingering = True
+        self._is_held_back = False
+        self._start_timer(LINGERING_S, transport.close)
+        self._pass_body()
+        if not self._is_advancing:
+            self._loop.call_soon(self._advance)
+
+    def _regulate(self) -> None:
+        """Read on, or leave in the kernel what has no room here."""
+        transport = self.transport
+        if transport is None:
+            return
+        content, held = self._content, len(self._unparsed) - self._offset
+        if (
+            content is not None
+            and not content.is_eof()
+            and self._taker is None
+            and not self._is_lingering
+        ):
+            held += content.total_bytes
+        is_full = self._is_held_back or held > MAX_HELD_BYTES
+        if is_full == self._is_reading_paused or transport.is_closing():
+            return
+        self._is_reading_paused = is_full
+        if is_full:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
+            if self._unparsed:
+                self._loop.call_soon(self._advance)
+
+    def _start_timer(self, after_s: float, then: Callable[[], None]) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(after_s, then)
+
+    def _end_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Half-closed clients --------------------------------------------------------------------
 
     def _begin_probing(self) -> None:
         if self._probe is not None and self._probing is None:
@@ -266,3 +668,22 @@ class HttpConnection(RequestHandler):
             self._probe_next(count + 1)
         else:
             self.transport.abort()
+
+
+PHRASES: Final = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+}
+
+
+def whole_refusal(refusal: Rejected) -> bytes:
+    """The last answer on a connection, to what was no request."""
+    return (
+        b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n%b"
+        % (refusal.status, PHRASES[refusal.status], len(refusal.body), refusal.body)
+    )
+
+
+TOO_SLOW: Final = whole_refusal(rejection(408, "The request did not arrive in time."))

@@ -20,7 +20,8 @@ from aiohttp import web
 from edged.auth.claims import RETRY_AFTER, BadTokenError, NoKeysError
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
-from edged.http.connection import HttpConnection
+from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
+from edged.http.server import HttpServer
 from edged.protocol.http_rules import (
     FETCH_SITE_HEADER,
     MAX_HEADER_BYTES,
@@ -60,6 +61,9 @@ SILENT_S: Final = 15.0
 ALIVE_EVERY_S: Final = 4.0
 LOOK_FOR_CLIENT_S: Final = 0.25
 SLOW_SENDER_S: Final = 30.0
+IDLE_S: Final = 75.0
+BACKLOG: Final = 1_024
+CLOSE_WITHIN_S: Final = 2.0
 SMALL_BODY_BYTES: Final = 64 * 1024
 SMALL_BODY_S: Final = 2.0
 MAX_EXCHANGES: Final = 10_000
@@ -110,25 +114,60 @@ class RelayFront:
         self._id = secrets.token_hex(8)
         self._log = structlog.get_logger("edged.relay")
         self._exchanges: dict[str, _Exchange] = {}
-        self._sweeping: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._listening: asyncio.Server | None = None
+        self._server: HttpServer | None = None
         self._bodies = 0
-
-    def server(self) -> web.Server:
-        """The aiohttp server."""
-        return _JsonServer(self.handle)
 
     async def start(self) -> None:
         """Begin to hear answers; the link may be opened before or after."""
         await self._link.subscribe(up_subject("*", self._id, "*"), self._hear)
-        self._sweeping = asyncio.create_task(self._sweep(), name="relay front sweep")
+        self._tasks.append(asyncio.create_task(self._sweep(), name="relay front sweep"))
+
+    async def listen(self, host: str, port: int) -> int:
+        """Take connections; gives the bound port.
+
+        Raises:
+            OSError: it cannot be bound.
+        """
+        self._server = HttpServer(
+            ApplicationHandler(
+                web.Server(self._handle, max_field_size=MAX_HEADER_BYTES, **SERVER_OPTIONS)
+            ),
+            clock=self._clock,
+            slow_sender_s=SLOW_SENDER_S,
+            idle_s=IDLE_S,
+            # Whoever stops to send is gone: an edge works for nobody who may not be there.
+            answers_half_closed=False,
+        )
+        self._listening = await asyncio.get_running_loop().create_server(
+            self._server, host, port, backlog=BACKLOG
+        )
+        looking = asyncio.create_task(self._server.look_after(), name="relay front connections")
+        self._tasks.append(looking)
+        bound: int = self._listening.sockets[0].getsockname()[1]
+        return bound
 
     async def stop(self) -> None:
         """Break off what is under way."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
         for exchange in self._exchanges.values():
             exchange.inbox.put_nowait(End(exchange=exchange.id, number=-1, is_whole=False))
+        if self._server is not None:
+            # A client that does not read would hold it up for a minute.
+            await self._server.stop(CLOSE_WITHIN_S)
+            self._server = None
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = await self.handle(request)
+        await note_end(request, response)
+        return response
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve one request; called by aiohttp."""
@@ -350,23 +389,6 @@ class RelayFront:
             await self._clock.sleep(ALIVE_EVERY_S)
             for exchange in tuple(self._exchanges.values()):
                 await self._tell(exchange, Alive(exchange=exchange.id, front=self._id))
-
-
-class _FrontConnection(HttpConnection):
-    """One client; whoever stops to send is gone: an edge works for nobody who may not be there."""
-
-    log_name = "edged.relay"
-    answers_half_closed = False
-
-
-class _JsonServer(web.Server):
-    """aiohttp's low-level server, making ``_FrontConnection``s."""
-
-    def __call__(self) -> _FrontConnection:
-        """The protocol of one accepted socket."""
-        return _FrontConnection(
-            self, loop=asyncio.get_running_loop(), max_field_size=MAX_HEADER_BYTES
-        )
 
 
 def _as_response(refused: Rejected) -> web.Response:

@@ -6,10 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from typing import Final
 from urllib.parse import urlsplit
-
-from aiohttp import web
 
 from edged.auth.keys import HttpJwksSource, KeyBook
 from edged.auth.verifier import Verifier
@@ -23,8 +20,6 @@ from edged.relay.link import LinkSettings, NatsLink
 from edged.service import stop_requested
 
 __all__ = ["link_settings", "run"]
-
-CLOSE_WITHIN_S: Final = 2.0
 
 
 def run(config: Config, *, host: str, port: int) -> int:
@@ -63,12 +58,11 @@ async def _main(config: Config, host: str, port: int) -> int:
         guard=_guard(config),
         clock=clock,
     )
-    runner = web.ServerRunner(front.server())
     with stop_requested() as asked:
         await front.start()
         opening = asyncio.create_task(link.open(), name="relay connect")
         try:
-            sys.stdout.write(json.dumps({"port": await _listen(runner, host, port)}) + "\n")
+            sys.stdout.write(json.dumps({"port": await _listen(front, host, port)}) + "\n")
             sys.stdout.flush()
             stopping = asyncio.create_task(asked.wait(), name="stop request")
             await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -80,26 +74,18 @@ async def _main(config: Config, host: str, port: int) -> int:
             with contextlib.suppress(asyncio.CancelledError, Invalid):
                 await opening
             await front.stop()
-            # A client that does not read would hold it up for a minute.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_WITHIN_S):
-                    await runner.cleanup()
             await keys.close()
             await link.close()
     return ExitStatus.OK
 
 
-async def _listen(runner: web.ServerRunner, host: str, port: int) -> int:
-    await runner.setup()
-    site = web.TCPSite(runner, host, port, backlog=1_024)
+async def _listen(front: RelayFront, host: str, port: int) -> int:
     try:
-        await site.start()
+        return await front.listen(host, port)
     except OSError as error:
         raise Failed(
             f"{host}:{port} cannot be bound: {error.strerror}.", code=ErrorCode.BIND_FAILED
         ) from error
-    bound: int = runner.addresses[0][1]
-    return bound
 
 
 def _guard(config: Config) -> Guard:

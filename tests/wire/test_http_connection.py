@@ -126,6 +126,21 @@ async def test_a_flood_of_garbage_behind_a_call_is_not_gathered(mcp: Endpoint) -
         assert await statuses(connection) == [200, 400]
 
 
+async def test_a_flood_of_empty_lines_holds_nobody_up(mcp: Endpoint) -> None:
+    async with (
+        await Connection.to(mcp.port) as flooding,
+        await Connection.to(mcp.port) as other,
+    ):
+        flooding.send(b"\r\n" * 500_000)
+        for _ in range(20):
+            other.send(ping(mcp.client()))
+            async with asyncio.timeout(2):
+                assert (await other.read_answer()).status == 200
+        flooding.send(ping(mcp.client()))
+        async with asyncio.timeout(10):
+            assert (await flooding.read_answer()).status == 200
+
+
 async def test_pipelined_requests_of_a_half_closed_client_are_all_answered(
     endpoint: Endpoint,  # noqa: F811 - the fixture
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edged.surfaces.mcp.connection import MAX_HELD_BYTES
+from edged.http.connection import MAX_HELD_BYTES
 from tests.bench.mcp_client import Connection, parse_events
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.wire.test_mcp_at_once import add_tools, call, message, request
@@ -142,11 +142,11 @@ async def test_no_more_is_read_meanwhile_than_has_room(endpoint: Endpoint) -> No
     count = 400_000 // len(ping)
     async with await Connection.to(endpoint.port) as connection:
         await begin(endpoint, connection)
-        (served,) = endpoint.surface._listener._connections
+        (served,) = endpoint.surface._listener._server.connections
         connection.send(ping * count)
-        while not served._is_paused:
+        while served.transport.is_reading():
             await asyncio.sleep(0.005)
-        assert len(served._held) <= MAX_HELD_BYTES + 256 * 1024
+        assert len(served._unparsed) <= MAX_HELD_BYTES + 256 * 1024
         endpoint.tools.gate.set()
         for _ in range(1 + count):
             assert (await connection.read_answer()).status == 200

@@ -338,10 +338,13 @@ class TwoUsersGuard:
     async def guard(self, head: CallerHead) -> Caller:
         match head.tokens:
             case ():
-                return Caller(route=Route.DIRECT, remote=head.remote)
+                return self.direct(head.remote)
             case (("alice" | "bob") as name,):
                 return Caller(route=Route.RELAY, remote=head.remote, subject=f"user:{name}")
         raise Refused("Not authenticated.", code=ErrorCode.NOT_AUTHENTICATED)
+
+    def direct(self, remote: str) -> Caller:
+        return Caller(route=Route.DIRECT, remote=remote)
 
 
 async def test_a_session_belongs_to_its_route_and_subject() -> None:

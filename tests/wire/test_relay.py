@@ -80,13 +80,8 @@ class Bench:
         )
         await front.start()
         await link.flush()
-        runner = web.ServerRunner(front.server())
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.stack.push_async_callback(runner.cleanup)
         self.stack.push_async_callback(front.stop)
-        self.ports.append(runner.addresses[0][1])
+        self.ports.append(await front.listen("127.0.0.1", 0))
         return self.ports[-1]
 
     async def edge(self, edge_id: str = EDGE) -> tuple[Endpoint, Carrier]:
@@ -193,16 +188,12 @@ async def test_a_front_that_can_have_no_key_says_that_it_cannot_judge(bench: Ben
         clock=CLOCK,
     )
     await blind.start()
-    runner = web.ServerRunner(blind.server())
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = bench.client(runner.addresses[0][1])
+    client = bench.client(await blind.listen("127.0.0.1", 0))
     answer = await client.post(client.tool_call("echo"))
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
     assert "cannot be authenticated now" in answer.json()["error"]["message"]
     bad = await client.post(client.tool_call("echo"), {"Authorization": "Bearer x.y.z"})
     assert bad.status == 401
-    await runner.cleanup()
     await blind.stop()
 
 
@@ -241,16 +232,12 @@ async def test_a_hostile_relay_gets_nothing_past_the_edge(bench: Bench, tmp_path
         clock=CLOCK,
     )
     await hostile.start()
-    runner = web.ServerRunner(hostile.server())
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = bench.client(runner.addresses[0][1])
+    client = bench.client(await hostile.listen("127.0.0.1", 0))
     for value in ("", "Bearer", "Bearer x.y.z", f"Bearer {bench.issuer.mint(exp=1, iat=1)}"):
         answer = await client.post(client.tool_call("echo"), {"Authorization": value})
         assert answer.status == 401, value
     assert endpoint.tools.calls == []
     await hostile.stop()
-    await runner.cleanup()
     assert port
 
 

@@ -51,7 +51,7 @@ class NewsFeed:
     ) -> None:
         """Feed one open stream to its end."""
         wire.connection.ends_with_input = True
-        wire.keeps_connection = False
+        wire.connection.keeps_alive = False
         if wire.connection.is_half_closed:
             return
         last = EventId.parse(last_event_id or "")

@@ -1,7 +1,7 @@
 """One HTTP request's way back: a whole answer, or the head of an event stream.
 
 Both are written straight to the transport in one piece, because aiohttp's response objects cost
-more than the rest of a cached call; aiohttp gets a ``Sent`` that says that nothing is left to do.
+more than the rest of a cached call.
 
 One open event stream on a connection: chunks out, with a bound on what a slow reader may hold.
 
@@ -16,18 +16,16 @@ import asyncio
 import functools
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-from aiohttp import HttpVersion10, HttpVersion11, web
-from aiohttp.abc import AbstractStreamWriter
+from aiohttp import HttpVersion11
 
 from edged.clock import Clock
-from edged.http.connection import GO_ON
+from edged.http.connection import GO_ON, HttpConnection
 from edged.protocol.http_rules import HeaderList
 from edged.protocol.sse import KEEP_ALIVE
-from edged.surfaces.mcp.connection import McpConnection
 
-__all__ = ["CLOSED", "DateLine", "KeepAlives", "Quiet", "StreamReply", "Wire", "whole_answer"]
+__all__ = ["DateLine", "KeepAlives", "Quiet", "StreamReply", "Wire", "whole_answer"]
 
 MAX_BUFFERED_BYTES: Final = 1024 * 1024
 """Of one reader; a point of a stream is 150 bytes, so it is minutes behind by then."""
@@ -171,30 +169,8 @@ class KeepAlives:
                     quiet.keep_alive()
 
 
-UNREAD_ANSWER_BYTES: Final = 64 * 1024
-"""Above this the answer to a slow reader is waited for, so that pipelining cannot pile them up."""
-READ_ANSWER_WITHIN_S: Final = 60.0
 CLOSE_LINE: Final = b"Connection: close\r\n"
 KEEP_LINE: Final = b"Connection: keep-alive\r\n"
-
-
-class Sent(web.StreamResponse):
-    """What aiohttp is given as a response that has gone out already."""
-
-    def __init__(self, *, keeps_connection: bool) -> None:
-        super().__init__()
-        self._keeps_connection = keeps_connection
-
-    @property
-    def keep_alive(self) -> bool | None:
-        """Whether the connection takes another request."""
-        return self._keeps_connection
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """Nothing is left to prepare."""
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to write."""
 
 
 class DateLine:
@@ -218,42 +194,29 @@ class Wire:
     """The way back of one request.
 
     Args:
-        request: as aiohttp has read it; or the connection by which one with a known head came.
+        connection: what it came by, which is serving it.
 
     Attributes:
-        connection: what it came by.
-        is_answered: bytes of an answer have gone out.
+        connection: see there.
     """
 
     __slots__ = (
         "_clock",
         "_date",
         "_is_1_1",
-        "_request",
+        "_is_head",
         "_transport",
         "connection",
-        "is_answered",
-        "keeps_connection",
     )
 
-    def __init__(
-        self, request: web.BaseRequest | McpConnection, *, clock: Clock, date: DateLine
-    ) -> None:
+    def __init__(self, connection: HttpConnection, *, clock: Clock, date: DateLine) -> None:
+        message = connection.message
         self._clock = clock
         self._date = date
-        self._transport = request.transport
-        self.is_answered = False
-        if isinstance(request, McpConnection):
-            # Only plain POSTs of HTTP/1.1 on connections that go on are known by their heads.
-            self._request: web.BaseRequest | None = None
-            self.connection = request
-            self.keeps_connection = True
-            self._is_1_1 = True
-        else:
-            self._request = request
-            self.connection = cast("McpConnection", request.protocol)
-            self.keeps_connection = request.keep_alive and request.version >= HttpVersion10
-            self._is_1_1 = request.version >= HttpVersion11
+        self._transport = connection.transport
+        self._is_1_1 = message is not None and message.version >= HttpVersion11
+        self._is_head = message is not None and message.method == "HEAD"
+        self.connection = connection
 
     @property
     def is_lost(self) -> bool:
@@ -269,8 +232,8 @@ class Wire:
             closes: the rest of the request was not read, so the connection cannot go on.
         """
         if closes:
-            self.keeps_connection = False
-        if self._request is not None and self._request.method == "HEAD":
+            self.connection.keeps_alive = False
+        if self._is_head:
             body = b""
         framing = b"Content-Length: %d\r\n" % len(body)
         self._send(self._head(status, headers, framing) + body)
@@ -280,7 +243,7 @@ class Wire:
         if self.is_lost or self._transport is None:
             return None
         if not self._is_1_1:
-            self.keeps_connection = False
+            self.connection.keeps_alive = False
         framing = b"Transfer-Encoding: chunked\r\n" if self._is_1_1 else b""
         self._send(self._head(status, headers, framing))
         return StreamReply(self._transport, is_chunked=self._is_1_1, clock=self._clock)
@@ -291,29 +254,13 @@ class Wire:
         Returns:
             Whether that can be said: not to HTTP/1.0, nor in the middle of an answer.
         """
-        if not self._is_1_1 or self.is_answered or self._transport is None:
+        if not self._is_1_1 or self.connection.has_begun_answer or self._transport is None:
             return False
         self._transport.write(GO_ON)
         return True
 
-    async def finish(self) -> web.StreamResponse:
-        """What the handler gives back to aiohttp; waits while the reader is far behind.
-
-        A reader that does not read within a minute is cut.
-        """
-        transport, request = self._transport, self._request
-        if transport is None or request is None:
-            return CLOSED
-        if transport.get_write_buffer_size() > UNREAD_ANSWER_BYTES:
-            try:
-                async with asyncio.timeout(READ_ANSWER_WITHIN_S):
-                    await request.writer.drain()
-            except TimeoutError:
-                transport.abort()
-        return KEPT if self.keeps_connection and self.is_answered else CLOSED
-
     def _head(self, status: int, headers: HeaderList, framing: bytes) -> bytes:
-        if not self.keeps_connection:
+        if not self.connection.keeps_alive:
             connection = CLOSE_LINE
         elif not self._is_1_1:
             connection = KEEP_LINE
@@ -324,7 +271,7 @@ class Wire:
         )
 
     def _send(self, data: bytes) -> None:
-        self.is_answered = True
+        self.connection.has_begun_answer = True
         if not self.is_lost and self._transport is not None:
             self._transport.write(data)
 
@@ -344,7 +291,3 @@ def _first_lines(status: int, headers: HeaderList) -> bytes:
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
     lines.extend(f"{name}: {value}" for name, value in headers)
     return "\r\n".join(lines).encode("latin-1") + b"\r\n"
-
-
-KEPT: Final = Sent(keeps_connection=True)
-CLOSED: Final = Sent(keeps_connection=False)

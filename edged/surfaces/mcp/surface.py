@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from edged import __version__
 from edged.clock import Clock
+from edged.http.server import Listener
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
-from edged.surfaces.mcp.body import BodyReader
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
 from edged.surfaces.mcp.methods import Parts
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
+from edged.surfaces.mcp.request import BodyReader
 from edged.surfaces.mcp.seams import (
     CallerGuard,
     Choice,
@@ -31,7 +32,6 @@ from edged.surfaces.mcp.seams import (
     no_instrument,
     socket_peer,
 )
-from edged.surfaces.mcp.server import Listener
 from edged.surfaces.mcp.sessions import SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 
@@ -154,7 +154,8 @@ class McpSurface:
             bodies=BodyReader(within_s=settings.slow_sender_s),
         )
         self._listener = Listener(
-            front=self._endpoint,
+            handler=self._endpoint,
+            name="mcp",
             host=settings.host,
             port=settings.port,
             is_port_shared=settings.is_port_shared,

@@ -7,7 +7,7 @@ page in a browser that was rebound to 127.0.0.1 names another). A browser tells 
 that opens a WebSocket, which no CORS stops: only pages of loopback may. ``/alive`` stands before
 the door: whoever can connect knows as much as it tells.
 
-One client connection of the RPC port, and what aiohttp leaves to its user about it.
+What aiohttp leaves to its user about a request: its expectation, and a client that goes.
 
 The body of a POST to the RPC port, read within its bounds; what goes wrong is an answer.
 """
@@ -31,7 +31,9 @@ from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.host import port_holder
-from edged.http.connection import GO_ON, HttpConnection
+from edged.http.application import SERVER_OPTIONS, ApplicationHandler, connection_of, note_end
+from edged.http.connection import GO_ON
+from edged.http.server import HttpServer
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
 from edged.surfaces.rpc.event_socket import EventSockets
@@ -41,7 +43,6 @@ from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
     "Door",
-    "RpcConnection",
     "RpcListener",
     "RpcRecord",
     "Sights",
@@ -119,25 +120,6 @@ def _is_loopback_origin(origin: str) -> bool:
         return False
 
 
-LINGER_S: Final = 1.0
-"""How long the rest of a refused body is read; aiohttp 3.8 goes on so when its client has gone."""
-
-
-class RpcConnection(HttpConnection):
-    """One client connection."""
-
-    log_name = "edged.rpc"
-
-    def __init__(self, server: web.Server) -> None:
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            lingering_time=LINGER_S,
-            # A Content-Encoding is refused; decoding it first would let it fail in the reader.
-            auto_decompress=False,
-        )
-
-
 async def meet_expectation(request: web.Request) -> None:
     """Called by aiohttp where a request has ``Expect``; its own words are plain text."""
     if request.headers.get("Expect", "").lower() != "100-continue":
@@ -152,7 +134,7 @@ async def meet_expectation(request: web.Request) -> None:
 
 def watch(http: web.Request) -> None:
     """Notice soon where a client that has closed its sending side is gone altogether."""
-    connection, transport = http.protocol, http.transport
+    connection, transport = connection_of(http), http.transport
 
     def probe() -> bool:
         if http.version < HttpVersion11 or transport is None:
@@ -160,18 +142,22 @@ def watch(http: web.Request) -> None:
         transport.write(GO_ON)
         return True
 
-    if isinstance(connection, HttpConnection):
+    if connection is not None:
         connection.probe_by(probe)
 
 
 def unwatch(http: web.Request) -> None:
     """It does not matter any more."""
-    if isinstance(http.protocol, HttpConnection):
-        http.protocol.end_probing()
+    connection = connection_of(http)
+    if connection is not None:
+        connection.end_probing()
 
 
 WITHIN_S: Final = 30.0
 """A slower sender is cut."""
+IDLE_S: Final = 75.0
+MAX_FIELD_BYTES: Final = 8_190
+"""The longest header that aiohttp takes, too."""
 TOO_LARGE: Final = "The body is over 4 MiB."
 
 
@@ -288,6 +274,8 @@ class RpcListener:
         self._clock = clock
         self._own = own if own is not None else {}
         self._runner: web.AppRunner | None = None
+        self._server: HttpServer | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._listening: asyncio.Server | None = None
         self._readers = EventSockets(sights.hub)
         self._log = structlog.get_logger("edged.rpc")
@@ -308,18 +296,27 @@ class RpcListener:
         router.add_get("/healthz", self._admitted(self._healthz), expect_handler=meet)
         router.add_get("/metrics", self._admitted(self._metrics), expect_handler=meet)
         router.add_get(ALIVE_PATH, _alive, expect_handler=meet)
-        runner = web.AppRunner(app, handle_signals=False)
+        app.on_response_prepare.append(note_end)
+        runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
         await runner.setup()
-        server = runner.server
-        assert server is not None  # noqa: S101 - it is there after setup()
+        assert runner.server is not None  # noqa: S101 - it is there after setup()
+        server = HttpServer(
+            ApplicationHandler(runner.server),
+            clock=self._clock,
+            slow_sender_s=WITHIN_S,
+            idle_s=IDLE_S,
+            max_field_bytes=MAX_FIELD_BYTES,
+            takes_upgrades=True,
+        )
         try:
             self._listening = await asyncio.get_running_loop().create_server(
-                lambda: RpcConnection(server), "127.0.0.1", self._wanted_port, reuse_address=True
+                server, "127.0.0.1", self._wanted_port, reuse_address=True
             )
         except OSError as taken:
             await runner.cleanup()
             raise await self._unbound(taken) from taken
-        self._runner = runner
+        self._runner, self._server = runner, server
+        self._looking = asyncio.create_task(server.look_after(), name="rpc connections")
         self.port = self._listening.sockets[0].getsockname()[1]
 
     def close_door(self) -> None:
@@ -332,13 +329,14 @@ class RpcListener:
         """Stop accepting, end what is open."""
         self.close_door()
         await self._readers.stop()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+            self._looking = None
+        if self._server is not None:
+            await self._server.stop(STOP_WITHIN_S)
+            self._server = None
         if self._runner is not None:
-            server = self._runner.server
-            if server is not None:
-                for connection in tuple(server.connections):
-                    # Idle ones end at once, which shutdown() alone would wait for.
-                    connection.close()
-                await server.shutdown(STOP_WITHIN_S)
             await self._runner.cleanup()
             self._runner = None
 

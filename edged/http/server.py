@@ -1,7 +1,7 @@
-"""The listening socket and its accept loop: binds, counts connections, moves them out of the way.
+"""The HTTP server of a port: binds, accepts, counts connections, looks after them and closes them.
 
 Accepts by itself instead of leaving it to asyncio, because accepted sockets must get high
-descriptors (``descriptors``) and because who comes over the cap must hear why it is turned away.
+descriptors and because who comes over the cap must hear why it is turned away.
 
 Descriptor numbers: clients get high ones, so that the low ones stay free for instruments.
 
@@ -13,6 +13,7 @@ On Windows descriptors are handles, and there is nothing to do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 import sys
@@ -20,14 +21,14 @@ from collections.abc import Callable
 from typing import Final
 
 import structlog
-from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
-from edged.protocol.http_rules import FULL_HEADER, rejection
-from edged.surfaces.mcp.connection import ConnectionServer, Front, McpConnection
+from edged.http.connection import HttpConnection, RequestHandler
+from edged.protocol.http_rules import FULL_HEADER, MAX_HEADER_BYTES, rejection
 
-__all__ = ["Listener", "connection_limit", "move_high", "raise_limit"]
+__all__ = ["HttpServer", "Listener", "connection_limit", "move_high", "raise_limit"]
 
 if sys.platform != "win32":
     import fcntl
@@ -84,6 +85,123 @@ def move_high(accepted: socket.socket) -> socket.socket:
     return moved
 
 
+LOOK_EVERY_S: Final = 1.0
+"""How much later than its bound a slow sender may be cut."""
+ABORTED_WITHIN_S: Final = 1.0
+
+
+class _NoFlow(BaseProtocol):
+    """What the parser's streams ask to pause: never, since they are emptied as they are filled."""
+
+    def pause_reading(self) -> None:
+        """Called by a stream that is full."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Called by a stream that was emptied, and by newer ones with their end."""
+
+
+class HttpServer:
+    """Makes a connection for each accepted socket; made on the loop that it serves on.
+
+    Args:
+        handler: serves the requests.
+        clock: for bounds.
+        slow_sender_s: how long the head of a request may take, and a body that is to be in time.
+        idle_s: how long a connection may be without a request.
+        max_field_bytes: the longest header.
+        answers_half_closed: otherwise the end of what a client sends is the end of the connection.
+        takes_upgrades: an offer of a WebSocket is the handler's to take; else it is passed over.
+
+    Attributes:
+        connections: those that are open.
+        loop: on which they live.
+        is_stopping: no connection takes another request.
+        flow: see there.
+    """
+
+    def __init__(
+        self,
+        handler: RequestHandler,
+        *,
+        clock: Clock,
+        slow_sender_s: float,
+        idle_s: float,
+        max_field_bytes: int = MAX_HEADER_BYTES,
+        answers_half_closed: bool = True,
+        takes_upgrades: bool = False,
+    ) -> None:
+        self._slow_sender_s = slow_sender_s
+        self._idle_s = idle_s
+        self.handler = handler
+        self.clock = clock
+        self.max_field_bytes = max_field_bytes
+        self.answers_half_closed = answers_half_closed
+        self.takes_upgrades = takes_upgrades
+        self.connections: set[HttpConnection] = set()
+        self.loop = asyncio.get_running_loop()
+        self.flow: BaseProtocol = _NoFlow(self.loop)
+        self.is_stopping = False
+        self._is_empty = asyncio.Event()
+
+    def __call__(self) -> HttpConnection:
+        """The protocol of one accepted socket."""
+        return HttpConnection(self)
+
+    async def look_after(self) -> None:
+        """Break connections off whose request never ends, and close those that nobody uses.
+
+        Until cancelled; owned by the listener.
+        """
+        while True:
+            await self.clock.sleep(min(self._slow_sender_s / 4, LOOK_EVERY_S))
+            now_s = self.clock.monotonic()
+            begun_before_s = now_s - self._slow_sender_s
+            for connection in tuple(self.connections):
+                since_s = connection.awaited_since_s
+                if since_s is not None and since_s <= begun_before_s:
+                    connection.cut_slow()
+                else:
+                    connection.close_if_idle(now_s, self._idle_s)
+
+    async def stop(self, within_s: float) -> None:
+        """Close every connection; who is being served then has this long to take its answer."""
+        self.is_stopping = True
+        for connection in tuple(self.connections):
+            connection.keeps_alive = False
+            if connection.is_idle:
+                connection.force_close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._all_closed()
+        tasks = []
+        for connection in tuple(self.connections):
+            if connection.task is not None:
+                connection.task.cancel()
+                tasks.append(connection.task)
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Lost connections are told by the loop, soon.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ABORTED_WITHIN_S):
+                await self._all_closed()
+
+    def opened(self, connection: HttpConnection) -> None:
+        """One more; called by it."""
+        self.connections.add(connection)
+
+    def closed(self, connection: HttpConnection) -> None:
+        """One is gone; called by it."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._is_empty.set()
+
+    async def _all_closed(self) -> None:
+        while self.connections:
+            self._is_empty.clear()
+            await self._is_empty.wait()
+
+
 BACKLOG: Final = 1_024
 ACCEPT_AGAIN_S: Final = 0.2
 """After the system was out of descriptors or memory; connections wait in the backlog meanwhile."""
@@ -91,15 +209,14 @@ MAX_TURNED_AWAY: Final = 64
 """Connections that are being told 503 at one time; beyond that they are closed without a word."""
 TURNED_AWAY_S: Final = 1.0
 CLOSE_WITHIN_S: Final = 0.5
-LOOK_EVERY_S: Final = 1.0
-"""How much later than its bound a slow sender may be cut."""
 
 
 class Listener:
     """One listening address.
 
     Args:
-        front: serves each request.
+        handler: serves each request.
+        name: what the port is called: ``mcp``.
         host, port: where to listen; port 0 takes any free one.
         is_port_shared: another process of the same user listens on the same port on other
             addresses (SO_REUSEPORT); docs/promises.md section 2.
@@ -115,7 +232,8 @@ class Listener:
     def __init__(
         self,
         *,
-        front: Front,
+        handler: RequestHandler,
+        name: str,
         host: str,
         port: int,
         is_port_shared: bool,
@@ -124,7 +242,8 @@ class Listener:
         idle_s: float,
         clock: Clock,
     ) -> None:
-        self._front = front
+        self._handler = handler
+        self._name = name
         self._host = host
         self._wanted_port = port
         self._is_port_shared = is_port_shared
@@ -132,18 +251,17 @@ class Listener:
         self._slow_sender_s = slow_sender_s
         self._idle_s = idle_s
         self._clock = clock
-        self._log = structlog.get_logger("edged.mcp")
+        self._log = structlog.get_logger(f"edged.{name}")
         self._socket: socket.socket | None = None
-        self._server: web.Server | None = None
+        self._server: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._connections: set[McpConnection] = set()
         self._turned_away: set[_TurnedAway] = set()
         self.port = 0
 
     @property
     def connection_count(self) -> int:
         """Connections that are open now."""
-        return len(self._connections)
+        return len(self._server.connections) if self._server is not None else 0
 
     async def start(self) -> None:
         """Bind and accept.
@@ -155,10 +273,17 @@ class Listener:
         self._max_connections = connection_limit(self._max_connections)
         self._socket = self._bind()
         self.port = self._socket.getsockname()[1]
-        self._server = ConnectionServer(self._front, book=self, clock=self._clock)
+        self._server = HttpServer(
+            self._handler,
+            clock=self._clock,
+            slow_sender_s=self._slow_sender_s,
+            idle_s=self._idle_s,
+        )
         self._tasks = [
-            asyncio.create_task(self._accept(self._socket, self._server), name="mcp accept"),
-            asyncio.create_task(self._look_after(), name="mcp connections"),
+            asyncio.create_task(
+                self._accept(self._socket, self._server), name=f"{self._name} accept"
+            ),
+            asyncio.create_task(self._server.look_after(), name=f"{self._name} connections"),
         ]
 
     def close_door(self) -> None:
@@ -176,19 +301,9 @@ class Listener:
         self._tasks = []
         for turned_away in tuple(self._turned_away):
             turned_away.abort()
-        for connection in tuple(self._connections):
-            connection.close()
         if self._server is not None:
-            await self._server.shutdown(CLOSE_WITHIN_S)
+            await self._server.stop(CLOSE_WITHIN_S)
             self._server = None
-
-    def opened(self, connection: McpConnection) -> None:
-        """See ``connection.ConnectionBook``."""
-        self._connections.add(connection)
-
-    def closed(self, connection: McpConnection) -> None:
-        """See ``connection.ConnectionBook``."""
-        self._connections.discard(connection)
 
     def _bind(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
@@ -212,14 +327,15 @@ class Listener:
     def _bind_failure(self, unbound: OSError) -> Failed:
         is_taken = unbound.errno in {errno.EADDRINUSE, errno.EACCES} and self._wanted_port >= 1024
         why = "another program holds it" if is_taken else str(unbound.strerror or unbound)
+        name = self._name.upper()
         return Failed(
-            f"The MCP port {self._wanted_port} on {self._host} cannot be bound: {why}.",
+            f"The {name} port {self._wanted_port} on {self._host} cannot be bound: {why}.",
             code=ErrorCode.BIND_FAILED,
             data={"host": self._host, "port": self._wanted_port},
-            remedy="Stop the program that holds it, or set MCP_PORT to another port.",
+            remedy=f"Stop the program that holds it, or set {name}_PORT to another port.",
         )
 
-    async def _accept(self, listening: socket.socket, server: web.Server) -> None:
+    async def _accept(self, listening: socket.socket, server: HttpServer) -> None:
         loop = asyncio.get_running_loop()
         is_failing = False
         while True:
@@ -229,16 +345,16 @@ class Listener:
                 if failed.errno not in SHORTAGES:
                     continue
                 if not is_failing:
-                    self._log.warning("mcp_accept_failed", reason=str(failed.strerror))
+                    self._log.warning(f"{self._name}_accept_failed", reason=str(failed.strerror))
                 is_failing = True
                 await self._clock.sleep(ACCEPT_AGAIN_S)
                 continue
             is_failing = False
             await self._welcome(move_high(accepted), server)
 
-    async def _welcome(self, accepted: socket.socket, server: web.Server) -> None:
+    async def _welcome(self, accepted: socket.socket, server: HttpServer) -> None:
         factory: Callable[[], asyncio.Protocol] = server
-        if len(self._connections) >= self._max_connections:
+        if len(server.connections) >= self._max_connections:
             if len(self._turned_away) >= MAX_TURNED_AWAY:
                 accepted.close()
                 return
@@ -252,19 +368,6 @@ class Listener:
         turned_away = _TurnedAway(self._turned_away)
         self._turned_away.add(turned_away)
         return turned_away
-
-    async def _look_after(self) -> None:
-        """Break connections off whose request never ends, and close those that nobody uses."""
-        while True:
-            await self._clock.sleep(min(self._slow_sender_s / 4, LOOK_EVERY_S))
-            now_s = self._clock.monotonic()
-            begun_before_s = now_s - self._slow_sender_s
-            for connection in tuple(self._connections):
-                since_s = connection.head_since_s
-                if since_s is not None and since_s <= begun_before_s:
-                    connection.cut_slow()
-                else:
-                    connection.close_if_idle(now_s - self._idle_s)
 
 
 class _TurnedAway(asyncio.Protocol):
