@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -111,17 +111,11 @@ class Endpoint:
     ) -> bytes | None:
         """See ``RequestHandler``."""
         raw = (message.method, message.path, message.raw_headers)
-        head = self._known.find(raw)
-        if head is None or body is None or self.is_closing:
-            return self._guarded(connection, self._serve, message, raw, body)
-        return self._guarded(connection, self._post, head, body)
-
-    def _guarded(
-        self, connection: HttpConnection, step: Callable[..., bytes | None], *what: object
-    ) -> bytes | None:
-        """The top of every step of a request that is not in a task."""
         try:
-            return step(connection, *what)
+            head = self._known.find(raw)
+            if head is None or body is None or self.is_closing:
+                return self._serve(connection, message, raw, body)
+            return self._post(connection, head, body)
         except Exception as bug:  # noqa: BLE001 - the top of every request
             self._fault(connection, bug)
             return None
@@ -188,7 +182,11 @@ class Endpoint:
         if isinstance(body, Rejected):
             self._refuse(connection, body)
         elif body is not None:
-            answer = self._guarded(connection, self._post, head, body)
+            try:
+                answer = self._post(connection, head, body)
+            except Exception as bug:  # noqa: BLE001 - as in serve
+                self._fault(connection, bug)
+                return
             if answer is not None:
                 connection.answer(answer)
 
