@@ -392,6 +392,8 @@ class Post:
     def finish(self) -> None:
         """Every call is settled, or never will be."""
         self.is_over = True
+        # Each knows its post: what is over must not wait for the garbage collector.
+        self.calls = ()
         if self._is_watched:
             self.surroundings.keep_alives.discard(self)
         if self._log is not None:
