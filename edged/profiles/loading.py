@@ -48,6 +48,8 @@ _WHOLE: Final = frozenset(
         "probe", "precondition", "acquisition",
     }
 )  # fmt: skip
+_NAMED: Final = frozenset({"commands", "sequences", "parameters"})
+"""Below them stand names that the author gave: a command may be called ``sweep``."""
 
 
 def merge(family: MapNode, member: MapNode) -> MapNode:
@@ -64,7 +66,7 @@ def merge(family: MapNode, member: MapNode) -> MapNode:
     return _joined(MapNode(family.mark, entries, keys), member)
 
 
-def _joined(family: MapNode, member: MapNode) -> MapNode:
+def _joined(family: MapNode, member: MapNode, *, is_named: bool = False) -> MapNode:
     entries = dict(family.entries)
     keys = dict(family.keys)
     for name, node in member.entries.items():
@@ -72,15 +74,14 @@ def _joined(family: MapNode, member: MapNode) -> MapNode:
         if _is_null(node) and inherited is not None:
             del entries[name], keys[name]
             continue
-        entries[name] = _combined(name, inherited, node)
+        if isinstance(inherited, MapNode) and isinstance(node, MapNode):
+            if is_named:
+                node = _joined(inherited, node)
+            elif name not in _WHOLE:
+                node = _joined(inherited, node, is_named=name in _NAMED)
+        entries[name] = node
         keys[name] = member.keys[name]
     return MapNode(member.mark, entries, keys)
-
-
-def _combined(name: str, inherited: Node | None, node: Node) -> Node:
-    if isinstance(inherited, MapNode) and isinstance(node, MapNode) and name not in _WHOLE:
-        return _joined(inherited, node)
-    return node
 
 
 def _is_null(node: Node) -> bool:

@@ -617,6 +617,23 @@ def test_a_member_says_only_what_differs(tmp_path: Path) -> None:
     assert load_library([tmp_path]).profiles["acme_two"] == profile
 
 
+def test_a_member_changes_a_command_that_is_called_like_a_key(tmp_path: Path) -> None:
+    path = write_member(
+        tmp_path,
+        """\
+        unverified: []
+        commands:
+          sweep: {parameters: {map: {max: 60}}}
+        """,
+    )
+    family = tmp_path / "acme_one.yaml"
+    sweep = '  sweep: {scpi: "S {map}", parameters: {map: {type: float, min: 0, max: 32}}}\n'
+    family.write_text(FAMILY + sweep)
+    profile = load_profile(path)
+    assert profile.commands["sweep"].scpi == load_profile(family).commands["sweep"].scpi
+    assert profile.commands["sweep"].parameters["map"].max == 60
+
+
 def test_a_complaint_about_what_was_inherited_names_the_familys_file(tmp_path: Path) -> None:
     path = write_member(tmp_path, "commands: {set_v: {parameters: {voltage: {min: 40}}}}")
     with pytest.raises(Invalid) as caught:
