@@ -7,6 +7,7 @@ commands are each model's own affair.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -131,7 +132,7 @@ class ScopeChannel(Protocol):
 C = TypeVar("C", bound=ScopeChannel)
 
 
-class Scope(Generic[C]):
+class Scope(ABC, Generic[C]):
     """The state of one unit with four channels; ``divisions`` are those of its time axis."""
 
     divisions: ClassVar[int]
@@ -146,14 +147,14 @@ class Scope(Generic[C]):
         self.captures: dict[Hashable, Capture] = {}
         self.reset(0.0)
 
+    @abstractmethod
     def reset(self, now: float) -> None:
         """See ``ModelState``."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_live(self) -> bool:
         """Whether each look at a channel is a new capture."""
-        raise NotImplementedError
 
     @property
     def window_s(self) -> float:

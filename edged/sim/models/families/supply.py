@@ -6,6 +6,7 @@ A model's channel is a ``SupplyChannel`` with what its front panel shows besides
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -17,7 +18,7 @@ __all__ = ["Supply", "SupplyChannel"]
 
 
 @dataclass(slots=True, kw_only=True)
-class SupplyChannel:
+class SupplyChannel(ABC):
     """One output: its wires, and how well its meter reads them."""
 
     gain_error: ClassVar[float]
@@ -63,9 +64,9 @@ class SupplyChannel:
         self.source.over_voltage = self.source.over_current = None
         self.source.tripped = ""
 
+    @abstractmethod
     def reset(self) -> None:
         """As delivered."""
-        raise NotImplementedError
 
     def measure(self, call: SimCall) -> tuple[float, float]:
         """Volts and amperes at the terminals."""
