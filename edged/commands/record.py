@@ -50,7 +50,8 @@ class LogRecord:
     """A record that is the log."""
 
     def __init__(self) -> None:
-        self._log = structlog.get_logger("edged.record")
+        # Bound once, since logging has been set up: a write tells two lines.
+        self._log = structlog.get_logger("edged.record").bind()
 
     async def intend(self, action: Action, target: Target) -> None:
         """See ``Record``."""
