@@ -8,9 +8,8 @@ schema belongs to the command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -22,7 +21,7 @@ from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.operation import Operation, failure_data
-from edged.commands.pending import LineJob, Pending, Running, Tell, settled
+from edged.commands.pending import LineJob, Pending, Running, Tell, Work, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
 from edged.commands.resolve import Resolver
@@ -190,7 +189,7 @@ class CommandPath:
         action: Action,
         target: Target,
         began: float,
-        running: LineJob | Coroutine[Any, Any, Done],
+        running: LineJob | Work,
         tell: Tell,
     ) -> Pending:
         def conclude(found: Done | Exception) -> Outcome:
@@ -207,7 +206,7 @@ class CommandPath:
             pending.run_as_task(running)
         return pending
 
-    async def _write(self, action: Action, target: Target, began: float) -> Done:
+    async def _write(self, action: Action, target: Target, began: float) -> Done | LineJob:
         """Run what may change something: its intent is on disk before its first byte goes out."""
         await self.record.intend(action, target)
         if target.send_guard is not None:
@@ -216,9 +215,7 @@ class CommandPath:
         if target.is_aimed:
             self._check_preconditions(action, target)
         running = self._operations[type(action)].run(action, target, began)
-        if isinstance(running, Done):
-            return running
-        return await (running.finished() if isinstance(running, LineJob) else running)
+        return running if isinstance(running, Done | LineJob) else await running
 
     def _note_change(self, action: Action) -> None:
         if not action.answers_at_once:

@@ -14,9 +14,8 @@ from typing import Any
 
 from edged.actions.outcome import Done, Outcome
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.actor import Talk
 from edged.instruments.conversation import Reply
-from edged.instruments.mailbox import Waiter
+from edged.instruments.mailbox import Job, Waiter
 
 __all__ = ["LineJob", "Pending", "Running", "Tell", "settled"]
 
@@ -30,28 +29,17 @@ class LineJob(abc.ABC):
     __slots__ = ()
 
     @abc.abstractmethod
-    def submit(self, waiter: Waiter) -> Talk:
+    def submit(self, waiter: Waiter) -> Job:
         """Begin it; ``waiter`` gets its ``Reply``. Raises ``EdgedError``: it was not begun."""
 
     @abc.abstractmethod
     def done(self, reply: Reply) -> Done:
         """What came of it. Raises ``Failed``."""
 
-    async def finished(self) -> Done:
-        """Begin it and wait for what comes of it; cancelling withdraws it. Raises as the others."""
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        talk = self.submit(future)
-        try:
-            reply = await future
-        except asyncio.CancelledError:
-            talk.withdraw()
-            raise
-        finally:
-            talk.over()
-        return self.done(reply)
 
-
-Running = Done | LineJob | Coroutine[Any, Any, Done]
+Work = Coroutine[Any, Any, Done | LineJob]
+"""What needs a task; it may come to a job on a line."""
+Running = Done | LineJob | Work
 """What a row's ``run`` gives."""
 
 
@@ -70,10 +58,11 @@ class Pending:
         "_is_cancelled",
         "_is_over",
         "_job",
+        "_line_job",
         "_record",
-        "_talk",
         "_task",
         "_tell",
+        "_work",
     )
 
     def __init__(
@@ -85,9 +74,11 @@ class Pending:
         self._conclude = conclude
         self._record = record
         self._tell = tell
-        self._job: LineJob | None = None
-        self._talk: Talk | None = None
-        self._task: asyncio.Task[Done] | None = None
+        # What it is on a line, and on its way there; or the task that it is until then.
+        self._line_job: LineJob | None = None
+        self._job: Job | None = None
+        self._task: asyncio.Task[Done | None] | None = None
+        self._work: Work | None = None
         self._is_cancelled = False
         self._is_over = False
 
@@ -97,13 +88,25 @@ class Pending:
         Raises:
             EdgedError: it was not begun.
         """
-        self._job = job
-        self._talk = job.submit(self)
+        self._line_job = job
+        self._job = job.submit(self)
 
-    def run_as_task(self, work: Coroutine[Any, Any, Done]) -> None:
-        """Make a task of a coroutine; it ends by itself, or by ``cancel``."""
-        self._task = asyncio.get_running_loop().create_task(work)
+    def run_as_task(self, work: Work) -> None:
+        """Make a task of a coroutine; it ends by itself, by ``cancel``, or as a job on a line."""
+        self._work = work
+        self._task = asyncio.get_running_loop().create_task(self._carry_out(work))
         self._task.add_done_callback(self._task_is_done)
+
+    async def _carry_out(self, work: Work) -> Done | None:
+        """What the work comes to; ``None`` where it goes on on a line, begun in the same breath."""
+        found = await work
+        if isinstance(found, Done):
+            return found
+        if self._is_cancelled:
+            raise _gone()
+        self.run_on_line(found)
+        self._task = None
+        return None
 
     def cancel(self) -> None:
         """Whoever asked is gone: it is withdrawn, or the wire freed of it; recorded as such.
@@ -117,8 +120,8 @@ class Pending:
         if self._task is not None:
             self._task.cancel()
             return
-        if self._talk is not None:
-            self._talk.withdraw()
+        if self._job is not None:
+            self._job.withdraw()
         self._settle(_gone())
 
     async def is_over(self) -> None:
@@ -134,32 +137,32 @@ class Pending:
 
     def set_result(self, reply: Reply, /) -> None:
         """See ``Waiter``."""
-        if self._talk is not None:
-            self._talk.over()
         found: Done | Exception
         try:
-            found = self._job.done(reply) if self._job is not None else _gone()
+            found = self._line_job.done(reply) if self._line_job is not None else _gone()
         except Exception as error:  # noqa: BLE001 - a bug of one call must not take others along
             found = error
         self._settle(found)
 
     def set_exception(self, error: EdgedError, /) -> None:
         """See ``Waiter``."""
-        if self._talk is not None:
-            self._talk.over()
         self._settle(error)
 
-    def _task_is_done(self, task: asyncio.Task[Done]) -> None:
-        found: Done | Exception
+    def _task_is_done(self, task: asyncio.Task[Done | None]) -> None:
+        found: Done | Exception | None
         if task.cancelled():
             self._is_cancelled = True
+            if self._work is not None:
+                # Its task may not have come to it.
+                self._work.close()
             found = _gone()
         else:
             error = task.exception()
             if error is not None and not isinstance(error, Exception):
                 raise error
             found = error if error is not None else task.result()
-        self._settle(found)
+        if found is not None:
+            self._settle(found)
 
     def _settle(self, found: Done | Exception) -> None:
         self._is_over = True

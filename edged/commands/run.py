@@ -21,7 +21,6 @@ from edged.commands.pending import LineJob
 from edged.commands.send_guard import guarded
 from edged.commands.target import SendGuard
 from edged.errors import ErrorCode, Failed
-from edged.instruments.actor import Talk
 from edged.instruments.conversation import (
     Ask,
     Conversation,
@@ -31,7 +30,7 @@ from edged.instruments.conversation import (
     raw_conversation,
 )
 from edged.instruments.instrument import Instrument
-from edged.instruments.mailbox import Priority, Waiter
+from edged.instruments.mailbox import Job, Priority, Waiter
 from edged.profiles.answers import Answer, matches, parse_answer, picked
 from edged.profiles.model import (
     Command,
@@ -157,7 +156,7 @@ class CommandJob(LineJob):
         self._note_written = note_written
         self._finish = finish
 
-    def submit(self, waiter: Waiter) -> Talk:
+    def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
         return self._instrument.submit(
             self._talk,
@@ -257,7 +256,7 @@ class RawJob(LineJob):
         self._guard = guard
         self._finish = finish
 
-    def submit(self, waiter: Waiter) -> Talk:
+    def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
         return self._instrument.submit(
             self._talk,

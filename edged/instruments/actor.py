@@ -35,7 +35,7 @@ from edged.profiles.model import Connection
 from edged.transports.address import Address
 from edged.transports.link import Link
 
-__all__ = ["Actor", "OtherLine", "Talk", "first_to_take", "named_first"]
+__all__ = ["Actor", "OtherLine", "first_to_take", "named_first"]
 
 OVERTIME_S: Final = 0.25
 """A job on the wire ends itself at its deadline; so much later its waiter is told without it."""
@@ -47,25 +47,12 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class Talk:
-    """A conversation that was submitted; its waiter says when it is over."""
-
-    actor: Actor
-    job: Job
-
-    def over(self) -> None:
-        """Its waiter was told."""
-        self.actor.forget(self.job)
-
-    def withdraw(self) -> None:
-        """Nobody waits for it any more: it is taken out, or the wire is freed of it."""
-        self.over()
-        self.actor.withdraw(self.job)
-
-
 class Actor:
-    """The owner of one line."""
+    """The owner of one line.
+
+    Attributes:
+        tell: see ``JobOwner``.
+    """
 
     def __init__(
         self,
@@ -90,7 +77,7 @@ class Actor:
         self._report_to = report
         self._loop = asyncio.get_running_loop()
         self._wake = link.wake
-        self._tell = self._wake.teller(self._loop)
+        self.tell = self._wake.teller(self._loop)
         self._mailbox = Mailbox(self._wake.tokens())
         self._trace = Trace(clock)
         self._line = Line(
@@ -196,16 +183,14 @@ class Actor:
             unit: number of the unit this is meant for; 0 is whoever answers.
         """
         future: asyncio.Future[T] = self._loop.create_future()
-        talk = self.submit(
+        job = self.submit(
             make, future, unit=unit, priority=priority, timeout_s=timeout_s, name=name
         )
         try:
             return await future
         except asyncio.CancelledError:
-            talk.withdraw()
+            job.withdraw()
             raise
-        finally:
-            talk.over()
 
     def submit(
         self,
@@ -216,7 +201,7 @@ class Actor:
         priority: Priority,
         timeout_s: float,
         name: str,
-    ) -> Talk:
+    ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
 
         Raises:
@@ -230,7 +215,7 @@ class Actor:
             deadline=self._clock.monotonic() + timeout_s,
             unit=unit,
             future=waiter,
-            tell=self._tell,
+            owner=self,
         )
         if self._is_stopping:
             raise self._closed(job)
@@ -238,14 +223,15 @@ class Actor:
         if priority is Priority.SAFE:
             self._make_way()
         self._deadlines.add(job, timeout_s)
-        return Talk(self, job)
+        return job
 
     def forget(self, job: Job) -> None:
-        """Its waiter was told: its deadline means nothing any more."""
+        """See ``JobOwner``."""
         self._deadlines.discard(job)
 
     def withdraw(self, job: Job) -> None:
-        """Nobody waits for this job any more."""
+        """See ``JobOwner``."""
+        self.forget(job)
         job.is_withdrawn = True
         if self._mailbox.withdraw(job):
             return
@@ -301,7 +287,7 @@ class Actor:
         bound = self._line.bound
         release = lines_conversation(bound.connection.on_release, bound.connection)
         self._line.release(next(self._tickets), release, self._release_by)
-        self._tell(self._has_ended, None)
+        self.tell(self._has_ended, None)
 
     def _serve(self, job: Job) -> None:
         ticket = next(self._tickets)
@@ -324,7 +310,7 @@ class Actor:
         self._serving = None
 
     def _hand_up(self, report: LineReport) -> None:
-        self._tell(self._heard, report)
+        self.tell(self._heard, report)
 
     # Small things of the loop's side
 

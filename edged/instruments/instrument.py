@@ -15,12 +15,12 @@ from typing import Any, Final, TypeVar
 
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
-from edged.instruments.actor import Actor, OtherLine, Talk, first_to_take, named_first
+from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
 from edged.instruments.conversation import Conversation
 from edged.instruments.identity import Seat, is_same_unit
 from edged.instruments.in_step import Habits
 from edged.instruments.line_state import LineState
-from edged.instruments.mailbox import Priority, Waiter
+from edged.instruments.mailbox import Job, Priority, Waiter
 from edged.instruments.registration import (
     CONNECTED,
     WITH_TOOLS,
@@ -251,7 +251,7 @@ class Instrument:
         priority: Priority,
         timeout_s: float,
         name: str,
-    ) -> Talk:
+    ) -> Job:
         """``converse`` for whoever waits in no task; never of what is repeatable.
 
         ``waiter`` is told on the loop, once, and not before this has returned.

@@ -22,9 +22,9 @@ from typing import Any, Final, Protocol
 
 from edged.errors import Conflict, EdgedError
 from edged.instruments.conversation import Conversation
-from edged.transports.link import Teller, Tokens
+from edged.transports.link import Tokens
 
-__all__ = ["Deadlines", "Job", "Mailbox", "Priority", "Waiter"]
+__all__ = ["Deadlines", "Job", "JobOwner", "Mailbox", "Priority", "Waiter"]
 
 CAPACITY: Final = 256
 """Jobs that may wait on one line; more than any caller has use for, less than memory notices."""
@@ -58,6 +58,22 @@ class Waiter(Protocol):
         ...
 
 
+class JobOwner(Protocol):
+    """What a job needs of the owner of its line."""
+
+    def tell(self, function: Callable[[Any], None], value: object, /) -> None:
+        """Have the loop call the function, once the line's work has given it back."""
+        ...
+
+    def forget(self, job: Job, /) -> None:
+        """Its waiter is told: its deadline means nothing any more."""
+        ...
+
+    def withdraw(self, job: Job, /) -> None:
+        """Nobody waits for it any more: take it out, or free the wire of it."""
+        ...
+
+
 @dataclass(eq=False, slots=True, kw_only=True)
 class Job:
     """One uninterruptible conversation that somebody on the loop waits for.
@@ -66,7 +82,7 @@ class Job:
         deadline: on the monotonic scale, waiting and running together.
         unit: number of the unit this is meant for; another unit on the line refuses it.
         future: who waits.
-        tell: has the loop call a function.
+        owner: of the line that it was submitted to.
         sent: SCPI lines that have gone out; the line's work writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
     """
@@ -77,23 +93,29 @@ class Job:
     deadline: float
     unit: int
     future: Waiter
-    tell: Teller
+    owner: JobOwner
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
 
     def deliver(self, result: object) -> None:
         """Hand the result to whoever waits, by the line's work or on the loop."""
-        self.tell(self._set_result, result)
+        self.owner.tell(self._set_result, result)
 
     def fail(self, error: EdgedError) -> None:
         """Hand an error to whoever waits, by the line's work or on the loop."""
-        self.tell(self._set_error, error)
+        self.owner.tell(self._set_error, error)
+
+    def withdraw(self) -> None:
+        """Nobody waits for it any more; on the loop."""
+        self.owner.withdraw(self)
 
     def _set_result(self, result: object) -> None:
+        self.owner.forget(self)
         if not self.future.done():
             self.future.set_result(result)
 
     def _set_error(self, error: EdgedError) -> None:
+        self.owner.forget(self)
         if not self.future.done():
             self.future.set_exception(error)
 

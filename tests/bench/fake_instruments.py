@@ -75,9 +75,6 @@ class FakeTalk:
     told: list[str] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
-    def over(self) -> None:
-        self.told.append("over")
-
     def withdraw(self) -> None:
         self.told.append("withdrawn")
         if self.task is not None:

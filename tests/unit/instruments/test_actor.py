@@ -57,7 +57,7 @@ async def test_a_job_that_made_way_in_the_moment_of_the_stop_is_told_so_at_once(
         deadline=SystemClock().monotonic() + 600,
         unit=0,
         future=waiting,
-        tell=actor._tell,
+        owner=actor,
     )
 
     def put_back_late() -> None:

@@ -28,6 +28,7 @@ from edged.scpi.answer_text import ErrorKind
 from edged.transports.address import Cleaning
 from edged.transports.link import Link, LinkGarbled, LinkLost
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.job_owner import NoActor
 from tests.bench.scripted_link import ScriptedLink
 from tests.promises import promise
 
@@ -86,7 +87,7 @@ class Bench:
             deadline=self.clock.monotonic() + timeout_s,
             unit=unit,
             future=self.loop.create_future(),
-            tell=self.link.wake.teller(self.loop),
+            owner=NoActor(self.link.wake, self.loop),
         )
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.instruments.identify import identify
 from edged.instruments.mailbox import CAPACITY, Job, Mailbox, Priority
+from tests.bench.job_owner import NoActor
 from tests.bench.scripted_link import ScriptedLink
 
 
@@ -18,7 +19,7 @@ def a_job(loop: asyncio.AbstractEventLoop, priority: Priority, name: str = "job"
         deadline=1.0,
         unit=0,
         future=loop.create_future(),
-        tell=ScriptedLink.wake.teller(loop),
+        owner=NoActor(ScriptedLink.wake, loop),
     )
 
 
