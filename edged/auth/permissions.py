@@ -103,13 +103,13 @@ class Permissions:
             remedy="Leave it out of measure, or ask whoever issued the access for it.",
         )
 
-    def authorize_danger(self, caller: Caller, what: str, *, is_dangerous: bool) -> None:
+    def authorize_danger(self, caller: Caller, what: str) -> None:
         """Let something dangerous pass only where danger is allowed.
 
         Raises:
             Refused: DANGEROUS.
         """
-        if not is_dangerous or self._grant_of(caller).danger:
+        if self._grant_of(caller).danger:
             return
         raise Refused(
             f"{what} is dangerous, and this caller may not do dangerous things.",

@@ -76,9 +76,8 @@ class Policy:
         Raises:
             Refused: DANGEROUS.
         """
-        self._permissions.authorize_danger(
-            caller, target.command_name or name, is_dangerous=target.is_dangerous
-        )
+        if target.is_dangerous:
+            self._permissions.authorize_danger(caller, target.command_name or name)
 
     def check_aim(self, action: Action, target: Target) -> None:
         """What can be judged as soon as it is known what is meant: raw lines, and measures.
@@ -100,9 +99,11 @@ class Policy:
         Raises:
             Refused: DENIED_BY_OWNER or REQUIRES_SWEEP.
         """
-        name, command = target.command_name, target.command
-        if target.instrument is not None and name and name in target.instrument.rules.deny:
-            raise _denied(f"The owner of this bench denies {name} on {target.instrument.id}.", name)
+        instrument, command = target.instrument, target.command
+        if instrument is not None and instrument.rules.deny:
+            name = target.command_name
+            if name and name in instrument.rules.deny:
+                raise _denied(f"The owner of this bench denies {name} on {instrument.id}.", name)
         if command is None or not command.requires_sweep:
             return
         if not isinstance(action, StartSweep) and not _is_ramped(action):

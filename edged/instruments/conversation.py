@@ -63,6 +63,9 @@ QUERY_ERRORS: Final = range(-499, -399)
 ESR_OTHER_ERRORS: Final = 0x38
 """IEEE 488.2 11.5.1: command, execution and device errors; the fourth, 0x04, is a query error."""
 
+OVERRIDDEN: Final = ("timeout_ms", "after_write_ms", "errors", "acknowledge")
+"""What a command may say of its connection."""
+
 LONG_ANSWER: Final = 16_384
 """Characters; what is shorter is understood within a millisecond or two."""
 
@@ -553,6 +556,8 @@ def _check(
 ) -> Conversation[tuple[str, ...]]:
     """Raise what the instrument complains about; give what it complains about others."""
     errors = yield from drain_errors(check)
+    if not errors:
+        return ()
     odd = next((error.text for error in errors if error.code is None), None)
     if odd is not None:
         raise Failed(
@@ -588,9 +593,9 @@ def _is_query_error(error: InstrumentError, kind: ErrorKind) -> bool:
 
 def _overridden(connection: Connection, command: Command) -> Connection:
     """The connection as this command wants it."""
-    own = {
-        name: value
-        for name in ("timeout_ms", "after_write_ms", "errors", "acknowledge")
-        if (value := getattr(command, name)) is not None
-    }
+    own: dict[str, Any] = {}
+    for name in OVERRIDDEN:
+        value = getattr(command, name)
+        if value is not None:
+            own[name] = value
     return replace(connection, **own) if own else connection

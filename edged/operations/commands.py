@@ -113,7 +113,7 @@ class CommandOperations:
         def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
             done = self._done(target, began, part, sent)
             # The moment by which a step of a ramp had gone out.
-            done.written_at = max(written, default=0.0)
+            done.written_at = max(written) if written else 0.0
             return done
 
         guard = target.send_guard

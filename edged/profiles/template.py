@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Final, NamedTuple, NoReturn, assert_never
+from typing import Final, NamedTuple, NoReturn
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.model import Bound, Command, Parameter, ParameterType, Scalar
@@ -450,22 +450,19 @@ def render(template: str, parameters: Mapping[str, Parameter], values: Mapping[s
     """
     pieces: list[str] = []
     for part in parse_template(template):
-        match part:
-            case Text(text):
-                pieces.append(text)
-            case Hole():
-                pieces.append(_filled(part, template, parameters, values))
-            case Optional(parts):
-                holes = [piece for piece in parts if isinstance(piece, Hole)]
-                if all(_value(hole.name, parameters, values) is not None for hole in holes):
-                    pieces += [
-                        piece.text
-                        if isinstance(piece, Text)
-                        else _filled(piece, template, parameters, values)
-                        for piece in parts
-                    ]
-            case _:
-                assert_never(part)
+        if isinstance(part, Text):
+            pieces.append(part.text)
+        elif isinstance(part, Hole):
+            pieces.append(_filled(part, template, parameters, values))
+        else:
+            holes = [piece for piece in part.parts if isinstance(piece, Hole)]
+            if all(_value(hole.name, parameters, values) is not None for hole in holes):
+                pieces += [
+                    piece.text
+                    if isinstance(piece, Text)
+                    else _filled(piece, template, parameters, values)
+                    for piece in part.parts
+                ]
     return "".join(pieces)
 
 

@@ -16,6 +16,8 @@ __all__ = ["LineKind", "Message", "classify", "is_query", "messages", "split_com
 
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
+_PARTS: Final = re.compile(r"[;\r\n]")
+_HEADER: Final = re.compile(r"[^ ?,(\"']*\??")
 _AROUND_COLON: Final = re.compile(r" ?: ?")
 
 
@@ -62,7 +64,7 @@ def split_compound(line: str) -> tuple[str, ...]:
     if '"' in outside or "'" in outside:
         outside = line
     parts, start = [], 0
-    for match in re.finditer(r"[;\r\n]", outside):
+    for match in _PARTS.finditer(outside):
         parts.append(line[start : match.start()])
         start = match.end()
     parts.append(line[start:])
@@ -110,7 +112,7 @@ def _header_and_rest(text: str) -> tuple[str, str]:
     first_quote = min((text.find(mark) for mark in "\"'" if mark in text), default=len(text))
     head, tail = text[:first_quote], text[first_quote:]
     head = _AROUND_COLON.sub(":", head).replace(" ?", "?")
-    match = re.match(r"[^ ?,(\"']*\??", head)
+    match = _HEADER.match(head)
     header = match.group() if match else ""
     return header, (head[len(header) :] + tail).strip()
 

@@ -16,6 +16,7 @@ Not on Windows: its event loop cannot watch a socket that somebody else reads.
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import selectors
 import socket
@@ -51,6 +52,10 @@ class LoopWake(Wake):
         # What it waits for; and the number of that wait, so that nothing late ends another.
         self._waits_for: object = NOTHING
         self._wait_number = 0
+        # When that wait is over, on the loop's scale. The alarm is left standing when a wait ends
+        # in time, as nearly all do: a timer for each cost as much as to send the question.
+        self._until = math.inf
+        self._alarm: asyncio.TimerHandle | None = None
         self.is_rung = False
 
     def worker(self, work: Callable[[], None], name: str) -> Worker:  # noqa: ARG002 - of threads
@@ -107,28 +112,25 @@ class LoopWake(Wake):
             Whether it was resumed in time.
         """
         self._wait_number += 1
-        number = self._wait_number
-        timer = None
-        if seconds is not None:
-            timer = self._loop.call_later(seconds, self._resume, number, False)
+        self._until = math.inf if seconds is None else self._loop.time() + seconds
+        if self._until < (math.inf if self._alarm is None else self._alarm.when()):
+            self._set_alarm()
         self._waits_for = what
         assert self._greenlet is not None  # noqa: S101 - only its own work waits
         in_time: bool = self._greenlet.parent.switch()
-        if timer is not None:
-            timer.cancel()
         return in_time
 
     def resume(self, what: object) -> bool:
         """By a callback of the loop's: let it go on, if it waits for that. Whether it did."""
         if self._waits_for is not what:
             return False
-        self._resume(self._wait_number, True)
+        self._go_on(in_time=True)
         return True
 
     def resume_soon(self, what: object) -> None:
         """By whoever may be in the middle of something: let it go on at the loop's next turn."""
         if self._waits_for is what:
-            self._loop.call_soon(self._resume, self._wait_number, True)
+            self._loop.call_soon(self._resume_later, self._wait_number)
 
     def resume_within(self, what: object) -> None:
         """``resume`` by whoever is in the middle of something: is told nothing before its end."""
@@ -157,11 +159,34 @@ class LoopWake(Wake):
         self._switch()
         self._tell_all()
 
-    def _resume(self, number: int, in_time: bool) -> None:
+    def release(self) -> None:
+        """See ``Wake``."""
+        super().release()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _resume_later(self, number: int) -> None:
         if number == self._wait_number and self._waits_for is not NOTHING:
-            self._waits_for = NOTHING
-            self._switch(in_time)
-            self._tell_all()
+            self._go_on(in_time=True)
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(self._until, self._ring_alarm, self._until)
+
+    def _ring_alarm(self, at: float) -> None:
+        self._alarm = None
+        if self._waits_for is NOTHING or self._until == math.inf:
+            return
+        if self._until <= at:
+            self._go_on(in_time=False)
+        else:
+            self._set_alarm()
+
+    def _go_on(self, *, in_time: bool) -> None:
+        self._waits_for = NOTHING
+        self._switch(in_time)
+        self._tell_all()
 
     def _switch(self, *gives: bool) -> None:
         """Let the line work until it waits again."""

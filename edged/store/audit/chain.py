@@ -92,7 +92,9 @@ class Shelf:
         return (entry.time_ms, action_id, self.texts(entry), storable_ms(entry.duration_ms))
 
     def texts(self, entry: Entry) -> Texts:
-        """The texts of an entry; what came before gets the same again."""
+        """The texts of an entry; what came before gets the same again, but for a write's."""
+        if entry.is_weighty:
+            return _make(entry)
         key: tuple[object, ...] = entry[SHARED_FROM:SHARED_TO]
         if entry.arguments:
             if not is_flat(entry.arguments):

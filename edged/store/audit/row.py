@@ -242,26 +242,21 @@ def bounded_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def is_flat(arguments: Mapping[str, Any]) -> bool:
     """True if they are few, small and not nested."""
-    return not arguments or (
-        len(arguments) <= MAX_ITEMS
-        and all(map(_is_small, arguments))
-        and all(map(_is_small, arguments.values()))
-    )
+    return _count_small(arguments, is_inner=True) <= MAX_ITEMS
 
 
-def _count_small(arguments: Mapping[str, Any]) -> int:
+def _count_small(arguments: Mapping[str, Any], *, is_inner: bool = False) -> int:
     """How many small values there are, in it and in objects in it; too many if others are."""
     count = len(arguments)
+    if count > MAX_ITEMS:
+        return TOO_MANY
     for name, value in arguments.items():
-        if not _is_small(name):
+        if type(name) is not str or len(name) > NAME_CHARS:
             return TOO_MANY
-        if type(value) is dict:
-            if len(value) > MAX_ITEMS or not all(map(_is_small, value)):
-                return TOO_MANY
-            if not all(map(_is_small, value.values())):
-                return TOO_MANY
-            count += len(value)
-        elif not _is_small(value):
+        kind = type(value)
+        if kind is dict and not is_inner:
+            count += _count_small(value, is_inner=True)
+        elif kind not in PLAIN and (kind is not str or len(value) > NAME_CHARS):
             return TOO_MANY
     return count
 

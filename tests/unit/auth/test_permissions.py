@@ -52,19 +52,19 @@ def test_a_token_opens_exactly_the_tools_and_scopes_it_names(
 
 def test_danger_is_refused_to_a_token_without_it_whatever_tools_it_names() -> None:
     with pytest.raises(Refused) as refusal:
-        Permissions().authorize_danger(relay_caller("output_on"), "output_on", is_dangerous=True)
+        Permissions().authorize_danger(relay_caller("output_on"), "output_on")
     assert refusal.value.code is ErrorCode.DANGEROUS
 
 
 def test_the_direct_route_may_do_everything_unless_the_owner_bounds_it() -> None:
     Permissions().authorize_tool(DIRECT, "anything", None)
-    Permissions().authorize_danger(DIRECT, "anything", is_dangerous=True)
+    Permissions().authorize_danger(DIRECT, "anything")
     bound = Permissions(Grant(tools=frozenset({"get_status"}), danger=False))
     bound.authorize_tool(DIRECT, "get_status", None)
     with pytest.raises(Refused):
         bound.authorize_tool(DIRECT, "execute_command", "x")
     with pytest.raises(Refused):
-        bound.authorize_danger(DIRECT, "output_on", is_dangerous=True)
+        bound.authorize_danger(DIRECT, "output_on")
 
 
 def test_a_relay_caller_without_claims_may_do_nothing() -> None:
