@@ -7,7 +7,6 @@ here. Whoever began an action holds its ``Pending``, may cancel it, and is told 
 
 from __future__ import annotations
 
-import abc
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -23,18 +22,21 @@ Tell = Callable[[Outcome | None], None]
 """Given the outcome, on the loop and once; ``None`` where what was begun was cancelled."""
 
 
-class LineJob(abc.ABC):
-    """A run that is one conversation on an instrument's line."""
+class LineJob:
+    """A run that is one conversation on an instrument's line.
+
+    No ``ABC``: every call asks what its run is, and that class answers in Python.
+    """
 
     __slots__ = ()
 
-    @abc.abstractmethod
     def submit(self, waiter: Waiter) -> Job:
         """Begin it; ``waiter`` gets its ``Reply``. Raises ``EdgedError``: it was not begun."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def done(self, reply: Reply) -> Done:
         """What came of it. Raises ``Failed``."""
+        raise NotImplementedError
 
 
 Work = Coroutine[Any, Any, Done | LineJob]
