@@ -116,15 +116,16 @@ class AuditRecord:
                     repeated, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
                 )
                 return
+        # The line first: a row wakes the store thread, and the two would get in each other's way.
+        is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
+        if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
+            self._log.conclude(action, target, outcome)
         phase = Phase.REFUSAL if outcome.status is OutcomeStatus.REFUSED else Phase.END
         self._audit.note(self._entry(phase, action, target, outcome.scpi, outcome))
         if target is not None and target.instrument is not None and target.command is not None:
             self._count(self._unit(target.instrument), target.command.name, outcome)
         elif target is not None and target.spec is not None:
             self._count(unit_of_wrapper(target.spec), target.spec.name, outcome)
-        is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
-        if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
-            self._log.conclude(action, target, outcome)
 
     def _make_repeated(
         self, action: Action, target: Target | None, outcome: Outcome

@@ -129,8 +129,8 @@ class CommandJob(LineJob):
         "_instrument",
         "_lines",
         "_note_written",
+        "_priority",
         "_profile",
-        "_purpose",
         "_values",
     )
 
@@ -151,7 +151,7 @@ class CommandJob(LineJob):
         self._command = command
         self._values = values
         self._lines = lines
-        self._purpose = purpose
+        self._priority = Priority.SAFE if command.is_safe else PRIORITY[purpose]
         self._guard = guard
         self._note_written = note_written
         self._finish = finish
@@ -183,10 +183,6 @@ class CommandJob(LineJob):
             is_repeatable=True,
         )
         return self.done(reply)
-
-    @property
-    def _priority(self) -> Priority:
-        return Priority.SAFE if self._command.is_safe else PRIORITY[self._purpose]
 
     @property
     def _timeout_s(self) -> float:

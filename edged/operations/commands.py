@@ -35,7 +35,8 @@ from edged.commands.static_tool import (
 from edged.commands.target import Target
 from edged.errors import EdgedError
 from edged.instruments.conversation import Reply
-from edged.profiles.model import ImageAnswer, WaveformAnswer, is_sequence_writing
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
 from edged.runs.sequences.registry import SequenceRegistry
 
 __all__ = ["OPERATIONS", "CommandOperations"]
@@ -111,7 +112,7 @@ class CommandOperations:
         is_step = action.purpose is Purpose.SWEEP_STEP
 
         def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
-            done = self._done(target, began, part, sent)
+            done = self._done(instrument, command, target.lines, began, part, sent)
             # The moment by which a step of a ramp had gone out.
             done.written_at = max(written) if written else 0.0
             return done
@@ -132,19 +133,24 @@ class CommandOperations:
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
         captured = await self.captures.run(action, instrument, command, target)
-        done = self._done(target, began, captured.part, captured.sent)
+        done = self._done(instrument, command, target.lines, began, captured.part, captured.sent)
         done.links = captured.links
         return done
 
     def _done(
-        self, target: Target, began: float, part: Mapping[str, Any], sent: tuple[str, ...]
+        self,
+        instrument: Instrument,
+        command: Command,
+        lines: tuple[str, ...],
+        began: float,
+        part: Mapping[str, Any],
+        sent: tuple[str, ...],
     ) -> Done:
-        instrument, command = target.aimed_command()
         self.acquisitions.note(instrument.id, instrument.profile, command)
         data = {
             "success": True,
             **part,
-            "scpi_command": "\n".join(target.lines),
+            "scpi_command": "\n".join(lines),
             "execution_time_ms": self._since_ms(began),
         }
         return Done(data=data, scpi=sent)
