@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import ssl
 import sys
 import threading
@@ -59,10 +60,19 @@ def test_nothing_stays_behind_when_an_import_inside_fails() -> None:
     assert sys.meta_path == before
 
 
-def test_a_client_that_trusts_nobody_asks_for_certificates_and_the_next_trusts_again() -> None:
-    whole = ssl.create_default_context
+def test_a_client_that_trusts_nobody_asks_for_certificates_and_the_next_trusts_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A machine may have no authorities; Python brings none.
+    monkeypatch.setenv("SSL_CERT_FILE", "of-this-machine")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
     with without_authorities():
         context = ssl.create_default_context()
+        careless = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        careless.set_default_verify_paths()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert context.cert_store_stats()["x509_ca"] == 0
-    assert ssl.create_default_context is whole
+    if sys.platform != "win32":
+        assert context.cert_store_stats()["x509_ca"] == 0
+    assert careless.cert_store_stats()["x509_ca"] == 0
+    assert os.environ["SSL_CERT_FILE"] == "of-this-machine"
+    assert "SSL_CERT_DIR" not in os.environ
