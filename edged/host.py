@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import hashlib
 import os
-import secrets
 import socket
 import sys
 import threading
@@ -182,7 +180,7 @@ def keep_edge_id(state_dir: Path, configured: str) -> str:
         kept = ""
     if kept.isascii() and kept.replace("-", "").isalnum() and len(kept) <= 64:
         return kept
-    made = f"edge-{secrets.token_hex(6)}"
+    made = f"edge-{os.urandom(6).hex()}"
     write_atomically(path, f"{made}\n")
     return made
 
@@ -224,6 +222,8 @@ def resident_bytes(pid: int) -> int | None:
 
 def kept_copy(state_dir: Path, path: Path) -> Path:
     """Where the last good state of a file of the owner's is kept: each path has its own copy."""
+    import hashlib  # with OpenSSL; where a file of the owner's is there, no verb needs it
+
     digest = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     return state_dir / f"{path.stem}-{digest}{path.suffix}"
 

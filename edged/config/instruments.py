@@ -9,7 +9,6 @@ connecting changes no output, and letting go may only switch one off.
 from __future__ import annotations
 
 import codecs
-import difflib
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -19,8 +18,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.config.kinds import TEXT, BadValue, Kind, Value, integer, list_of, matching
-from edged.patterns import MAX_PATTERN, why_slow
-from edged.scpi.words import why_not_on_connect, why_not_on_release
 
 __all__ = ["INSTRUMENTS", "TALK_FIELDS", "ErrorsEntry", "InstrumentEntry", "ProbeEntry"]
 
@@ -126,6 +123,9 @@ def _query(value: Value) -> str:
 
 
 def _pattern(value: Value) -> str:
+    # As what judges lines: for those few who give one.
+    from edged.patterns import MAX_PATTERN, why_slow
+
     text = value.data
     if not isinstance(text, str) or not 0 < len(text) <= MAX_PATTERN:
         raise BadValue(f"must have a pattern of 1 to {MAX_PATTERN} characters", value)
@@ -141,13 +141,26 @@ def _pattern(value: Value) -> str:
     return text
 
 
+def _why_not_on_connect(line: str) -> str:
+    # Every verb reads the configuration, and few of them know SCPI.
+    from edged.scpi.words import why_not_on_connect
+
+    return why_not_on_connect(line)
+
+
+def _why_not_on_release(line: str) -> str:
+    from edged.scpi.words import why_not_on_release  # as above
+
+    return why_not_on_release(line)
+
+
 TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
     "encoding": _encoding,
     "errors": _errors,
     "acknowledge": _acknowledge,
     "probe": _probe,
-    "on_connect": _lines(why_not_on_connect),
-    "on_release": _lines(why_not_on_release),
+    "on_connect": _lines(_why_not_on_connect),
+    "on_release": _lines(_why_not_on_release),
 }
 
 
@@ -270,6 +283,8 @@ def _instrument(value: Value, base: Path) -> InstrumentEntry:
     fields: dict[str, Any] = {}
     for key, entry in value.data.items():
         if key not in FIELDS:
+            import difflib  # for those who mistyped
+
             near = difflib.get_close_matches(key, FIELDS, n=1)
             hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(FIELDS)})"
             raise BadValue(f"has an entry with the unknown field {key}{hint}", entry)

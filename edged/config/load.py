@@ -9,7 +9,6 @@ that is wrong, each with file, line, key and the nearest key there is. The keys 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -322,6 +321,8 @@ def _read_text(
 
 
 def _unknown_key(setting: KeySetting) -> ConfigComplaint:
+    import difflib  # for those who mistyped
+
     near = difflib.get_close_matches(setting.key.upper(), KEYS, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else " docs/configuration.md lists all keys."
     name = "".join(character if character.isprintable() else "?" for character in setting.key)

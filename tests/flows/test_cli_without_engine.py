@@ -14,18 +14,27 @@ from edged.cli.main import VERBS
 from tests.promises import promise
 
 AS_INSTALLED = Path(__file__).parents[2] / "packaging" / "edged.yaml"
-# What a verb that talks to an engine must not load: upper floors and big libraries.
+# What a verb that talks to an engine must not load: upper floors and big libraries, and of the
+# standard library what takes a tenth of such a verb's time or more.
 HEAVY = {
     "aiohttp",
     "asyncio",
+    "decimal",
+    "difflib",
+    "email",
+    "http.client",
     "jsonschema",
     "pyvisa",
     "rich",
     "ruamel.yaml",
+    "secrets",
+    "ssl",
     "structlog",
     "edged.instruments",
+    "edged.patterns",
     "edged.profiles",
     "edged.protocol",
+    "edged.scpi",
     "edged.tools",
     "edged.engine",
     "edged.supervisor",

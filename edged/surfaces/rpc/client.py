@@ -1,8 +1,9 @@
 """The client of the RPC interface that the CLI and doctor use: one request, one answer, blocking.
 
-It imports nothing but the standard library and floor 0, so that ``edged status`` starts fast. Where
-the engine listens is read from the ``engine.json`` that it keeps in its state directory while it
-runs: ``{"pid": …, "rpc_port": …, "mcp_port": … or null, …}``.
+It imports nothing but sockets and floor 0, so that ``edged status`` starts fast: ``http.client``
+alone, with its mail headers and its TLS, takes as long as Python itself. Where the engine listens
+is read from the ``engine.json`` that it keeps in its state directory while it runs:
+``{"pid": …, "rpc_port": …, "mcp_port": … or null, …}``.
 
 The client of ``/events`` that the CLI uses: a WebSocket in the standard library, for reading.
 
@@ -12,10 +13,7 @@ compressed; whatever else comes ends the connection.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
-import http.client
 import json
 import os
 import socket
@@ -43,6 +41,8 @@ LOOPBACK: Final = "127.0.0.1"
 DEFAULT_TIMEOUT_S: Final = 10.0
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 MAX_ENGINE_FILE_BYTES: Final = 64 * 1024
+MAX_LINE_BYTES: Final = 8192
+MAX_HEADERS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,22 +153,27 @@ class RpcClient:
         return ToolAnswer(result=answer.get("result"), error=error)
 
     def _post(self, body: bytes, timeout_s: float | None) -> tuple[int, bytes]:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self.token is not None:
-            headers["Authorization"] = f"Bearer {self.token}"
         port = self.engine.rpc_port
-        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_s)
+        lines = [
+            # By 1.0 an answer comes in one piece.
+            "POST /rpc HTTP/1.0",
+            "Content-Type: application/json",
+            "Accept: application/json",
+            f"Content-Length: {len(body)}",
+        ]
         try:
-            connection.request("POST", "/rpc", body=body, headers=headers)
-            response = connection.getresponse()
-            return response.status, response.read(MAX_ANSWER_BYTES)
+            with _connected(port, timeout_s) as line, line.makefile("rb") as incoming:
+                _send_head(line, port, lines, self.token, body)
+                status, headers = _read_head(incoming)
+                length = int(headers.get(b"content-length", MAX_ANSWER_BYTES))
+                return status, incoming.read(min(length, MAX_ANSWER_BYTES))
         except TimeoutError as late:
             raise Failed(
                 f"The engine on port {port} gave no answer within {timeout_s:g} s.",
                 code=ErrorCode.TIMEOUT,
                 remedy="Look at `edged status` and the engine's log.",
             ) from late
-        except (OSError, http.client.HTTPException) as gone:
+        except (OSError, ValueError) as gone:
             why = connection_trouble(gone) if isinstance(gone, OSError) else "it is no HTTP"
             raise Failed(
                 f"The engine (PID {self.engine.pid}) named in {self.engine.path} does not "
@@ -176,8 +181,45 @@ class RpcClient:
                 code=ErrorCode.NO_ENGINE,
                 remedy="It has probably died; start it again with `edged engine`.",
             ) from gone
-        finally:
-            connection.close()
+
+
+def _connected(port: int, timeout_s: float | None) -> socket.socket:
+    """A connection to a port of this machine."""
+    line = socket.socket()
+    try:
+        line.settimeout(timeout_s)
+        # Not `create_connection`: it loads all of IDNA to look up a number.
+        line.connect((LOOPBACK, port))
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def _send_head(
+    line: socket.socket, port: int, lines: Sequence[str], token: str | None, body: bytes = b""
+) -> None:
+    lines = [*lines, f"Host: {LOOPBACK}:{port}"]
+    if token is not None:
+        lines.append(f"Authorization: Bearer {token}")
+    line.sendall("\r\n".join((*lines, "", "")).encode() + body)
+
+
+def _read_head(incoming: BinaryIO) -> tuple[int, Mapping[bytes, bytes]]:
+    """The status and the headers, whose names are in small letters.
+
+    Raises:
+        ValueError: it is no HTTP.
+    """
+    protocol, status, *_ = incoming.readline(MAX_LINE_BYTES).split() or (b"", b"")
+    if not protocol.startswith(b"HTTP/1."):
+        message = "the answer does not begin as one of HTTP does"
+        raise ValueError(message)
+    headers: dict[bytes, bytes] = {}
+    while (header := incoming.readline(MAX_LINE_BYTES).strip()) and len(headers) < MAX_HEADERS:
+        name, _, value = header.partition(b":")
+        headers[name.strip().lower()] = value.strip()
+    return int(status), headers
 
 
 def _read_engine_file(path: Path) -> EngineFile | None:
@@ -271,9 +313,7 @@ def open_events(
     """
     with contextlib.ExitStack() as parts:
         with _telling_who_is_gone(engine):
-            line = parts.enter_context(
-                socket.create_connection((LOOPBACK, engine.rpc_port), CONNECT_S)
-            )
+            line = parts.enter_context(_connected(engine.rpc_port, CONNECT_S))
             line.settimeout(SILENCE_S)
             incoming = parts.enter_context(line.makefile("rb"))
             _shake_hands(line, incoming, engine.rpc_port, topics, token)
@@ -301,31 +341,31 @@ def follow_events(engine: EngineFile, topics: Sequence[str], *, token: str | Non
 def _shake_hands(
     line: socket.socket, incoming: BinaryIO, port: int, topics: Sequence[str], token: str | None
 ) -> None:
+    # For those who follow events alone; `edged status` asks once.
+    import base64
+    import hashlib
+
     key = base64.b64encode(os.urandom(16))
     lines = [
         f"GET /events?topics={','.join(topics)} HTTP/1.1",
-        f"Host: {LOOPBACK}:{port}",
         "Upgrade: websocket",
         "Connection: Upgrade",
         f"Sec-WebSocket-Key: {key.decode()}",
         "Sec-WebSocket-Version: 13",
     ]
-    if token is not None:
-        lines.append(f"Authorization: Bearer {token}")
-    line.sendall("\r\n".join((*lines, "", "")).encode())
-    status = incoming.readline(1024).split()
-    headers: dict[bytes, bytes] = {}
-    while (header := incoming.readline(8192).strip()) and len(headers) < 100:
-        name, _, value = header.partition(b":")
-        headers[name.strip().lower()] = value.strip()
-    if status[1:2] == [b"401"]:
+    _send_head(line, port, lines, token)
+    wanted = base64.b64encode(hashlib.sha1(key + GUID).digest())  # noqa: S324 - RFC 6455 asks for it
+    try:
+        status, headers = _read_head(incoming)
+    except ValueError:
+        status, headers = 0, {}
+    if status == 401:
         raise Refused(
             "The RPC interface wants its bearer token.",
             code=ErrorCode.NOT_AUTHENTICATED,
             remedy="Give INBOUND_AUTH_TOKEN in the configuration or the environment.",
         )
-    wanted = base64.b64encode(hashlib.sha1(key + GUID).digest())  # noqa: S324 - RFC 6455 asks for it
-    if status[1:2] != [b"101"] or headers.get(b"sec-websocket-accept") != wanted:
+    if status != 101 or headers.get(b"sec-websocket-accept") != wanted:
         raise Failed(
             "What listens on the engine's RPC port does not serve /events.",
             code=ErrorCode.NO_ENGINE,
