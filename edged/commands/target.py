@@ -115,13 +115,27 @@ Precondition = Callable[[Action, Target], None]
 """Raises ``EdgedError`` if something stands in the way of an action just now, or lets it pass."""
 
 
-class ProfileChecks:
-    """One profile with its checks, each compiled at first use."""
+@dataclass(frozen=True, slots=True)
+class CompiledChecks:
+    """What has been compiled of a profile's commands and sequences, by their names."""
 
-    def __init__(self, profile: Profile) -> None:
+    commands: dict[str, ParameterCheck] = field(default_factory=dict)
+    sequences: dict[str, ParameterCheck] = field(default_factory=dict)
+
+
+class ProfileChecks:
+    """One profile with its checks, each compiled at first use.
+
+    Args:
+        beside: of other instruments. Those of one model under the same limits have the very same
+            commands, however they are connected, and share what is compiled of them: it is ten
+            times as large as what says which instrument a tool works.
+    """
+
+    def __init__(self, profile: Profile, beside: Iterable[ProfileChecks] = ()) -> None:
         self.profile = profile
-        self._commands: dict[str, ParameterCheck] = {}
-        self._sequences: dict[str, ParameterCheck] = {}
+        alike = (other.compiled for other in beside if _is_checked_alike(other.profile, profile))
+        self.compiled: CompiledChecks = next(alike, None) or CompiledChecks()
 
     def command(self, name: str) -> tuple[Command, ParameterCheck]:
         """A command and its check.
@@ -132,9 +146,9 @@ class ProfileChecks:
         command = self.profile.commands.get(name)
         if command is None:
             raise _unknown("command", name, self.profile, tuple(self.profile.commands))
-        check = self._commands.get(name)
+        check = self.compiled.commands.get(name)
         if check is None:
-            check = self._commands[name] = compile_parameters(
+            check = self.compiled.commands[name] = compile_parameters(
                 f"{self.profile.key}.{name}",
                 command.parameters,
                 command.checks,
@@ -152,15 +166,25 @@ class ProfileChecks:
         sequence = self.profile.sequences.get(name)
         if sequence is None:
             raise _unknown("sequence", name, self.profile, tuple(self.profile.sequences))
-        check = self._sequences.get(name)
+        check = self.compiled.sequences.get(name)
         if check is None:
-            check = self._sequences[name] = compile_parameters(
+            check = self.compiled.sequences[name] = compile_parameters(
                 f"{self.profile.key}.{name}",
                 sequence.parameters,
                 sequence.checks,
                 encoding=self.profile.connection.encoding,
             )
         return sequence, check
+
+
+def _is_checked_alike(one: Profile, other: Profile) -> bool:
+    """All that a check is compiled of is the same."""
+    return (
+        one.commands is other.commands
+        and one.sequences is other.sequences
+        and one.key == other.key
+        and one.connection.encoding == other.connection.encoding
+    )
 
 
 class Catalog:
@@ -206,7 +230,7 @@ class Catalog:
             )
         checks = self._checks.get(instrument.id)
         if checks is None or checks.profile is not profile:
-            checks = self._checks[instrument.id] = ProfileChecks(profile)
+            checks = self._checks[instrument.id] = ProfileChecks(profile, self._checks.values())
         return checks
 
 
