@@ -20,6 +20,8 @@ from tests.bench.engine_process import REPOSITORY, EngineProcess
 SESSIONS = 2_000
 STREAMS = 500
 SUPPLIES = 101
+BENCH = "psu*100=rigol_dp832,dmm*60=keysight_34461a,scope*40=rigol_ds1054z"
+"""Two hundred; as in ``benchmarks.many_instruments``."""
 SETTLED_S = 2.0
 WARM_S = 260.0
 """SQLite's cache takes four minutes to fill."""
@@ -32,7 +34,7 @@ def main() -> int:
     as_json = parse_json_flag(__doc__)
     # As `make run` and the package do it.
     warm(REPOSITORY / "profiles")
-    figures = [*_idle_and_sessions(), _instruments(), _streaming()]
+    figures = [*_idle_and_sessions(), _instruments(), _two_hundred(), _streaming()]
     return tell("resident memory of an engine", figures, as_json=as_json)
 
 
@@ -64,6 +66,12 @@ def _instruments() -> Figure:
     return Figure(
         name="an instrument and its tools", value=(found[1] - found[0]) / (SUPPLIES - 1), unit="KB"
     )
+
+
+def _two_hundred() -> Figure:
+    with simulator("--instruments", BENCH) as bench, engine(bench) as (server, _):
+        settled_kb = _settled_kb(server)
+    return Figure(name="200 instruments", value=settled_kb / 1024, unit="MB", bound=100)
 
 
 def _streaming() -> Figure:
