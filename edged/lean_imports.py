@@ -40,7 +40,7 @@ def without_authorities() -> Iterator[None]:
     """A library imported inside whose client trusts the machine's authorities trusts none.
 
     aiohttp reads all of them twice when it is imported, even for the client that asks for no
-    certificate, which takes 40 ms and 4 MB; its client then finds no server's certificate valid.
+    certificate, which takes 20 ms or more; its client then finds no server's certificate valid.
     For programs that are servers only. Windows' own store is read all the same.
 
     Source: the variables are OpenSSL's, for where it looks for them (X509_get_default_cert_file).
