@@ -207,10 +207,6 @@ class Dialogue:
             step.unproved.clear()
             step.looked(self._clock.monotonic())
             return
-        if owed == Owed.LOOK and not self._has_messages:
-            # What has come by now was seen just before.
-            step.looked(self._clock.monotonic())
-            return
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
         allowed_s += 2 * step.habits.quiet_s + BRING_BACK_S
         limit = min(deadline, self._clock.monotonic() + allowed_s)
