@@ -10,8 +10,10 @@ import asyncio
 import gc
 import inspect
 import os
+import shutil
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -24,6 +26,10 @@ from tests.bench.driven_clock import DrivenClock
 # What ends by itself (a closing loop's executor, a joined child) is given this long.
 GRACE_S = 2.0
 FDS = Path("/proc/self/fd")
+
+MEMORY = Path("/dev/shm")
+# What a whole run leaves there is some hundred megabytes; a small one fills under it.
+LEAST_MEMORY_BYTES = 4 * 1024**3
 
 # Files that take long go first, so that no worker waits for another at the end.
 LONG_FILES = (
@@ -39,6 +45,25 @@ LONG_FILES = (
     "test_streams",
     "test_checks",
 )
+
+
+def pytest_configure() -> None:
+    """Keep what tests write in memory, where the machine has room for it.
+
+    edged waits for a disk that hangs, and refuses what it cannot record: on a machine whose disk
+    stalls for some seconds, a test of something else would tell of that. The tests of a hung and of
+    a full disk make their own.
+    """
+    if "TMPDIR" not in os.environ and _is_roomy(MEMORY):
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None
+
+
+def _is_roomy(folder: Path) -> bool:
+    if sys.platform == "win32" or not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    may_hold_programs = not os.statvfs(folder).f_flag & os.ST_NOEXEC
+    return may_hold_programs and shutil.disk_usage(folder).free >= LEAST_MEMORY_BYTES
 
 
 @pytest.hookimpl(trylast=True)

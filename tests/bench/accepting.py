@@ -40,7 +40,16 @@ class Accepting:
             return
         serving = self._loop.create_task(self._begin(taken))
         self._serving.add(serving)
-        serving.add_done_callback(self._serving.discard)
+        serving.add_done_callback(self._served)
+
+    def _served(self, serving: asyncio.Task[None]) -> None:
+        """Tell what went wrong at once: the collector would in the midst of another test."""
+        self._serving.discard(serving)
+        error = None if serving.cancelled() else serving.exception()
+        if error is not None:
+            self._loop.call_exception_handler(
+                {"message": "a connection of the bench failed", "exception": error, "task": serving}
+            )
 
     async def _begin(self, taken: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=taken)

@@ -104,7 +104,8 @@ class LoopbackInstrument:
         self.connections += 1
         writer.write(self.banner)
         try:
-            with contextlib.suppress(OSError, asyncio.CancelledError):
+            # A ValueError: a line longer than the reader takes ends the connection.
+            with contextlib.suppress(OSError, asyncio.CancelledError, ValueError):
                 while data := await reader.readline():
                     await self._answer(data.decode("latin-1").strip(), writer)
         finally:

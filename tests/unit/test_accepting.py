@@ -26,3 +26,23 @@ async def test_a_connection_accepted_a_moment_before_the_end_is_closed() -> None
                 assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
     assert served == []
     gc.collect()
+
+
+async def test_what_goes_wrong_in_a_connection_is_told_at_once_and_not_by_the_collector() -> None:
+    told: list[BaseException] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        raise ValueError("of this connection")
+
+    accepting = Accepting(serve, "127.0.0.1", 0)
+    with socket.create_connection(("127.0.0.1", accepting.port)) as client:
+        client.setblocking(False)
+        async with asyncio.timeout(5):
+            assert await loop.sock_recv(client, 1) == b""
+            while not told:
+                await asyncio.sleep(0)
+    accepting.close()
+    assert [str(error) for error in told] == ["of this connection"]
