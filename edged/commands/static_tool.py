@@ -9,7 +9,8 @@ after it has authorized, and nobody reads the fields before that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,8 +21,8 @@ from edged.profiles.arguments import Given, compile_given, compile_schema
 __all__ = [
     "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE", "NO_ARGUMENTS",
     "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
-    "command_of", "integer_of", "mapping_of", "only_asking", "parameters_of", "result_of",
-    "rows_of", "text_of",
+    "command_of", "integer_of", "limit_of", "mapping_of", "only_asking", "parameters_of",
+    "result_of", "rows_of", "text_of", "within",
 ]  # fmt: skip
 
 Schema = dict[str, Any]
@@ -61,7 +62,7 @@ def result_of(**properties: Schema) -> Schema:
 
 def rows_of(wrap_key: str, /, **properties: Schema) -> Schema:
     """The output schema of a list result, which structuredContent wraps."""
-    row = {"type": "object", "properties": properties, "required": list(properties)}
+    row = {"type": "object", "properties": properties}
     return result_of(**{wrap_key: {"type": "array", "items": row}})
 
 
@@ -74,6 +75,21 @@ PARAMETERS: Final[Schema] = {
     "description": "The command's own arguments by name; get_capabilities has their schema.",
 }
 
+MOST_BYTES: Final = 8 * 1024
+"""Of an answer of a bench tool, if nobody asks for more: what a model reads without loss."""
+OF_THE_REST: Final = 512
+"""What stands around the rows of such an answer."""
+
+
+def within(rows: Sequence[Any], most_bytes: int = MOST_BYTES) -> tuple[list[Any], int]:
+    """The first rows that fit into an answer, whole, and how many are left out."""
+    room = most_bytes - OF_THE_REST
+    for count, row in enumerate(rows):
+        room -= len(json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()) + 1
+        if room < 0:
+            return list(rows[:count]), len(rows) - count
+    return list(rows), 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticTool:
@@ -81,13 +97,14 @@ class StaticTool:
 
     Attributes:
         needs_instruments: it is there only while any instrument is registered.
+        output: of the static tools; the bench tools leave it out, a list has room for so much.
     """
 
     name: str
     title: str
     description: str
     schema: Schema
-    output: Schema
+    output: Schema | None
     annotations: ToolAnnotations
     make: MakeAction
     wrap_key: str = ""
@@ -155,6 +172,11 @@ def integer_of(arguments: Mapping[str, Any], name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
         return -1
     return int(value)
+
+
+def limit_of(arguments: Mapping[str, Any], default: int, name: str = "limit") -> int:
+    """An argument that says how many at most."""
+    return integer_of(arguments, name) if arguments.get(name) is not None else default
 
 
 def mapping_of(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -74,10 +74,11 @@ class ListedTools(enum.StrEnum):
 
 
 class ToolNames(enum.StrEnum):
-    """Tool names as the specification has them, or with dots turned into ``_``."""
+    """Tool names as promised, with dots turned into ``_``, or with aliases for short ids."""
 
     SPEC = "spec"
     STRICT = "strict"
+    ALIAS = "alias"
 
 
 class RawScpi(enum.StrEnum):
@@ -360,7 +361,8 @@ _TABLE: Final = (
         name="TOOL_NAMES",
         kind=choice(ToolNames),
         default=ToolNames.SPEC,
-        sentence="strict turns dots in tool names into _; calls accept both spellings.",
+        sentence="strict turns dots in tool names into _ (calls accept both spellings); alias puts "
+        "a unit's alias in place of its short id.",
     ),
     Key(
         name="RAW_SCPI",

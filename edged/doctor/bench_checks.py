@@ -143,8 +143,8 @@ def check_tool_list(facts: Facts) -> CheckLine:
     if warning:
         return warn(
             f"{told} {warning}",
-            "Set TOOLS: essential, or connect with ?tools=essential; everything is reached by "
-            "execute_command as well.",
+            "Give clients that URL (edged connect --tools essential), or set TOOLS: essential; "
+            "execute_command and bench__find_tools reach everything.",
         )
     long = [name for name in names if len(name) > LONGEST_NAME]
     dotted = [name for name in names if "." in name]

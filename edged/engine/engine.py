@@ -55,6 +55,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.table import bench_tools, static_tools
+from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
@@ -312,6 +313,7 @@ class Engine:
             catalog=self._catalog,
             wrappers=self._sdk.registry.offered,
             is_strict=self._config.tool_names is ToolNames.STRICT,
+            uses_aliases=self._config.tool_names is ToolNames.ALIAS,
         )
 
     def _make_restart(self, *, is_supervised: bool) -> IdleRestart:
@@ -415,6 +417,7 @@ class Engine:
             record=self._counts,
             operations={
                 **bench.table(),
+                **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
                 **commands.table(),
                 **self._work.operations(),
                 **self._sdk.operations(),

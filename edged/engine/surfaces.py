@@ -193,7 +193,9 @@ class McpParts:
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),
             "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},
-            "warning": warning_of(listed),
+            "warning": warning_of(
+                listed, f"http://127.0.0.1:{self.surface.port}{self._config.mcp_path}"
+            ),
         }
 
     def _instrument_id_of(self, name: str) -> str | None:

@@ -9,12 +9,13 @@ from typing import Final
 
 from edged.actions.tool import Tool
 from edged.commands.operation import Operation
-from edged.operations import bench, commands, resources, streams, sweeps, wrappers
+from edged.operations import bench, commands, resources, streams, sweeps, tool_search, wrappers
 
 __all__ = ["OPERATIONS", "bench_tools", "static_tools"]
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *bench.OPERATIONS,
+    *tool_search.OPERATIONS,
     *commands.OPERATIONS,
     *sweeps.OPERATIONS,
     *streams.OPERATIONS,

@@ -15,9 +15,10 @@ What the tools that have one device do one thing say of themselves, whatever car
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final
 
 from edged.actions.action import Action, CallWrapper, Check, RunCommand, RunSequence
 from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
@@ -39,6 +40,9 @@ __all__ = [
     "withheld_name",
     "wrapper_tools",
 ]
+
+NOT_IN_SERIAL: Final = re.compile(r"[^A-Za-z0-9._-]")
+MOST_SERIAL: Final = 32
 
 
 def title_of(name: str) -> str:
@@ -179,11 +183,17 @@ def _command_description(instrument: Instrument, command: Command) -> str:
 
 
 def _whose(instrument: Instrument) -> str:
-    """Which unit this tool drives, by what is written on it."""
+    """Which unit this tool drives, by the words of its owner and its profile.
+
+    Of what the unit says of itself only the serial number, and of that only what a serial number
+    holds: a model reads descriptions as instructions.
+    """
     named = f"{instrument.alias}: " if instrument.alias else ""
     place = f", {instrument.location}" if instrument.location else ""
-    unit = f"{instrument.identity.manufacturer} {instrument.identity.model}".strip()
-    serial = f", serial {instrument.identity.serial}" if instrument.identity.serial else ""
+    profile = instrument.profile
+    unit = f"{profile.manufacturer} {profile.model}" if profile is not None else ""
+    number = NOT_IN_SERIAL.sub("", instrument.identity.serial)[:MOST_SERIAL]
+    serial = f", serial {number}" if number else ""
     return f"[{named}{unit}{serial}{place}]"
 
 

@@ -49,6 +49,7 @@ class ToolRegistry:
         bench: the tools that are there while any instrument is registered, or a wrapper has tools.
         wrappers: the SDK wrappers that have tools.
         is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
+        uses_aliases: TOOL_NAMES: alias; a unit's alias stands for its short id.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ToolRegistry:
         bench: Iterable[Tool] = (),
         wrappers: Callable[[], Iterable[WrapperExecutor]] = tuple,
         is_strict: bool = False,
+        uses_aliases: bool = False,
     ) -> None:
         self._static = tuple(static)
         self._bench = tuple(bench)
@@ -68,9 +70,9 @@ class ToolRegistry:
         self._pool = pool
         self._catalog = catalog
         self._is_strict = is_strict
-        self._namer = Namer()
-        # Instrument id → the profile under which it was named last.
-        self._known: dict[str, str] = {}
+        self._namer = Namer(uses_aliases=uses_aliases)
+        # Who was named, as what: by instrument id.
+        self._known: dict[str, KnownInstrument] = {}
         self._made: dict[str, _Made] = {}
         self._by_name: dict[str, Tool] = {}
         # Made when it is first needed: few clients spell names so.
@@ -209,8 +211,8 @@ class ToolRegistry:
                 remedy="list_instruments says which; connect it again if it is away.",
             )
         return NotFound(
-            f"The tool {name!r} is now called {now!r}, because another instrument of the same "
-            "profile was connected.",
+            f"The tool {name!r} is now called {now!r}: another instrument of the same profile was "
+            "connected, or its owner has changed an alias.",
             code=ErrorCode.RENAMED_TOOL,
             data={"tool": name, "renamed_to": now},
             remedy=f"Call {now!r}.",
@@ -254,10 +256,17 @@ class ToolRegistry:
 
     def _note(self, instrument: Instrument) -> None:
         """Remember that this unit has been seen in this life of the daemon."""
-        key = instrument.profile.key if instrument.profile is not None else ""
-        if key and self._known.get(instrument.id) != key:
-            self._known[instrument.id] = key
-            self._namer.arrive(KnownInstrument(instrument_id=instrument.id, profile_key=key))
+        if instrument.profile is None:
+            return
+        entry = KnownInstrument(
+            instrument_id=instrument.id,
+            profile_key=instrument.profile.key,
+            alias=instrument.alias,
+        )
+        if self._known.get(instrument.id) != entry:
+            self._known[instrument.id] = entry
+            self._namer.arrive(entry)
+            instrument.naming_warning = self._namer.note(instrument.id)
 
     def _tools_of(self, instrument: Instrument, suffix: str) -> tuple[Tool, ...]:
         profile = instrument.profile

@@ -106,6 +106,7 @@ class FakeInstrument:
     others: dict[str, object] = field(default_factory=dict)
     # What is submitted waits for ``answer_all``; otherwise it is answered at the loop's next turn.
     is_held: bool = False
+    naming_warning: str = ""
 
     def __post_init__(self) -> None:
         self.safe_by = self.profile

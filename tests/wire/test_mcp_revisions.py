@@ -127,8 +127,11 @@ async def test_a_client_chooses_what_is_listed_by_the_query(mcp: Endpoint) -> No
     mcp.tools.add("dmm__read", mcp.tools.call, instrument_id="USB0::2", is_essential=True)
 
     async def dynamic(query: str) -> list[str]:
-        client = await mcp.session()
+        client = mcp.client()
         client.path = f"/mcp{query}"
+        await client.initialize()
+        # What a session was opened with stays.
+        client.path = "/mcp"
         tools = (await client.request("tools/list")).json()["result"]["tools"]
         assert "echo" in {tool["name"] for tool in tools}
         return [tool["name"] for tool in tools if "__" in tool["name"]]

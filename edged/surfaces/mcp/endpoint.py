@@ -224,10 +224,12 @@ class Endpoint:
             refusal = rejection(400, head.choice.message, request_id=id_of(message))
             self._refuse(connection, refusal)
             return None
+        choice = head.choice
         if session is None or not found.uses_session:
             session = None
         else:
             caller = session.caller(caller)
+            choice = session.choice or choice
         return Post(
             self._serving.surroundings,
             partial(self._wire, connection),
@@ -236,7 +238,7 @@ class Endpoint:
             revision=found.revision,
             session=session,
             caller=caller,
-            choice=head.choice,
+            choice=choice,
         )
 
     async def _serve_guarded(

@@ -246,6 +246,7 @@ def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
     messages.initialize_params(call.request)
     session = parts.board.open(call.post.revision, call.post.caller)
+    session.choice = call.post.choice
     call.headers = ((SESSION_HEADER, session.id),)
     return results.initialize_result(call.post.revision, parts.server)
 

@@ -47,6 +47,7 @@ from edged.protocol.session import (
 )
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
 from edged.surfaces.mcp.reply import StreamReply
+from edged.surfaces.mcp.seams import Choice
 
 __all__ = [
     "Announcement",
@@ -202,12 +203,14 @@ class Session:
         pending: notifications that wait for the next stream, each once.
         watched: the resources it watches: their key → the URI as the client spelled it.
         resumable: event streams of calls in flight, by the name of their log.
+        choice: what tools/list shows to it, by the URL of its initialize.
     """
 
     __slots__ = (
         "_caller",
         "_caller_here",
         "calls",
+        "choice",
         "id",
         "label",
         "last_used_s",
@@ -228,6 +231,7 @@ class Session:
         self.label = label
         self.revision = revision
         self.owner = owner
+        self.choice: Choice | None = None
         self.state = SessionState.OPENED
         self.last_used_s = now_s
         self.calls = CallRegistry()
