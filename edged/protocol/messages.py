@@ -58,10 +58,12 @@ __all__ = [
     "list_cursor",
     "progress_bytes",
     "progress_token",
+    "prompt_params",
     "read_result",
     "resource_uri",
     "subscription_params",
     "updated_bytes",
+    "wrong_params",
 ]
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
@@ -436,7 +438,7 @@ def resource_uri(request: Request) -> str:
     """
     uri = request.params.get("uri")
     if not isinstance(uri, str) or len(uri) > MAX_URI_CHARS:
-        raise _complaint(request, f"uri must be a string of at most {MAX_URI_CHARS} characters.")
+        raise wrong_params(request, f"uri must be a string of at most {MAX_URI_CHARS} characters.")
     return uri
 
 
@@ -449,22 +451,36 @@ def completion_params(request: Request) -> CompletionParams:
     ref = request.params.get("ref")
     argument = request.params.get("argument")
     if not isinstance(ref, dict) or not isinstance(argument, dict):
-        raise _complaint(request, "ref and argument must be objects.")
+        raise wrong_params(request, "ref and argument must be objects.")
     kind = str(ref.get("type"))
     if kind not in _REF_KEYS:
-        raise _complaint(request, f"ref.type must be one of {', '.join(_REF_KEYS)}.")
+        raise wrong_params(request, f"ref.type must be one of {', '.join(_REF_KEYS)}.")
     named, name, value = ref.get(_REF_KEYS[kind]), argument.get("name"), argument.get("value")
     if not isinstance(named, str) or len(named) > MAX_URI_CHARS:
-        raise _complaint(request, f"ref.{_REF_KEYS[kind]} must be a string.")
+        raise wrong_params(request, f"ref.{_REF_KEYS[kind]} must be a string.")
     if not isinstance(name, str) or not isinstance(value, str) or len(value) > MAX_URI_CHARS:
-        raise _complaint(request, "argument.name and argument.value must be strings.")
+        raise wrong_params(request, "argument.name and argument.value must be strings.")
     context = request.params.get("context")
     known = context.get("arguments") if isinstance(context, dict) else None
     if known is not None and not (
         isinstance(known, dict) and all(isinstance(text, str) for text in known.values())
     ):
-        raise _complaint(request, "context.arguments must be an object of strings.")
+        raise wrong_params(request, "context.arguments must be an object of strings.")
     return CompletionParams(kind=kind, ref=named, argument=name, value=value, known=known or {})
+
+
+def prompt_params(request: Request) -> tuple[str, Mapping[str, object]]:
+    """``prompts/get``: the prompt's name and its arguments.
+
+    Raises:
+        BadMessage: -32602, one of them is of another type.
+    """
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    if not isinstance(name, str):
+        raise wrong_params(request, "name must be a string.")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise wrong_params(request, "arguments must be an object.")
+    return name, arguments or {}
 
 
 def read_result(revision: Revision, server: Server, contents: Sequence[Content]) -> bytes:
@@ -496,7 +512,8 @@ def _known(revision: Revision, members: Mapping[str, object]) -> JsonObject:
     }
 
 
-def _complaint(request: Request, message: str) -> BadMessage:
+def wrong_params(request: Request, message: str) -> BadMessage:
+    """What is wrong with a request's params: -32602."""
     return BadMessage(
         f"{request.method}: {message}", rpc_code=RpcCode.INVALID_PARAMS, request_id=request.id
     )
