@@ -410,11 +410,12 @@ def test_names_that_strict_clients_drop_are_warned_of(
 
 
 def test_a_long_tool_list_is_a_warning_that_names_a_way_out(tmp_path: Path) -> None:
-    mcp = {"listed": {"tools": 101, "kib": 150}, "warning": "101 tools are listed."}
+    mcp = {"listed": {"tools": 101, "kib": 150}, "warning": "101 tools: u?tools=essential"}
     line = bench_checks.check_tool_list(facts(tmp_path, status={**STATUS, "mcp": mcp}))
     assert told(line)[0] == "WARN"
     assert "150 KiB" in line.found
-    assert "?tools=essential" in line.remedy
+    assert "u?tools=essential" in line.found
+    assert "edged connect --tools essential" in line.remedy
 
 
 def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> None:
