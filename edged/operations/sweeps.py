@@ -17,7 +17,6 @@ from edged.commands.static_tool import (
     CALM,
     INSTRUMENT_ID,
     NUMBER,
-    PARAMETERS,
     READ,
     STRING,
     WORK,
@@ -218,45 +217,37 @@ OPERATIONS: Final = (
             name="start_sweep",
             title="Ramp a set-point",
             description=(
-                "Ramp one set-point of one instrument from where it stands to target_value at "
-                "sweep_rate, in small checked steps, and return at once: the sweep lives in the "
-                "daemon and goes on without you. Follow it with get_sweep_status, end it with "
-                "stop_sweep. With `measure` each step also reads other instruments (an IV curve is "
-                "one call); `stop_when` ends it on a reading. The only way for commands marked "
-                "requires_sweep; get_capabilities shows which commands can be swept. To set a "
-                "value at once use execute_command."
+                "Ramp one set-point from where it stands to target_value at sweep_rate, in small "
+                "checked steps; returns at once, the sweep lives in the daemon. get_sweep_status "
+                "follows it, stop_sweep ends it. `measure` reads instruments at each step (an IV "
+                "curve is one call), with `points` only at so many set-points, the first at the "
+                "start value (log: a Bode plot); `stop_when` ends it on a reading. The only way "
+                "for commands marked requires_sweep; get_capabilities shows what can be swept."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name", "target_value", "sweep_rate"),
                 instrument_id=INSTRUMENT_ID,
-                command_name={
-                    "type": "string",
-                    "description": "The setter to sweep, as get_capabilities lists it.",
-                },
-                target_value={
-                    "type": "number",
-                    "description": "Where to go, in the swept parameter's own unit.",
-                },
+                command_name={"type": "string", "description": "The setter to sweep."},
+                target_value={"type": "number", "description": "In the parameter's own unit."},
                 sweep_rate={
                     "type": "number",
                     "exclusiveMinimum": 0,
-                    "description": "Units per second, always positive. A step is rate times the "
-                    "command's sweep.interval_ms: 1 V/s every 100 ms gives steps of 0.1 V.",
+                    "description": "Units per second; a step is rate times the command's "
+                    "sweep.interval_ms.",
                 },
                 parameters={
-                    **PARAMETERS,
-                    "description": "The command's other arguments (such as the channel); never the "
-                    "swept one.",
+                    "type": "object",
+                    "description": "The command's other arguments, such as the channel.",
                 },
                 measure={
                     "type": "array",
                     "maxItems": 32,
-                    "description": "Queries to run at each step; each adds a column.",
+                    "description": "Queries; each adds a column.",
                     "items": parameters_of(
                         ("instrument_id", "command_name"),
-                        instrument_id=INSTRUMENT_ID,
-                        command_name={"type": "string", "description": "A query command."},
-                        parameters=PARAMETERS,
+                        instrument_id=STRING,
+                        command_name=STRING,
+                        parameters={"type": "object"},
                     ),
                 },
                 settle_ms={
@@ -270,18 +261,31 @@ OPERATIONS: Final = (
                     ("column", "op", "value", "then"),
                     column={
                         "type": "string",
-                        "description": "set, or a measure's column: its command_name (with the "
-                        "instrument's alias and a dot before it where two measures share the name; "
-                        "with .field behind it for structured answers).",
+                        "description": "set, or a measure's column: its command_name (alias. "
+                        "before it where two share the name, .field behind it).",
                     },
                     op={"type": "string", "enum": ["<", "<=", ">", ">=", "==", "!="]},
                     value=NUMBER,
-                    then={
-                        "type": "string",
-                        "enum": ["hold", "abort"],
-                        "description": "hold parks the output there; abort makes it safe.",
-                    },
+                    then={"type": "string", "enum": ["hold", "abort"]},
                 ),
+                points=parameters_of(
+                    ("count",),
+                    count={"type": "integer", "minimum": 2, "maximum": 10_000},
+                    spacing={"type": "string", "enum": ["linear", "log"], "default": "linear"},
+                ),
+                dwell_ms={
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 3_600_000,
+                    "default": 0,
+                    "description": "Stay at each set-point so long before it is read.",
+                },
+                then={
+                    "type": "string",
+                    "enum": ["hold", "abort"],
+                    "default": "hold",
+                    "description": "At the target: leave the output as it is, or make it safe.",
+                },
             ),
             output=result_of(sweep_id=STRING, status=STRING),
             annotations=WORK,
@@ -295,10 +299,10 @@ OPERATIONS: Final = (
             name="get_sweep_status",
             title="How a sweep stands",
             description=(
-                "How a sweep stands: status (running, holding, completed, stopped, failed), "
-                "current value, how far behind its rate it is (behind_s), what went wrong (error). "
-                "With points: n also at most n rows of what it measured, evenly over the whole "
-                "sweep, the newest included. Touches no hardware; ask every few seconds at most."
+                "How a sweep stands: status, current value, how far behind its rate it is "
+                "(behind_s), why it ended (reason) or what went wrong (error); with points: n at "
+                "most n of its rows, evenly over the whole sweep. Touches no hardware; ask every "
+                "few seconds at most."
             ),
             schema=parameters_of(
                 ("sweep_id",),

@@ -104,6 +104,7 @@ class LeftWork:
             "set_value": last,
             "target_value": payload.get("target"),
             "sweep_rate": payload.get("rate"),
+            "reason": None,
             "error": self.error,
             "needs_attention": self.needs_attention,
             "abort": {

@@ -41,6 +41,8 @@ class RunHead:
         command_name: the command measured or swept, or the sequence.
         columns: what each row is given for, in order.
         measures: ids of further instruments that the rows come from.
+        is_measured: its rows are measurements, so the settings of the instruments belong to them;
+            what only sets something asks nothing besides.
         details: whatever else a reader wants to know in a year; JSON-ready.
     """
 
@@ -52,6 +54,7 @@ class RunHead:
     caller: Caller
     parameters: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[str, ...] = ()
+    is_measured: bool = True
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -339,9 +339,10 @@ class RunRegistry:
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
         self._open[head.run_id] = recording
-        recording.settings = asyncio.create_task(
-            self._read_settings(recording), name=f"settings-{head.run_id}"
-        )
+        if head.is_measured:
+            recording.settings = asyncio.create_task(
+                self._read_settings(recording), name=f"settings-{head.run_id}"
+            )
         self._publish(head.run_id)
         return recording
 

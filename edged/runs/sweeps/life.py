@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import structlog
@@ -171,7 +172,7 @@ class SweepLife:
         log.error("sweep_fault", sweep_id=sweep.sweep_id, exc_info=bug)
         return Ending(
             event=SweepEvent.FAILURE,
-            reason=f"edged made a mistake; its log has it under {sweep.sweep_id}.",
+            error=f"edged made a mistake; its log has it under {sweep.sweep_id}.",
         )
 
     async def _park(self, sweep: Sweep) -> Ending:
@@ -206,7 +207,7 @@ class SweepLife:
                 except Failed as error:
                     log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
             if reason := await why_strayed(self.perform, self.new_id(), sweep):
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
                 return
             await self.clock.sleep(LOOK_EVERY_S)
 
@@ -271,16 +272,19 @@ class SweepLife:
             await self.journal.finish(sweep)
         if sweep.sink is not None:
             told = sweep.told(self.clock.monotonic())
-            summary = {name: told[name] for name in ("current_value", "error", "behind_s")}
+            summary = {
+                name: told[name] for name in ("current_value", "reason", "error", "behind_s")
+            }
             await sweep.sink.close(sweep.state.value, summary)
 
     def _move(self, sweep: Sweep, ending: Ending, abort_error: str = "") -> None:
         """To the state that the table says, and tell of it."""
         sweep.state = next_sweep_state(sweep.state, ending.event, abort_failed=bool(abort_error))
+        sweep.reason = ending.reason or sweep.reason
         if ending.event is SweepEvent.TARGET_REACHED:
             sweep.error = ""
-        elif ending.reason:
-            sweep.error = ending.reason
+        elif ending.error:
+            sweep.error = ending.error
         if abort_error:
             sweep.error = f"{sweep.error} Its abort failed: {abort_error}".strip()
         if sweep.ended_s is None:
@@ -327,6 +331,7 @@ class SweepStart:
         # Before it is asked: if asking opens the line, the first step asks once more.
         meeting = thing.instrument.meeting
         plan = await self._plan(action, thing, request, sweep_id)
+        legs = _legs(plan, thing, request)
         now = self.clock.monotonic()
         sweep = Sweep(
             sweep_id=sweep_id,
@@ -335,6 +340,7 @@ class SweepStart:
             thing=thing,
             request=request,
             plan=plan,
+            legs=legs,
             measures=measures,
             readings=readings,
             rows=SweepRows(columns),
@@ -346,9 +352,10 @@ class SweepStart:
         )
         sweep.abort.lines = tuple(step.send for step in thing.abort_steps())
         sweep.abort.proofs = thing.abort_proofs()
-        if (first := next_step(plan, plan.start)) is not None:
+        firsts = (next_step(leg, leg.start) for leg in legs)
+        if (first := next((value for value in firsts if value is not None), None)) is not None:
             self.precheck(self.ramp.step(sweep, first))
-        sweep.sink = await self._open_sink(sweep) if measures else None
+        sweep.sink = await self._open_sink(sweep)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(_close_sink, sweep)
             await self.journal.begin(sweep)
@@ -360,15 +367,7 @@ class SweepStart:
     ) -> RampPlan:
         """The ramp from where the instrument stands."""
         start = await self._ask_setpoint(action, thing, sweep_id)
-        return make_plan(
-            start=start,
-            target=request.target_value,
-            rate_per_s=request.rate_per_s,
-            interval_s=thing.plan.interval_ms / 1000,
-            resolution=grid_of(
-                thing.command, thing.plan.parameter, start=start, target=request.target_value
-            ),
-        )
+        return _leg(thing, request, start, request.target_value)
 
     async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
         """What the instrument holds as set, asked after everything that waits there already."""
@@ -403,11 +402,14 @@ class SweepStart:
                 caller=sweep.action.caller,
                 parameters=dict(thing.values),
                 measures=tuple(dict.fromkeys(m.instrument.id for m in sweep.measures)),
+                is_measured=bool(sweep.measures),
                 details={
                     "start_value": sweep.plan.start,
                     "target_value": sweep.plan.target,
                     "sweep_rate": sweep.plan.rate_per_s,
                     "settle_ms": sweep.request.settle_s * 1000,
+                    "dwell_ms": sweep.request.dwell_s * 1000,
+                    "points": len(sweep.legs) + 1 if sweep.request.points else None,
                     "measure": [
                         {
                             "instrument_id": m.instrument.id,
@@ -419,6 +421,24 @@ class SweepStart:
                 },
             )
         )
+
+
+def _legs(plan: RampPlan, thing: SweptThing, request: SweepRequest) -> tuple[RampPlan, ...]:
+    """The ramps from one set-point to the next; each on the finest grid that holds for it."""
+    if request.points is None:
+        return (plan,)
+    stops = request.points.between(plan.start, plan.target)
+    return tuple(_leg(thing, request, start, target) for start, target in pairwise(stops))
+
+
+def _leg(thing: SweptThing, request: SweepRequest, start: float, target: float) -> RampPlan:
+    return make_plan(
+        start=start,
+        target=target,
+        rate_per_s=request.rate_per_s,
+        interval_s=thing.plan.interval_ms / 1000,
+        resolution=grid_of(thing.command, thing.plan.parameter, start=start, target=target),
+    )
 
 
 def _check_rate(thing: SweptThing, request: SweepRequest) -> None:

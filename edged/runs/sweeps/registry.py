@@ -175,7 +175,8 @@ class SweepRegistry:
         is_parked = hold and sweep.state is SweepState.HOLDING
         was_over = sweep.ended.is_set()
         if not was_over and not is_parked:
-            sweep.wishes.put_nowait(Ending(event=event))
+            reason = "held on request" if hold else "stopped on request"
+            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
             await (sweep.parked if hold else sweep.ended).wait()
         told = _short(sweep.told(self._clock.monotonic()))
         if hold:
@@ -220,7 +221,7 @@ class SweepRegistry:
                 and not thing.is_elsewhere(values)
             ):
                 reason = "A safe command was given to what it swept."
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, reason=reason))
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, error=reason))
 
     def hear(self, event: PoolEvent) -> None:
         """The pool's news: a sweep on an instrument that has left has failed."""
@@ -229,7 +230,7 @@ class SweepRegistry:
         for sweep in self._sweeps.values():
             if sweep.thing.instrument is event.instrument and not sweep.ended.is_set():
                 reason = f"{event.instrument.id} is gone."
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
 
     async def note_made_safe(self, instrument_id: str) -> None:
         """An instrument has obeyed its own abort: what its sweeps owed it is done with."""
@@ -271,7 +272,7 @@ class SweepRegistry:
             if not sweep.ended.is_set() and instrument_id in ("", sweep.thing.instrument.id)
         ]
         for sweep in ending:
-            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
+            sweep.wishes.put_nowait(Ending(event=event, error=reason))
         for sweep in ending:
             await sweep.ended.wait()
         now = self._clock.monotonic()
@@ -334,4 +335,4 @@ class SweepRegistry:
 
 def _short(told: Mapping[str, Any]) -> dict[str, Any]:
     """stop_sweep's result."""
-    return {name: told[name] for name in ("sweep_id", "status", "current_value", "error")}
+    return {name: told[name] for name in ("sweep_id", "status", "current_value", "reason", "error")}

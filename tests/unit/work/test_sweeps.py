@@ -604,7 +604,7 @@ async def test_stop_when_ends_it_without_a_model_in_the_loop(
     await driven_clock.advance(3)
     told = await house.status(sweep_id)
     assert (told["status"], told["set_value"]) == (status, 0.3)
-    assert "stop_when" in told["error"]
+    assert (told["reason"], told["error"]) == ("stop_when: measure_voltage >= 0.15.", None)
     assert house.supply.aborts == ([":OUTP CH1,OFF"] if then == "abort" else [])
 
 
@@ -628,8 +628,70 @@ async def test_a_reading_that_cannot_watch_any_more_ends_the_sweep(
     told = await house.status(sweep_id)
     assert told["status"] == "stopped"
     assert told["set_value"] < 0.6
-    assert word in told["error"]
+    # Beyond the range it was met; without a number nobody can say so.
+    assert word in (told["error"] or told["reason"])
+    assert (told["error"] is None) is (word == ">")
     assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+@promise("sweep.points")
+@pytest.mark.parametrize(
+    ("spacing", "first", "expected"),
+    [
+        ("linear", 0.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        ("log", 0.01, [0.01, 0.031, 0.1, 0.316, 1.0]),
+    ],
+)
+async def test_points_are_read_and_what_lies_between_is_ramped(
+    house: SweepHouse, driven_clock: DrivenClock, spacing: str, first: float, expected: list[float]
+) -> None:
+    house.supply.held[":SOUR1:VOLT"] = first
+    sweep_id = await house.start(
+        1.0,
+        1.0,
+        measure=[{"instrument_id": "psu1", "command_name": "measure_voltage"}],
+        points={"count": 5, "spacing": spacing},
+    )
+    await driven_clock.advance(3)
+    told = await house.status(sweep_id, points=100)
+    assert (told["status"], told["reason"], told["error"]) == ("completed", "target reached", None)
+    assert [row["set"] for row in told["points"]] == pytest.approx(expected, abs=1e-9)
+    assert [row["measure_voltage"] * 2 for row in told["points"]] == pytest.approx(expected)
+    written = house.supply.writes()
+    steps = itertools.pairwise([(0.0, first), *written])
+    assert all(abs(after - before) <= 0.1 + 1e-9 for (_, before), (_, after) in steps)
+    assert told["steps_left"] == 0
+    assert len(written) >= 10
+
+
+async def test_it_stays_at_each_point_before_it_reads_it(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(1.0, 1.0, points={"count": 3}, dwell_ms=2_000)
+    await driven_clock.advance(10)
+    rows = (await house.status(sweep_id, points=10))["points"]
+    assert [row["t"] for row in rows] == pytest.approx([2.0, 4.5, 7.0], abs=0.3)
+
+
+@promise("sweep.then")
+async def test_at_the_target_the_abort_is_run_where_that_was_asked(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(0.3, 1.0, then="abort")
+    await driven_clock.advance(3)
+    told = await house.status(sweep_id)
+    assert (told["status"], told["reason"], told["error"]) == ("stopped", "target reached", None)
+    assert told["set_value"] == 0.3
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+async def test_a_logarithmic_way_from_zero_is_refused_before_anything_is_set(
+    house: SweepHouse,
+) -> None:
+    outcome = await house.ask_start(1.0, 1.0, points={"count": 5, "spacing": "log"})
+    assert outcome.error is not None
+    assert outcome.error.data["parameter"] == "points.spacing"
+    assert not house.supply.writes()
 
 
 class Stubborn(dict[str, str]):
