@@ -146,6 +146,7 @@ class LongWork:
         """Before any scan: what a former life of the daemon left under way is made safe."""
         await self._after_crash.clean_up()
         self.sweeps.adopt(self._after_crash.found)
+        self.sequences.adopt(self._after_crash.found)
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
@@ -157,7 +158,7 @@ class LongWork:
         """End everything that runs, side by side and within bounds."""
         ends = (
             self.sweeps.close(ABORT_WITHIN_S),
-            self.sequences.stop_all(),
+            self.sequences.close(),
             self.streams.stop_all(StreamEvent.SHUTDOWN),
         )
         await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)

@@ -69,6 +69,7 @@ def execute_sequence(call: ToolCall, check: Check) -> Action:
         instrument_id=text_of(call.arguments, "instrument_id"),
         sequence_name=sequence_name,
         parameters=mapping_of(call.arguments, "parameters"),
+        is_detached=call.arguments.get("detach") is True,
     )
 
 
@@ -156,17 +157,19 @@ class CommandOperations:
         return Done(data=data, scpi=sent)
 
     async def run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
-        """One sequence, to its end."""
+        """One sequence, to its end; a detached one until it is under way."""
         instrument, sequence = target.aimed_instrument(), target.aimed_sequence()
         steps = (*sequence.steps, *sequence.finally_steps)
         commands = instrument.profile.commands if instrument.profile is not None else {}
-        done = await self.sequences.run(
-            action,
-            sequence,
-            target.values,
-            alone_on=instrument.id if is_sequence_writing(steps, commands) else "",
-        )
-        data = {
+        alone_on = instrument.id if is_sequence_writing(steps, commands) else ""
+        if action.is_detached:
+            run_id = await self.sequences.detach(action, sequence, target.values, alone_on=alone_on)
+            under_way = {"run_id": run_id, "status": "running", "result": None, "steps_executed": 0}
+            return Done(data={**under_way, "execution_time_ms": self._since_ms(began)})
+        done = await self.sequences.run(action, sequence, target.values, alone_on=alone_on)
+        data: dict[str, Any] = {
+            "run_id": done.run_id,
+            "status": "completed",
             "result": done.result,
             "steps_executed": done.steps_executed,
             "execution_time_ms": self._since_ms(began),
@@ -213,9 +216,16 @@ def failed_command(failure: Failure) -> dict[str, Any]:
     }
 
 
+RUN_KEYS: Final = ("run_id", "left")
+
+
 def failed_sequence(failure: Failure) -> dict[str, Any]:
     """execute_sequence's result."""
+    known: dict[str, Any] = {
+        key: failure.error.data[key] for key in RUN_KEYS if key in failure.error.data
+    }
     return {
+        **known,
         "result": None,
         "steps_executed": failure.error.data.get("steps_executed", 0),
         "execution_time_ms": failure.time_ms,
@@ -291,8 +301,8 @@ OPERATIONS: Final = (
             title="Run a sequence",
             description=(
                 "Run one of the profile's sequences: several commands in order that do a whole "
-                "measurement and leave the instrument safe, also when a step fails. One call "
-                "instead of many."
+                "measurement and leave the instrument safe, also when a step fails or you go. With "
+                "detach it outlives you; bench__runs has its data by run_id."
             ),
             schema=parameters_of(
                 ("instrument_id", "sequence_name"),
@@ -302,6 +312,11 @@ OPERATIONS: Final = (
                     "description": "The sequence's name, as get_capabilities lists it.",
                 },
                 parameters=PARAMETERS,
+                detach={
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Return at once with run_id; it goes on without you.",
+                },
             ),
             output=result_of(result=ANYTHING, steps_executed=INTEGER, execution_time_ms=NUMBER),
             annotations=WORK,

@@ -19,10 +19,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.abort import Proof, judge, questions_of
 from edged.profiles.match import parse_idn
+from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
 from edged.store.journal import JournalEntry, JournalKind
@@ -88,6 +90,19 @@ class LeftWork:
         if self.was_sent:
             return f"{began} What makes it safe was sent at the next start: {self.reason}"
         return f"{began} Nothing was sent at the next start: {self.reason}"
+
+    def as_run(self) -> RunNow:
+        """The same as a run."""
+        entry = self.entry
+        head = RunHead(
+            kind=RunKind(entry.kind.value),
+            run_id=entry.id,
+            instrument_id=entry.instrument_id,
+            command_name=str(entry.payload.get("command") or entry.payload.get("sequence", "")),
+            columns=(),
+            caller=Caller(route=Route.INTERNAL),
+        )
+        return RunNow(head=head, state="failed", started_ms=entry.begun_ms, error=self.error)
 
     def told(self) -> dict[str, Any]:
         """get_sweep_status's result of a sweep that was found."""

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from edged.actions.action import Purpose, RunSequence
 from edged.clock import Clock
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
+from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
-from edged.runs.sequences.steps import SequenceCheck, SequenceSteps
-from edged.runs.states import SequenceEvent, next_sequence_state
+from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
+from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
+from edged.store.journal import JournalKind
 
 __all__ = ["SequenceRegistry", "SequenceResult"]
+
+MOST_ENDED: Final = 100
+"""Runs that are over and still told of from memory; all are on the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,7 @@ class SequenceResult:
     ``recording`` is where its table was recorded, ``None`` without one.
     """
 
+    run_id: str
     result: Mapping[str, Any]
     steps_executed: int
     sent: tuple[str, ...]
@@ -64,7 +71,13 @@ class SequenceRegistry:
         self._check = SequenceCheck(precheck=precheck)
         self._new_id = new_id
         self._journal = journal
+        self._clock = clock
+        self._recorder = recorder
         self._running: dict[str, SequenceRun] = {}
+        # How the last ones ended, and what a former life of the daemon left; the oldest first.
+        self._over: dict[str, RunNow] = {}
+        # Runs without a client, and recordings that are being written.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def running(self) -> tuple[dict[str, Any], ...]:
         """One entry a running sequence: {run_id, instrument_id, sequence_name, steps_executed}."""
@@ -99,10 +112,49 @@ class SequenceRegistry:
             EdgedError: a step was refused before the first was sent.
             asyncio.CancelledError: the caller went away; ``finally`` has run.
         """
+        run = await self._begin(action, sequence, values, alone_on)
+        return await self._to_end(run)
+
+    async def detach(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        *,
+        alone_on: str = "",
+    ) -> str:
+        """``run`` without whoever asked for it; returns the run's id once it is under way.
+
+        Raises:
+            Conflict, EdgedError: as ``run``, before the first step.
+        """
+        run = await self._begin(replace(action, progress=None), sequence, values, alone_on)
+        self._keep(self._alone(run), run.run_id)
+        return run.run_id
+
+    async def _alone(self, run: SequenceRun) -> None:
+        # What it raises stands in the run's state; nobody else waits for it.
+        with contextlib.suppress(EdgedError):
+            await self._to_end(run)
+
+    def _keep(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _begin(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        alone_on: str,
+    ) -> SequenceRun:
+        """A run whose steps were judged; it is under way from now on."""
         if alone_on:
             self._refuse_beside_another(sequence, alone_on)
         run = SequenceRun(
             alone_on=alone_on,
+            started_ms=self._clock.wall_ms(),
             run_id=f"seq-{action.action_id}",
             new_id=self._new_id,
             action=action,
@@ -116,23 +168,98 @@ class SequenceRegistry:
         self._running[run.run_id] = run
         try:
             await self._check.check(run)
+        except BaseException:
+            run.over.set()
+            del self._running[run.run_id]
+            raise
+        return run
+
+    async def _to_end(self, run: SequenceRun) -> SequenceResult:
+        result: dict[str, Any] = {}
+        try:
+            run.tell(f"{run.sequence.name} runs as {run.run_id}.")
             async with self._journalled(run):
                 await self._run_to_end(run)
+            result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
+        except EdgedError as failed:
+            run.error = str(failed)
+            raise
+        except asyncio.CancelledError:
+            run.error = run.error or "Its client went away before its first step."
+            raise
         finally:
             run.over.set()
             try:
-                if run.recording is not None:
-                    # Whoever goes away meanwhile leaves no recording half ended.
-                    await asyncio.shield(run.recording.close(run.state.value))
+                await self._settle(run, result)
             finally:
                 del self._running[run.run_id]
-        result = {name: fill(text, run.values) for name, text in sequence.result.items()}
         return SequenceResult(
+            run_id=run.run_id,
             result={**result, "rows": run.rows} if run.rows else result,
             steps_executed=run.steps_executed,
             sent=tuple(run.sent),
             recording=run.recording.told() if run.recording else None,
         )
+
+    async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
+        """Its last words: memory and recording, also of one that recorded no rows."""
+        if run.state is SequenceState.RUNNING:
+            # It did not come to its first step.
+            run.state = SequenceState.FAILED
+        left = run.what_is_left()
+        if run.state is not SequenceState.COMPLETED and left:
+            run.error = f"{run.error} It set, and leaves so: {'; '.join(left)}.".strip()
+        summary = {
+            "steps_executed": run.steps_executed,
+            "result": dict(result),
+            "error": run.error,
+            "left": left,
+        }
+        self._over[run.run_id] = _run_now(run)
+        while len(self._over) > MOST_ENDED:
+            del self._over[next(iter(self._over))]
+        if run.recording is not None:
+            # Whoever goes away meanwhile leaves no recording half ended.
+            await asyncio.shield(run.recording.close(run.state.value, summary))
+        elif self._recorder is not None:
+            # Nobody waits for the disk: what it says stands in the answer already.
+            self._keep(_record(self._recorder, run, summary), f"{run.run_id}-record")
+
+    def runs(self) -> tuple[RunNow, ...]:
+        """Those that run, and the last ones that are over."""
+        return (*self._over.values(), *map(_run_now, self._running.values()))
+
+    def adopt(self, left: Iterable[LeftWork]) -> None:
+        """Tell of sequences that were found after a crash."""
+        for found in left:
+            if found.entry.kind is JournalKind.SEQUENCE:
+                self._over[found.entry.id] = found.as_run()
+
+    async def stop(self, run_id: str) -> str:
+        """End one, and tell its state; one that is over stays as it is.
+
+        Raises:
+            NotFound: UNKNOWN_RUN.
+        """
+        run = self._running.get(run_id)
+        if run is not None:
+            _end(run)
+            await run.over.wait()
+            return run.state.value
+        over = self._over.get(run_id)
+        if over is None:
+            raise NotFound(
+                f"There is no sequence {run_id[:100]!r}.",
+                code=ErrorCode.UNKNOWN_RUN,
+                data={"run_id": run_id[:100]},
+            )
+        return over.state
+
+    async def close(self) -> None:
+        """The daemon stops: end every one, and have them written down."""
+        await self.stop_all()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def stop_all(self, is_meant: Callable[[str], bool] = lambda _: True) -> list[str]:
         """End every running sequence; returns their ids when their ``finally`` steps have run.
@@ -142,9 +269,7 @@ class SequenceRegistry:
         """
         ending = [run for run in self._running.values() if is_meant(run.action.instrument_id)]
         for run in ending:
-            run.is_stopped = True
-            if run.body is not None:
-                run.body.cancel()
+            _end(run)
         for run in ending:
             await run.over.wait()
         return [run.run_id for run in ending]
@@ -183,9 +308,12 @@ class SequenceRegistry:
             failure = gone
         except EdgedError as failed:
             event, failure = SequenceEvent.STEP_FAILED, failed
+        done = run.steps_executed
         finally_error = await self._finally(run)
         run.state = next_sequence_state(run.state, event, finally_failed=finally_error is not None)
         if run.is_client_gone:
+            end = f"failed: {finally_error}" if finally_error is not None else "have run."
+            run.error = f"Its client went away after {done} steps; its finally steps {end}"
             raise asyncio.CancelledError from failure
         if finally_error is not None:
             raise self._failed(run, "its finally steps failed", finally_error)
@@ -195,7 +323,7 @@ class SequenceRegistry:
                 "its finally steps have run.",
                 code=ErrorCode.CANCELLED,
                 sent=tuple(run.sent),
-                data={"steps_executed": run.steps_executed, "state": run.state.value},
+                data=_told(run),
             )
         if isinstance(failure, EdgedError):
             raise self._failed(run, f"step {run.steps_executed + 1} failed", failure)
@@ -206,11 +334,7 @@ class SequenceRegistry:
             code=ErrorCode.STEP_FAILED,
             remedy=cause.remedy,
             sent=tuple(run.sent),
-            data={
-                "steps_executed": run.steps_executed,
-                "state": run.state.value,
-                "cause": cause.code.value,
-            },
+            data={**_told(run), "cause": cause.code.value},
         )
 
     async def _finally(self, run: SequenceRun) -> EdgedError | None:
@@ -242,6 +366,40 @@ class SequenceRegistry:
                 remedy="Look at the instrument: its outputs may still be on.",
             )
         return first
+
+
+def _end(run: SequenceRun) -> None:
+    run.is_stopped = True
+    if run.body is not None:
+        run.body.cancel()
+
+
+def _told(run: SequenceRun) -> dict[str, Any]:
+    """What the error of one that did not complete says besides."""
+    return {
+        "run_id": run.run_id,
+        "steps_executed": run.steps_executed,
+        "state": run.state.value,
+        "left": run.what_is_left(),
+    }
+
+
+def _run_now(run: SequenceRun) -> RunNow:
+    head = run.table or table_head(run.run_id, run.action, run.sequence, run.caller)
+    return RunNow(
+        head=head,
+        state=run.state.value,
+        started_ms=run.started_ms,
+        rows=len(run.rows),
+        error=run.error,
+    )
+
+
+async def _record(recorder: Recorder, run: SequenceRun, summary: Mapping[str, Any]) -> None:
+    """Write down a run that recorded no rows."""
+    head = table_head(run.run_id, run.action, run.sequence, run.caller, run.started_ms)
+    recording = await recorder.open(head)
+    await recording.close(run.state.value, summary)
 
 
 def _refuse_stopped(run: SequenceRun) -> None:

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.actions.action import Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
@@ -47,11 +47,14 @@ __all__ = [
     "fill",
     "loop_values",
     "number",
+    "place_set",
     "query_of",
     "saved",
 ]
 
 MAX_LOOP_VALUES: Final = 100_000
+MOST_LEFT: Final = 50
+"""Lines that are told of a sequence that did not come to its end."""
 
 
 class _Unknown:
@@ -186,12 +189,16 @@ class SequenceRun:
     sequence: Sequence
     caller: Caller
     values: Values
+    started_ms: int
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
     state: SequenceState = SequenceState.RUNNING
+    error: str = ""
     steps_executed: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
+    # What it has set, by what that is: the line that was sent last for it.
+    left: dict[str, str] = field(default_factory=dict)
     body: asyncio.Task[None] | None = None
     is_stopped: bool = False
     is_client_gone: bool = False
@@ -202,6 +209,30 @@ class SequenceRun:
     step_count: int = 0
     table: RunHead | None = None
     recording: RowSink | None = None
+    told: int = 0
+
+    def tell(self, message: str) -> None:
+        """Report progress, if somebody listens; each time with the run's id."""
+        if self.action.progress is not None:
+            self.told += 1
+            meta = {"run_id": self.run_id}
+            self.action.progress(Progress(progress=self.told, message=message, meta=meta))
+
+    def what_is_left(self) -> list[str]:
+        """The lines that it sent last for each thing it has set; the newest, oldest first."""
+        return list(self.left.values())[-MOST_LEFT:]
+
+
+def place_set(line: str) -> str:
+    """What of an instrument a line sets: all of it but the value, which is its last argument.
+
+    A channel list (``VOLT 5,(@1)``) is no value.
+    """
+    header, _, told = line.partition(" ")
+    arguments = told.split(",")
+    last = next((n for n, a in enumerate(arguments) if a.lstrip().startswith("(@")), None)
+    del arguments[len(arguments) - 1 if last is None else max(0, last - 1)]
+    return f"{header} {','.join(arguments)}"
 
 
 def command_of(run: SequenceRun, step: CommandStep, values: Values, purpose: Purpose) -> RunCommand:

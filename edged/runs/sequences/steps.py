@@ -43,6 +43,7 @@ from edged.runs.sequences.run import (
     fill,
     loop_values,
     number,
+    place_set,
     query_of,
     saved,
 )
@@ -50,8 +51,18 @@ from edged.runs.sequences.run import (
 __all__ = ["SequenceCheck", "SequenceSteps", "row_cells", "table_head"]
 
 
-def table_head(run_id: str, action: RunSequence, sequence: Sequence, caller: Caller) -> RunHead:
-    """What is recorded: one column for each that any ``row`` step of the sequence fills."""
+def table_head(
+    run_id: str,
+    action: RunSequence,
+    sequence: Sequence,
+    caller: Caller,
+    started_ms: int | None = None,
+) -> RunHead:
+    """What is recorded: one column for each that any ``row`` step of the sequence fills.
+
+    Args:
+        started_ms: given where nothing was recorded before its end.
+    """
     steps = (*sequence.steps, *sequence.finally_steps)
     names = dict.fromkeys(name for row in _rows(steps) for name in row.columns)
     return RunHead(
@@ -62,6 +73,8 @@ def table_head(run_id: str, action: RunSequence, sequence: Sequence, caller: Cal
         columns=tuple(Column(name=name) for name in names),
         caller=caller,
         parameters=action.parameters,
+        is_measured=started_ms is None,
+        started_ms=started_ms,
     )
 
 
@@ -154,6 +167,7 @@ class SequenceSteps:
         if run.recording is None:
             run.recording = await self._recorder.open(run.table)
         run.recording.append(row_cells(run.table, row))
+        run.tell(json.dumps(row, default=str))
 
     async def _poll(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> None:
         until = compile_expression(step.until)
@@ -189,6 +203,11 @@ class SequenceSteps:
     async def _act(self, run: SequenceRun, action: RunCommand | SendScpi) -> Outcome:
         outcome = await self._perform(action)
         run.sent.extend(outcome.scpi)
+        for line in outcome.scpi:
+            if not is_query(line):
+                place = place_set(line)
+                run.left.pop(place, None)
+                run.left[place] = line
         if outcome.error is not None:
             raise outcome.error
         return outcome

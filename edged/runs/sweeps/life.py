@@ -28,7 +28,7 @@ from edged.clock import Clock
 from edged.errors import Failed, Invalid
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, place_of
 from edged.runs.obey import obey
-from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
+from edged.runs.ports import NewId, Perform, Precheck, Recorder
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import SweepEvent, next_sweep_state
 from edged.runs.sweeps.ramp import Ramp, why_strayed
@@ -355,7 +355,8 @@ class SweepStart:
         firsts = (next_step(leg, leg.start) for leg in legs)
         if (first := next((value for value in firsts if value is not None), None)) is not None:
             self.precheck(self.ramp.step(sweep, first))
-        sweep.sink = await self._open_sink(sweep)
+        sweep.head = _head(sweep)
+        sweep.sink = await self.recorder.open(sweep.head)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(_close_sink, sweep)
             await self.journal.begin(sweep)
@@ -390,37 +391,36 @@ class SweepStart:
         answer = str(outcome.data["answer"] or "")
         return setpoint_from(answer, thing.parameter.unit, query, thing.plan.pattern)
 
-    async def _open_sink(self, sweep: Sweep) -> RowSink:
-        thing = sweep.thing
-        return await self.recorder.open(
-            RunHead(
-                kind=RunKind.SWEEP,
-                run_id=sweep.sweep_id,
-                instrument_id=thing.instrument.id,
-                command_name=thing.command.name,
-                columns=tuple(Column(name=name, unit=unit) for name, unit in sweep.rows.columns),
-                caller=sweep.action.caller,
-                parameters=dict(thing.values),
-                measures=tuple(dict.fromkeys(m.instrument.id for m in sweep.measures)),
-                is_measured=bool(sweep.measures),
-                details={
-                    "start_value": sweep.plan.start,
-                    "target_value": sweep.plan.target,
-                    "sweep_rate": sweep.plan.rate_per_s,
-                    "settle_ms": sweep.request.settle_s * 1000,
-                    "dwell_ms": sweep.request.dwell_s * 1000,
-                    "points": len(sweep.legs) + 1 if sweep.request.points else None,
-                    "measure": [
-                        {
-                            "instrument_id": m.instrument.id,
-                            "command_name": m.command.name,
-                            "parameters": dict(m.parameters),
-                        }
-                        for m in sweep.measures
-                    ],
-                },
-            )
-        )
+
+def _head(sweep: Sweep) -> RunHead:
+    thing = sweep.thing
+    return RunHead(
+        kind=RunKind.SWEEP,
+        run_id=sweep.sweep_id,
+        instrument_id=thing.instrument.id,
+        command_name=thing.command.name,
+        columns=tuple(Column(name=name, unit=unit) for name, unit in sweep.rows.columns),
+        caller=sweep.action.caller,
+        parameters=dict(thing.values),
+        measures=tuple(dict.fromkeys(m.instrument.id for m in sweep.measures)),
+        is_measured=bool(sweep.measures),
+        details={
+            "start_value": sweep.plan.start,
+            "target_value": sweep.plan.target,
+            "sweep_rate": sweep.plan.rate_per_s,
+            "settle_ms": sweep.request.settle_s * 1000,
+            "dwell_ms": sweep.request.dwell_s * 1000,
+            "points": len(sweep.legs) + 1 if sweep.request.points else None,
+            "measure": [
+                {
+                    "instrument_id": m.instrument.id,
+                    "command_name": m.command.name,
+                    "parameters": dict(m.parameters),
+                }
+                for m in sweep.measures
+            ],
+        },
+    )
 
 
 def _legs(plan: RampPlan, thing: SweptThing, request: SweepRequest) -> tuple[RampPlan, ...]:

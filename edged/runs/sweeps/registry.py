@@ -22,6 +22,7 @@ from edged.instruments.pool import Left
 from edged.runs.journal_port import Journalling
 from edged.runs.left_work import LeftWork as Found
 from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.run_head import RunNow
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on
 from edged.runs.sweeps.conflicts import SweepClaims
@@ -202,6 +203,22 @@ class SweepRegistry:
         found = tuple(found.told() for found in self._found.values())
         return found + tuple(sweep.told(now) for sweep in self._sweeps.values())
 
+    def runs(self) -> tuple[RunNow, ...]:
+        """Those that are still known, as runs."""
+        found = tuple(found.as_run() for found in self._found.values())
+        return found + tuple(
+            RunNow(
+                head=sweep.head,
+                state=sweep.state.value,
+                started_ms=sweep.began_ms,
+                rows=sweep.rows.count,
+                reason=sweep.reason,
+                error=sweep.error,
+            )
+            for sweep in self._sweeps.values()
+            if sweep.head is not None
+        )
+
     def adopt(self, left: Iterable[Found]) -> None:
         """Tell of sweeps that were found after a crash."""
         self._found.update(
@@ -308,8 +325,7 @@ class SweepRegistry:
                 f"There is no sweep {sweep_id[:64]!r}. The last ones are: {known}.",
                 code=ErrorCode.UNKNOWN_SWEEP,
                 data={"sweep_id": sweep_id[:64]},
-                remedy="get_status lists the sweeps that run; the data of old ones are in "
-                "the resources edged://runs/{run_id}, and in `edged runs`.",
+                remedy="get_status lists the sweeps that run; bench__runs has the data of all.",
             )
         return sweep
 

@@ -23,6 +23,7 @@ from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.template import placeholders, render
 from edged.runs.ports import RowSink
+from edged.runs.run_head import RunHead
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
@@ -238,6 +239,7 @@ class Sweep:
     must_park: bool = False
     needs_attention: bool = False
     abort: AbortReport = field(default_factory=AbortReport)
+    head: RunHead | None = None
     sink: RowSink | None = None
     wishes: asyncio.Queue[Ending] = field(default_factory=asyncio.Queue)
     parked: asyncio.Event = field(default_factory=asyncio.Event)
