@@ -59,6 +59,7 @@ class Tool:
         wrap_key: the key under which a list result is wrapped in an object; else empty.
         instrument_id: the instrument a dynamic tool drives, else empty.
         is_essential: one of the few that a small list shows.
+        answers_alone: of the whole bench, and callable unlisted while nothing is registered.
         cancels_on_disconnect: a client that goes away ends this call.
     """
 
@@ -75,6 +76,7 @@ class Tool:
     plain_name: str = ""
     is_essential: bool = False
     cancels_on_disconnect: bool = False
+    answers_alone: bool = False
 
     def action(self, call: ToolCall) -> Action:
         """What this call of the tool asks for; nothing is judged yet."""

@@ -9,7 +9,6 @@ after it has authorized, and nobody reads the fields before that.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,12 +16,13 @@ from typing import Any, Final
 from edged.actions.action import Action, Check
 from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
 from edged.profiles.arguments import Given, compile_given, compile_schema
+from edged.protocol.jsonrpc import encode_text
 
 __all__ = [
     "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE", "NO_ARGUMENTS",
     "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
-    "command_of", "integer_of", "limit_of", "mapping_of", "only_asking", "parameters_of",
-    "result_of", "rows_of", "text_of", "within",
+    "command_of", "fitting", "integer_of", "limit_of", "mapping_of", "only_asking", "parameters_of",
+    "result_of", "rows_of", "text_of",
 ]  # fmt: skip
 
 Schema = dict[str, Any]
@@ -75,20 +75,26 @@ PARAMETERS: Final[Schema] = {
     "description": "The command's own arguments by name; get_capabilities has their schema.",
 }
 
-MOST_BYTES: Final = 8 * 1024
-"""Of an answer of a bench tool, if nobody asks for more: what a model reads without loss."""
-OF_THE_REST: Final = 512
-"""What stands around the rows of such an answer."""
+ANSWER_BYTES: Final = 8_000
+"""Of a bench tool's answer unless more was asked for, its text and structured content together."""
 
 
-def within(rows: Sequence[Any], most_bytes: int = MOST_BYTES) -> tuple[list[Any], int]:
-    """The first rows that fit into an answer, whole, and how many are left out."""
-    room = most_bytes - OF_THE_REST
-    for count, row in enumerate(rows):
-        room -= len(json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()) + 1
-        if room < 0:
-            return list(rows[:count]), len(rows) - count
-    return list(rows), 0
+def fitting(rows: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
+    """As many of the rows, from the first on, as one answer holds beside ``around``."""
+    room = ANSWER_BYTES - _size(around)
+    found: list[Any] = []
+    for row in rows:
+        room -= _size(row) + 2
+        if room < 0 and found:
+            break
+        found.append(row)
+    return found
+
+
+def _size(value: Any) -> int:
+    """Bytes of a value in an answer: as structured content, and once more escaped in its text."""
+    text = encode_text(value)
+    return 2 * len(text) + text.count('"') + text.count("\\")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +102,8 @@ class StaticTool:
     """One static tool as it is written; the attributes are those of ``Tool``.
 
     Attributes:
-        needs_instruments: it is there only while any instrument is registered.
+        needs_instruments: it is listed only while any instrument is registered.
+        answers_alone: it can be called all the same when none is.
         output: of the static tools; the bench tools leave it out, a list has room for so much.
     """
 
@@ -104,12 +111,13 @@ class StaticTool:
     title: str
     description: str
     schema: Schema
-    output: Schema | None
+    output: Schema | None = None
     annotations: ToolAnnotations
     make: MakeAction
     wrap_key: str = ""
     cancels_on_disconnect: bool = False
     needs_instruments: bool = False
+    answers_alone: bool = False
 
     def compiled(self) -> Tool:
         """The tool, its schema compiled."""
@@ -125,6 +133,7 @@ class StaticTool:
             wrap_key=self.wrap_key,
             is_essential=True,
             cancels_on_disconnect=self.cancels_on_disconnect,
+            answers_alone=self.answers_alone,
         )
 
 

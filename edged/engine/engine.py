@@ -382,6 +382,7 @@ class Engine:
                 "sdk": self._sdk.registry.status,
                 "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
                 "told_on": self._stores.told_on.told,
+                "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
         )
 

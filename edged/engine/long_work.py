@@ -22,6 +22,7 @@ from edged.errors import NotFound
 from edged.instruments.instrument import connection_for
 from edged.instruments.pool import InstrumentPool
 from edged.operations.resources import ResourceOperations
+from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
 from edged.operations.sweeps import SweepOperations
 from edged.plot.artist import Artist
@@ -174,6 +175,14 @@ class LongWork:
                 sweeps=self.sweeps,
                 artist=self.artist,
                 note_stopped=self._note_stopped,
+            ).table(),
+            **RunOperations(
+                runs=self.runs,
+                sweeps=self.sweeps,
+                streams=self.streams,
+                sequences=self.sequences,
+                waveforms=self.waveforms,
+                artist=self.artist,
             ).table(),
             **ResourceOperations(
                 profiles=self._profiles,

@@ -151,7 +151,7 @@ class SweepOperations:
             raise NotFound(
                 f"{action.sweep_id} was found after a crash; its rows are in its recording.",
                 code=ErrorCode.UNKNOWN_POINT,
-                remedy=f"edged runs show {action.sweep_id} --png FILE draws them.",
+                remedy="bench__plot draws them.",
             )
         figure = await asyncio.to_thread(_figure, rows)
         picture = await self.artist.draw(figure)

@@ -9,7 +9,16 @@ from typing import Final
 
 from edged.actions.tool import Tool
 from edged.commands.operation import Operation
-from edged.operations import bench, commands, resources, streams, sweeps, tool_search, wrappers
+from edged.operations import (
+    bench,
+    commands,
+    resources,
+    runs,
+    streams,
+    sweeps,
+    tool_search,
+    wrappers,
+)
 
 __all__ = ["OPERATIONS", "bench_tools", "static_tools"]
 
@@ -19,6 +28,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *commands.OPERATIONS,
     *sweeps.OPERATIONS,
     *streams.OPERATIONS,
+    *runs.OPERATIONS,
     *resources.OPERATIONS,
     *wrappers.OPERATIONS,
 )

@@ -17,11 +17,11 @@ from edged.commands.static_tool import (
     INSTRUMENT_ID,
     READ,
     StaticTool,
+    fitting,
     limit_of,
     only_asking,
     parameters_of,
     text_of,
-    within,
 )
 from edged.commands.target import Target
 from edged.instruments.pool import InstrumentPool
@@ -97,8 +97,8 @@ class ToolSearch:
         tools = [tool for tool in self.tools() if not wanted or tool.instrument_id == wanted]
         found = ranked(text_of(action.arguments, "query"), tools)
         limit = limit_of(action.arguments, DEFAULT_LIMIT)
-        rows, left_out = within([_row(tool) for tool in found[:limit]])
-        return Done(data={"tools": rows, "more": left_out + max(len(found) - limit, 0)})
+        rows = fitting([_row(tool) for tool in found[:limit]], {"tools": [], "more": 0})
+        return Done(data={"tools": rows, "more": len(found) - len(rows)})
 
 
 def ranked(query: str, tools: Sequence[Tool]) -> list[Tool]:
@@ -187,7 +187,6 @@ OPERATIONS: Final = (
                 instrument_id=INSTRUMENT_ID,
                 limit={"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
             ),
-            output=None,
             annotations=READ,
             make=only_asking(FindTools),
             needs_instruments=True,

@@ -46,7 +46,8 @@ class ToolRegistry:
         static: the tools that are always there, in listing order.
         pool: where instruments come and go.
         catalog: the compiled checks of their commands.
-        bench: the tools that are there while any instrument is registered, or a wrapper has tools.
+        bench: the tools that are listed while any instrument is registered, or a wrapper has
+            tools; those that answer alone can be called without.
         wrappers: the SDK wrappers that have tools.
         is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
         uses_aliases: TOOL_NAMES: alias; a unit's alias stands for its short id.
@@ -241,10 +242,18 @@ class ToolRegistry:
         if self._tools == before:
             return False
         self._remember(before)
-        self._by_name = {tool.name: tool for tool in self._tools}
+        self._by_name = {tool.name: tool for tool in (*self._unlisted(), *self._tools)}
         self._strict_spelling = None
         self._loose_spelling = None
         return True
+
+    def _unlisted(self) -> tuple[Tool, ...]:
+        """What can be called though it is not listed now."""
+        return tuple(tool for tool in self._bench if tool.answers_alone)
+
+    def unlisted_names(self) -> tuple[str, ...]:
+        """The same by name; empty while they are listed."""
+        return tuple(t.name for t in self._unlisted() if t not in self._tools)
 
     def _in_strict_spelling(self, tools: list[Tool]) -> list[Tool]:
         """The same tools under names that every client takes; one that has such a name stays."""

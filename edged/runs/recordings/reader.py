@@ -30,6 +30,7 @@ from edged.runs.recordings.formats import (
     parquet_bytes,
     text_npy_bytes,
 )
+from edged.runs.recordings.table import PageWish, cell_value, read_page, stats_of
 
 __all__ = [
     "FORMATS",
@@ -38,6 +39,7 @@ __all__ = [
     "export_run",
     "find_run",
     "list_runs",
+    "page_of_run",
     "read_meta",
     "show_run",
 ]
@@ -52,7 +54,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 DATE: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
 SHOWN: Final = (
     "run_id", "kind", "status", "started", "ended", "instrument_id", "command_name", "rows",
-    "arrays", "error",
+    "arrays", "error", "started_ms", "columns", "caller",
 )  # fmt: skip
 
 
@@ -95,8 +97,36 @@ def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
         "meta": meta,
         "path": str(directory),
         "columns": columns,
-        "rows": [[_value(cell) for cell in row] for row in last],
+        "rows": [[cell_value(cell) for cell in row] for row in last],
         "archives": sorted(path.name for path in directory.glob("data*.npz")),
+    }
+
+
+def page_of_run(root: Path, run_id: str, wish: PageWish) -> dict[str, Any]:
+    """{meta, columns, units, rows, total_rows, statistics}: some rows of a recording.
+
+    ``statistics`` are those of all rows, as meta.json has them; ``None`` while it is written.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Invalid: no such column.
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    directory = find_run(root, run_id)
+    meta = read_meta(directory)
+    page = read_page(directory / ROWS_FILE, wish)
+    units = {column.get("name"): column.get("unit", "") for column in meta.get("columns", ())}
+    statistics = meta.get("statistics")
+    if statistics is None and meta.get("status") != "running":
+        # Recorded by a version that did not write them down.
+        statistics = stats_of(directory / ROWS_FILE)
+    return {
+        "meta": meta,
+        "columns": list(page.columns),
+        "units": [units.get(name, "") for name in page.columns],
+        "rows": page.rows,
+        "total_rows": page.total,
+        "statistics": statistics,
     }
 
 
@@ -153,7 +183,7 @@ def find_run(root: Path, run_id: str) -> Path:
         f"There is no recording {run_id[:100]!r}.",
         code=ErrorCode.UNKNOWN_RUN,
         data={"run_id": run_id[:100]},
-        remedy="`edged runs list` lists them.",
+        remedy="The list of runs has them all: bench__runs without run_id.",
     )
 
 
@@ -214,27 +244,10 @@ def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
     names = next(csv.reader([head.decode("utf-8", "replace")]), [])
     rows = csv.reader(io.StringIO(text))
     lines = (
-        json.dumps(dict(zip(names, map(_value, row), strict=False)), separators=(",", ":"))
+        json.dumps(dict(zip(names, map(cell_value, row), strict=False)), separators=(",", ":"))
         for row in rows
     )
     return "".join(f"{line}\n" for line in lines), following
-
-
-def _value(cell: str) -> Any:
-    """A cell as it went in, as far as text tells."""
-    if cell == "":
-        return None
-    if cell in ("true", "false"):
-        return cell == "true"
-    try:
-        return int(cell)
-    except ValueError:
-        pass
-    try:
-        number = float(cell)
-    except ValueError:
-        return unguarded(cell)
-    return number if math.isfinite(number) else cell
 
 
 def archive_number(path: Path) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -45,6 +46,7 @@ from edged.runs.recordings.files import (
 )
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.run_head import RunHead
+from edged.runs.running_stats import TableStats
 
 __all__ = ["Closer", "Recording", "RunRegistry"]
 
@@ -80,6 +82,8 @@ class Recording:
         self.has_ended = False
         self.noted: dict[str, Any] = {}
         self.harm_told = ""
+        # Of what is on the disk; added to by the thread that writes.
+        self.statistics = TableStats([column.name for column in head.recorded])
         self.rows: list[Row] = []
         self.arrays: list[Array] = []
         self.settings: asyncio.Task[None] | None = None
@@ -188,6 +192,7 @@ class Recording:
             "rows": told["rows"],
             "arrays": self._array_count - (self.files.arrays_lost if self.files else 0),
             "error": error,
+            "statistics": self.statistics.told(),
         }
 
     def _error(self, refusal: str) -> str:
@@ -202,6 +207,7 @@ class Recording:
 
 
 SYNC_EVERY_S: Final = 1.0
+WRITTEN_WITHIN_S: Final = 1.0
 MEASURE_EVERY_S: Final = 600.0
 SETTINGS_WITHIN_S: Final = 1.0
 """How much longer what came to its end may take for the settings of its instruments."""
@@ -404,6 +410,18 @@ class RunRegistry:
         """Write what waits, of what is under way and of what has ended; done each second."""
         await self._to_its_end(self._sync_all())
 
+    async def written(self, run_id: str) -> Recording | None:
+        """The recording of that id, if it is under way or waits for the disk, its rows written.
+
+        A disk that does not take them within a moment has them later.
+        """
+        recording = self._open.get(run_id) or self._line.get(run_id)
+        if recording is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WRITTEN_WITHIN_S):
+                    await self._to_its_end(self._sync_now([recording]))
+        return recording
+
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.
 
@@ -522,6 +540,8 @@ class _Batch:
 
     def write(self, disk: Disk) -> None:
         self.written = self.files.write(self.rows, self.arrays)
+        for row in self.rows[: self.written.rows]:
+            self.recording.statistics.add(row)
         if self.is_meta_owed and self.written.error is None:
             try:
                 write_meta(self.files.directory, self.recording.told_meta(), disk)

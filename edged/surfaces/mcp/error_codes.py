@@ -53,6 +53,8 @@ def call_answer(
             data=data,
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
+            # A line that goes with a picture is for reading.
+            text=data if outcome.pictures and isinstance(data, str) else None,
             more_content=[
                 *(_image(picture) for picture in outcome.pictures),
                 *(_link(link) for link in outcome.links if revision.has_resource_links),
