@@ -342,12 +342,11 @@ OPERATIONS: Final = (
             name="stop_sweep",
             title="Stop a sweep",
             description=(
-                "End a sweep now, from any session. hold: true parks the output at the present "
-                "value and keeps it there; otherwise the sweep's abort makes it safe (usually "
-                "output off), ahead of everything else on the line; aborted says whether it did. "
-                "Of a sweep that is over its own status is returned and nothing is set: still_on "
-                "lists what the instrument says is on. To make the whole bench safe use "
-                "bench__stop_all."
+                "End a sweep now, from any session. hold: true parks the output where it is; "
+                "otherwise the sweep's abort makes it safe, ahead of everything on the line "
+                "(aborted says whether it did). Of a sweep that is over its status is told and "
+                "nothing is set; still_on lists what the instrument says is on. For the whole "
+                "bench use bench__stop_all."
             ),
             schema=parameters_of(
                 ("sweep_id",),
