@@ -239,8 +239,9 @@ def _print_end(told: Mapping[str, Any]) -> None:
     fields = {name: told[name] for name in SHOWN if name in told}
     if recording:
         fields["recorded"] = recording.get("path") or recording.get("error")
-    if told.get("error"):
-        fields["error"] = told["error"]
+    for name in ("reason", "error"):
+        if told.get(name):
+            fields[name] = told[name]
     print_fields(fields)
     if told.get("points"):
         print()

@@ -280,7 +280,7 @@ class SweepLife:
     def _move(self, sweep: Sweep, ending: Ending, abort_error: str = "") -> None:
         """To the state that the table says, and tell of it."""
         sweep.state = next_sweep_state(sweep.state, ending.event, abort_failed=bool(abort_error))
-        sweep.reason = ending.reason or sweep.reason
+        sweep.reason = ending.reason
         if ending.event is SweepEvent.TARGET_REACHED:
             sweep.error = ""
         elif ending.error:

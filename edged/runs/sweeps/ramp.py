@@ -37,7 +37,7 @@ from edged.runs.sweeps.ramp_plan import (
 from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Ending, Sweep
 
-__all__ = ["Ramp", "Steps", "ask_anew", "why_strayed"]
+__all__ = ["HELD", "Ramp", "Steps", "ask_anew", "why_strayed"]
 
 
 async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float) -> Outcome:
@@ -88,6 +88,7 @@ STALL_S: Final = 0.1
 MOST_STALLS: Final = 50
 """Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
 READBACK_EVERY_S: Final = 0.5
+HELD: Final = "held on request"
 
 
 class Steps(Protocol):
@@ -146,7 +147,7 @@ class Ramp:
                 return Ending(event=SweepEvent.STOP_HOLD, error=sweep.error)
             await self._write(sweep, value)
             if sweep.must_park:
-                return Ending(event=SweepEvent.STOP_HOLD)
+                return Ending(event=SweepEvent.STOP_HOLD, reason=HELD)
             if looks and (ending := await self._look(sweep)) is not None:
                 return ending
         return None

@@ -27,7 +27,7 @@ from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.sweeps.life import SweepJournal, SweepLife, SweepStart
-from edged.runs.sweeps.ramp import Ramp
+from edged.runs.sweeps.ramp import HELD, Ramp
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
 from edged.store.journal import JournalKind
@@ -176,7 +176,7 @@ class SweepRegistry:
         is_parked = hold and sweep.state is SweepState.HOLDING
         was_over = sweep.ended.is_set()
         if not was_over and not is_parked:
-            reason = "held on request" if hold else "stopped on request"
+            reason = HELD if hold else "stopped on request"
             sweep.wishes.put_nowait(Ending(event=event, reason=reason))
             await (sweep.parked if hold else sweep.ended).wait()
         told = _short(sweep.told(self._clock.monotonic()))
