@@ -206,14 +206,11 @@ class SequenceRegistry:
         if run.state is SequenceState.RUNNING:
             # It did not come to its first step.
             run.state = SequenceState.FAILED
-        left = run.what_is_left()
-        if run.state is not SequenceState.COMPLETED and left:
-            run.error = f"{run.error} It set, and leaves so: {'; '.join(left)}.".strip()
         summary = {
             "steps_executed": run.steps_executed,
             "result": dict(result),
-            "error": run.error,
-            "left": left,
+            "error": _error_of(run),
+            "left": run.what_is_left(),
         }
         self._over[run.run_id] = _run_now(run)
         while len(self._over) > MOST_ENDED:
@@ -384,6 +381,14 @@ def _told(run: SequenceRun) -> dict[str, Any]:
     }
 
 
+def _error_of(run: SequenceRun) -> str:
+    """What went wrong, and what one that did not complete has left set."""
+    left = run.what_is_left()
+    if run.state in {SequenceState.RUNNING, SequenceState.COMPLETED} or not left:
+        return run.error
+    return f"{run.error} It set, and leaves so: {'; '.join(left)}.".strip()
+
+
 def _run_now(run: SequenceRun) -> RunNow:
     head = run.table or table_head(run.run_id, run.action, run.sequence, run.caller)
     return RunNow(
@@ -391,7 +396,7 @@ def _run_now(run: SequenceRun) -> RunNow:
         state=run.state.value,
         started_ms=run.started_ms,
         rows=len(run.rows),
-        error=run.error,
+        error=_error_of(run),
     )
 
 
