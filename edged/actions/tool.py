@@ -55,6 +55,7 @@ class Tool:
     """What tools/list shows of a tool, and what a call of it does.
 
     Attributes:
+        title: for people; empty where the name says as much.
         check: the compiled ``input_schema``; the command path applies it after authorizing.
         wrap_key: the key under which a list result is wrapped in an object; else empty.
         instrument_id: the instrument a dynamic tool drives, else empty.
@@ -64,7 +65,7 @@ class Tool:
     """
 
     name: str
-    title: str
+    title: str = ""
     description: str
     input_schema: Mapping[str, Any]
     annotations: ToolAnnotations

@@ -56,8 +56,8 @@ def parameters_of(required: tuple[str, ...] = (), **properties: Schema) -> Schem
 
 
 def result_of(**properties: Schema) -> Schema:
-    """An output schema: these are there, more may be; ``error`` comes with a failure."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    """An output schema: what is there is of these types, more may be."""
+    return {"type": "object", "properties": properties}
 
 
 def rows_of(wrap_key: str, /, **properties: Schema) -> Schema:
@@ -68,11 +68,11 @@ def rows_of(wrap_key: str, /, **properties: Schema) -> Schema:
 
 INSTRUMENT_ID: Final[Schema] = {
     "type": "string",
-    "description": "The instrument's id or alias, as list_instruments shows it.",
+    "description": "Id or alias, as list_instruments shows it.",
 }
 PARAMETERS: Final[Schema] = {
     "type": "object",
-    "description": "The command's own arguments by name; get_capabilities has their schema.",
+    "description": "Its own arguments by name; get_capabilities has their schema.",
 }
 
 ANSWER_BYTES: Final = 8_000

@@ -333,20 +333,13 @@ OPERATIONS: Final = (
             title="Make the whole bench safe",
             description=(
                 "Stop everything at once: ends every sweep, stream and sequence and runs the abort "
-                "of each sweep, instrument and SDK wrapper (outputs off), ahead of whatever is on "
-                "the lines. Within a second it reports for each instrument what was sent and what "
-                "it confirmed: is_confirmed is true only if all that was told to put something out "
-                "answered that it is off. Use it whenever something looks wrong; it is never "
-                "refused for danger, conflicts or lockouts. No substitute for an emergency switch."
+                "of each instrument and SDK wrapper (outputs off), ahead of whatever is on the "
+                "lines. Within a second it tells for each what was sent; is_confirmed is true only "
+                "if all that was told to put something out answered that it is off. Use it "
+                "whenever something looks wrong: it is never refused. No substitute for an "
+                "emergency switch."
             ),
             schema=NO_ARGUMENTS,
-            output=result_of(
-                is_confirmed=BOOLEAN,
-                took_ms=NUMBER,
-                instruments=LIST,
-                unproved=LIST,
-                sweeps=LIST,
-            ),
             annotations=CALM,
             make=only_asking(StopAll),
             needs_instruments=True,

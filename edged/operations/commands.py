@@ -268,8 +268,7 @@ OPERATIONS: Final = (
             description=(
                 "Run one profile command on one instrument; arguments are checked against the "
                 "profile's limits before anything is sent. Prefer this (or the command's own tool) "
-                "over send_scpi. Commands marked requires_sweep are refused: use start_sweep for "
-                "those."
+                "over send_scpi. Commands marked requires_sweep need start_sweep."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name"),
@@ -336,9 +335,8 @@ OPERATIONS: Final = (
             description=(
                 "Send one raw SCPI line and return the answer if it is a query. It bypasses the "
                 "profile's checks (never the owner's limits), so it counts as dangerous: use "
-                "execute_command whenever the profile has the command. A failure is told in "
-                "`error`: a text, or an object with code and remedy where the line was refused and "
-                "not sent."
+                "execute_command whenever the profile has the command. `error` is a text, or an "
+                "object with code and remedy where the line was refused and not sent."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),

@@ -23,7 +23,6 @@ from edged.commands.static_tool import (
     fitting,
     only_asking,
     parameters_of,
-    result_of,
     text_of,
 )
 from edged.commands.target import Target
@@ -303,7 +302,6 @@ OPERATIONS: Final = (
                 columns={"type": "array", "items": COLUMN},
                 every={"type": "integer", "minimum": 1, "default": 1},
             ),
-            output={"type": "object"},
             annotations=READ,
             make=only_asking(ReadRuns),
             needs_instruments=True,
@@ -351,7 +349,6 @@ OPERATIONS: Final = (
                 run_id=RUN_ID,
                 hold={"type": "boolean", "default": False, "description": "Park a sweep."},
             ),
-            output=result_of(status=STRING),
             annotations=CALM,
             make=stop_run,
             needs_instruments=True,

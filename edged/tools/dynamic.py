@@ -36,18 +36,12 @@ __all__ = [
     "cautions",
     "fits_json",
     "instrument_tools",
-    "title_of",
     "withheld_name",
     "wrapper_tools",
 ]
 
 NOT_IN_SERIAL: Final = re.compile(r"[^A-Za-z0-9._-]")
 MOST_SERIAL: Final = 32
-
-
-def title_of(name: str) -> str:
-    """A name as people write it."""
-    return name.replace("_", " ").capitalize()
 
 
 def annotations_of(*, is_query: bool, is_dangerous: bool) -> ToolAnnotations:
@@ -135,7 +129,6 @@ def _command_tool(
     return Tool(
         name=tool_name(key, suffix, command.name),
         plain_name=tool_name(key, "", command.name),
-        title=title_of(command.name),
         description=_command_description(instrument, command),
         input_schema=check.schema,
         annotations=annotations_of(is_query=command.is_query, is_dangerous=command.is_dangerous),
@@ -155,7 +148,6 @@ def _sequence_tool(
     return Tool(
         name=sequence_tool_name(key, suffix, sequence.name),
         plain_name=sequence_tool_name(key, "", sequence.name),
-        title=title_of(sequence.name),
         description=f"{text}{danger} {_whose(instrument)}",
         input_schema=check.schema,
         annotations=annotations_of(is_query=False, is_dangerous=sequence.is_dangerous),
@@ -238,7 +230,6 @@ def _tool(spec: WrapperSpec) -> Tool:
     return Tool(
         name=name,
         plain_name=name,
-        title=title_of(spec.name),
         description=_description(spec),
         input_schema=spec.check.schema,
         annotations=annotations_of(is_query=spec.is_query, is_dangerous=spec.is_dangerous),
