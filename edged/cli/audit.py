@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from edged.actions.caller import who_of
 from edged.cli.shared.options import add_engine_options, connect, load, locate
 from edged.cli.shared.output import cell, print_fields, print_json, print_table, unwritable
 from edged.errors import EdgedError, ErrorCode, Invalid
@@ -202,7 +203,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "time": _time(row["time_ms"]),
-        "who": " ".join(str(who) for who in (row["route"], row["subject"] or row["remote"]) if who),
+        "who": f"{row['route']} {who_of(row['client'], row['remote'], row['subject'])}",
         "scpi": str(row["scpi"] or "").replace("\n", " | "),
         "outcome": f"{row['outcome']}{error}",
     }

@@ -17,6 +17,7 @@ from edged.actions.action import (
     Action,
     StartSweep,
 )
+from edged.actions.caller import Route
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
@@ -167,6 +168,8 @@ class CommandPath:
         self._note_change(action)
         try:
             target = self.judge(action)
+            if target.instrument is not None and action.caller.route is not Route.INTERNAL:
+                target.instrument.used_by = action.caller
             if target.is_write and not target.is_safe:
                 target.send_guard = self._send_guards.of(action, target)
                 # In the same breath: what is marked when all is stopped is called back by that.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
+from edged.actions.caller import Caller
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
@@ -101,6 +102,8 @@ class Instrument:
         self.silent_since = 0.0
         # When it is gone it is not listed any more: its bus told so, and nobody configured it.
         self.is_plugged = found.is_plugged
+        # Who last had it asked or told something; of a run, who started it.
+        self.used_by: Caller | None = None
         # The last profile that it had: what makes it safe stays known when that is taken away.
         self.safe_by: Profile | None = None
         # How it has been seen to answer, whatever line it was asked by.
@@ -338,6 +341,7 @@ class Instrument:
             "is_connected": self.is_connected,
             "line_state": self.line_state.value,
             "state": self.state.value,
+            "used_by": self.used_by.who if self.used_by is not None else None,
             "remark": self.remark,
             "warning": " ".join(
                 filter(

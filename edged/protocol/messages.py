@@ -28,7 +28,7 @@ from edged.protocol.jsonrpc import (
     notification_bytes,
 )
 from edged.protocol.results import Server, plain_result
-from edged.protocol.revisions import SUBSCRIPTION_ID_KEY, Revision
+from edged.protocol.revisions import CLIENT_INFO_KEY, SUBSCRIPTION_ID_KEY, Revision
 
 __all__ = [
     "MAX_URI_CHARS",
@@ -52,6 +52,7 @@ __all__ = [
     "call_params",
     "cancelled_id",
     "change_bytes",
+    "client_in_meta",
     "completion_params",
     "completion_result",
     "initialize_params",
@@ -66,6 +67,8 @@ __all__ = [
     "wrong_params",
 ]
 
+MAX_CLIENT_CHARS: Final = 64
+"""Of a client's name, and of its version."""
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
 PROMPTS_CHANGED: Final = "notifications/prompts/list_changed"
@@ -79,11 +82,16 @@ ProgressToken = str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
-    """What a client says it is; for the log, never for a decision."""
+    """What a client says it is; for the record, never for a decision."""
 
     name: str
     version: str
     title: str = ""
+
+    @property
+    def text(self) -> str:
+        """Name and version as they came, but for their ends."""
+        return f"{self.name[:MAX_CLIENT_CHARS]} {self.version[:MAX_CLIENT_CHARS]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +168,18 @@ def initialize_params(request: Request) -> InitializeParams:
             title=title if isinstance(title, str) else "",
         ),
     )
+
+
+def client_in_meta(message: object) -> str:
+    """What the client of a request without a session says it is, as it came; else empty."""
+    meta = message.params.get("_meta") if isinstance(message, Request) else None
+    info = meta.get(CLIENT_INFO_KEY) if isinstance(meta, dict) else None
+    if not isinstance(info, dict):
+        return ""
+    name, version = info.get("name"), info.get("version")
+    if not isinstance(name, str):
+        return ""
+    return ClientInfo(name=name, version=version if isinstance(version, str) else "").text
 
 
 def call_params(request: Request) -> CallParams:

@@ -27,7 +27,7 @@ BY_ITSELF = {"engine", "supervisor", "relay", "sim", "config", "version", "expos
     "connect",
 }
 OF_THE_CALL = {"seq", "time_ms", "action_id", "parent_id", "duration_ms", "prev", "hash"}
-OF_THE_TRANSPORT = {"route", "session", "remote", "subject"}
+OF_THE_TRANSPORT = {"route", "session", "remote", "subject", "client"}
 TOOL_OF = {
     "tools/call": "get_status",
     "status": "get_status",

@@ -129,6 +129,7 @@ def add_config_options(parser: argparse.ArgumentParser, names: Sequence[str] = (
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """What every verb takes that talks to a running engine."""
     add_config_options(parser, ["--state-dir"])
+    parser.set_defaults(program=parser.prog)
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
         "--timeout", type=seconds, metavar="SECONDS", help="how long to wait for the answer"
@@ -181,8 +182,8 @@ def connect(options: argparse.Namespace) -> RpcClient:
     engine = locate(loaded)
     token = loaded.config.inbound_auth_token
     if options.timeout is None:
-        return RpcClient(engine, token=token)
-    return RpcClient(engine, token=token, timeout_s=options.timeout)
+        return RpcClient(engine, token=token, program=options.program)
+    return RpcClient(engine, token=token, program=options.program, timeout_s=options.timeout)
 
 
 def this_user() -> str:

@@ -225,5 +225,7 @@ def caller_told(caller: Caller) -> dict[str, str]:
         "remote": caller.remote,
         "session": caller.session_id,
         "subject": caller.subject,
+        "client": caller.client,
+        "who": caller.who,
         "tool": caller.outer_tool,
     }

@@ -15,7 +15,7 @@ import re
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,13 +72,20 @@ def list_runs(root: Path, limit: int, kind: str = "", instrument: str = "") -> l
             meta = _read_meta(meta_file)
             if meta is None or (kind and meta.get("kind") != kind) or not _is_on(meta, instrument):
                 continue
-            entry = {name: meta.get(name) for name in SHOWN}
+            entry = {**{name: meta.get(name) for name in SHOWN}, "who": _who(meta)}
             day.append((meta.get("started_ms") or 0, {**entry, "path": str(meta_file.parent)}))
         day.sort(key=lambda item: item[0], reverse=True)
         found += [entry for _, entry in day]
         if len(found) >= limit:
             break
     return found[:limit]
+
+
+def _who(meta: Mapping[str, Any]) -> str | None:
+    """Who started it; of a recording of an older edged its address, where there is one."""
+    caller = meta.get("caller")
+    told = caller.get("who") or caller.get("remote") if isinstance(caller, dict) else None
+    return str(told) if told else None
 
 
 def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:

@@ -80,13 +80,14 @@ class SequenceRegistry:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def running(self) -> tuple[dict[str, Any], ...]:
-        """One entry a running sequence: {run_id, instrument_id, sequence_name, steps_executed}."""
+        """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, who}."""
         return tuple(
             {
                 "run_id": run.run_id,
                 "instrument_id": run.action.instrument_id,
                 "sequence_name": run.sequence.name,
                 "steps_executed": run.steps_executed,
+                "who": run.caller.who,
             }
             for run in self._running.values()
         )
@@ -275,9 +276,14 @@ class SequenceRegistry:
         for run in self._running.values():
             if run.alone_on == instrument_id:
                 raise Conflict(
-                    f"{run.sequence.name} ({run.run_id}) is running on {instrument_id}: "
+                    f"{run.sequence.name} ({run.run_id}) is running on {instrument_id}, "
+                    f"started by {run.caller.who}: "
                     f"{sequence.name} would mix its steps with it.",
-                    data={"run_id": run.run_id, "sequence": run.sequence.name},
+                    data={
+                        "run_id": run.run_id,
+                        "sequence": run.sequence.name,
+                        "who": run.caller.who,
+                    },
                     remedy="Wait for its end: get_status lists it. Call one after the other.",
                 )
 

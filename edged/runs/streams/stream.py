@@ -116,6 +116,7 @@ class Stream:
             "last": self.last,
             "started_ms": self.started_ms,
             "is_detached": self.is_detached,
+            "who": self.caller.who,
         }
 
     def failure(self, cause: EdgedError) -> Failed:

@@ -103,7 +103,7 @@ class SweepRegistry:
         )
         # By id in the order of their start; those that are over go out at the front.
         self._sweeps: dict[str, Sweep] = {}
-        self.claims = SweepClaims(self._sweeps.get)
+        self.claims = SweepClaims(self._sweeps.get, clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What a former life of the daemon left; told of, and never run again.
         self._found: dict[str, Found] = {}
@@ -134,7 +134,7 @@ class SweepRegistry:
         """
         sweep_id = f"sweep-{secrets.token_hex(4)}"
         halts = self._halts
-        self.claims.take(thing, sweep_id)
+        self.claims.take(thing, sweep_id, action.caller.who)
         with contextlib.ExitStack() as undo:
             undo.callback(self.claims.drop, thing, sweep_id)
             sweep = await self._start.prepare(sweep_id, action, thing, request, measures)

@@ -318,6 +318,7 @@ class Sweep:
             "needs_attention": self.needs_attention,
             "abort": self.abort.to_json(),
             "started_ms": self.began_ms,
+            "who": self.caller.who,
         }
         if self.sink is not None:
             told["recording"] = self.sink.told()

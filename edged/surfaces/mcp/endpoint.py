@@ -17,7 +17,7 @@ import structlog
 from aiohttp import HttpVersion11
 from aiohttp.http import RawRequestMessage
 
-from edged.actions.caller import Caller
+from edged.actions.caller import Caller, client_text
 from edged.clock import Clock
 from edged.errors import EdgedError, Invalid
 from edged.http.connection import HttpConnection
@@ -37,6 +37,7 @@ from edged.protocol.jsonrpc import (
     RpcCode,
     parse,
 )
+from edged.protocol.messages import client_in_meta
 from edged.protocol.recognition import recognize, recognize_stream
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.calling import Serving
@@ -227,6 +228,7 @@ class Endpoint:
         choice = head.choice
         if session is None or not found.uses_session:
             session = None
+            caller = head.caller(caller, client_text(client_in_meta(message)))
         else:
             caller = session.caller(caller)
             choice = session.choice or choice

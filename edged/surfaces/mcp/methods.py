@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from edged.actions.action import Progress, ProgressSink
+from edged.actions.caller import client_text
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.commands.pending import Pending
@@ -281,9 +282,10 @@ def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> dict[str
 
 def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
-    messages.initialize_params(call.request)
+    told = messages.initialize_params(call.request)
     session = parts.board.open(call.post.revision, call.post.caller)
     session.choice = call.post.choice
+    session.client = client_text(told.client.text) or call.post.caller.client
     call.headers = ((SESSION_HEADER, session.id),)
     return results.initialize_result(call.post.revision, parts.server)
 

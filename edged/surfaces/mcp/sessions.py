@@ -204,6 +204,7 @@ class Session:
         watched: the resources it watches: their key → the URI as the client spelled it.
         resumable: event streams of calls in flight, by the name of their log.
         choice: what tools/list shows to it, by the URL of its initialize.
+        client: what its client calls itself, by its initialize.
     """
 
     __slots__ = (
@@ -211,6 +212,7 @@ class Session:
         "_caller_here",
         "calls",
         "choice",
+        "client",
         "id",
         "label",
         "last_used_s",
@@ -232,6 +234,7 @@ class Session:
         self.revision = revision
         self.owner = owner
         self.choice: Choice | None = None
+        self.client = ""
         self.state = SessionState.OPENED
         self.last_used_s = now_s
         self.calls = CallRegistry()
@@ -252,7 +255,8 @@ class Session:
         """The same caller, as of this session; made once for each that the guard gives."""
         if self._caller is not caller or self._caller_here is None:
             self._caller = caller
-            self._caller_here = replace(caller, session_id=self.label)
+            client = self.client or caller.remote
+            self._caller_here = replace(caller, session_id=self.label, client=client)
         return self._caller_here
 
     def note(self, event: SessionEvent) -> None:

@@ -114,13 +114,20 @@ class RpcClient:
         engine: where it listens.
         token: INBOUND_AUTH_TOKEN, if one is configured.
         timeout_s: how long an answer may take.
+        program: who calls, for the record: "edged call".
     """
 
     def __init__(
-        self, engine: EngineFile, *, token: str | None, timeout_s: float = DEFAULT_TIMEOUT_S
+        self,
+        engine: EngineFile,
+        *,
+        token: str | None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        program: str = "edged",
     ) -> None:
         self.engine = engine
         self.token = token
+        self._program = program
         self._timeout_s = timeout_s
 
     def call(
@@ -159,6 +166,7 @@ class RpcClient:
             "POST /rpc HTTP/1.0",
             "Content-Type: application/json",
             "Accept: application/json",
+            f"User-Agent: {self._program}",
             f"Content-Length: {len(body)}",
         ]
         try:

@@ -435,6 +435,24 @@ async def test_another_writer_is_refused_with_the_sweeps_id_whatever_road_it_tak
     assert house.supply.writes() == []
 
 
+@promise("callers.conflict-names-who")
+async def test_a_conflict_names_who_started_the_sweep_and_how_long_ago(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    caller = Caller(route=Route.DIRECT, remote="127.0.0.1", client="claude-code 2.1")
+    sweep_id = await house.start(caller=caller)
+    await driven_clock.advance(0.35)
+    await house.stop(sweep_id, hold=True)
+    await driven_clock.advance(200)
+    outcome = await house.command("set_voltage", voltage=3)
+    assert outcome.error is not None
+    who = "claude-code 2.1 at 127.0.0.1"
+    held = f"is held by {sweep_id}, started 3 min ago by {who}, which is holding."
+    assert held in outcome.error.message
+    assert outcome.error.data["who"] == who
+    assert (await house.status(sweep_id))["who"] == who
+
+
 async def test_what_is_over_holds_nothing_though_its_last_words_are_not_written(
     house: SweepHouse, driven_clock: DrivenClock
 ) -> None:
