@@ -164,7 +164,7 @@ def check_discovery(facts: Facts) -> CheckLine:
     known = facts.status.get("discovery", {})
     ties = known.get("ties", [])
     if ties:
-        told = "; ".join(f"{t['instrument_id']}: {', '.join(t['profiles'])}" for t in ties[:SHOWN])
+        told = "; ".join(f"{_called(t)}: {', '.join(t['profiles'])}" for t in ties[:SHOWN])
         return warn(
             f"Several profiles fit equally well: {told}. The first is used.",
             "Name the right one in INSTRUMENTS, or make its match more specific.",
@@ -172,7 +172,7 @@ def check_discovery(facts: Facts) -> CheckLine:
     twins = known.get("twins", [])
     if twins:
         told = "; ".join(
-            f"{t['instrument_id']} tells {t['serial']} as {', '.join(t['addresses'][:SHOWN])} do"
+            f"{_called(t)} tells {t['serial']} as {', '.join(t['addresses'][:SHOWN])} do"
             for t in twins[:SHOWN]
         )
         return warn(
@@ -181,7 +181,7 @@ def check_discovery(facts: Facts) -> CheckLine:
         )
     warnings = known.get("warnings", [])
     if warnings:
-        told = "; ".join(f"{w['instrument_id']}: {w['warning']}" for w in warnings[:SHOWN])
+        told = "; ".join(f"{_called(w)}: {w['warning']}" for w in warnings[:SHOWN])
         return warn(
             f"{len(warnings)} instruments work with a restriction: {told}",
             "Correct `errors` in the profile or in INSTRUMENTS, then start edged again.",
@@ -195,22 +195,27 @@ def check_discovery(facts: Facts) -> CheckLine:
 
 
 def check_lines(facts: Facts) -> CheckLine:
-    """Where the lines to known instruments are, and which of them are in trouble."""
+    """How the known instruments are, and which of them are in trouble."""
     if not facts.is_answering:
         return skip("No engine answers.")
     states = facts.status.get("instruments_by_state", {})
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
     troubled = facts.status.get("troubled_lines", [])
     if not troubled:
-        return passed(f"Lines: {told}.")
+        return passed(f"Instruments: {told}.")
     which = "; ".join(
-        f"{line['instrument_id']} is {line['line_state']}: {line['reason']}"
-        for line in troubled[:SHOWN]
+        f"{_called(line)} is {line['state']}: {line['reason']}" for line in troubled[:SHOWN]
     )
     return warn(
-        f"Lines: {told}. {which}.",
+        f"Instruments: {told}. {which}.",
         "Check power and cable; a line comes back by itself. `edged trace ADDRESS` shows it.",
     )
+
+
+def _called(unit: Mapping[str, Any]) -> str:
+    """What people call it, and its id."""
+    alias, instrument_id = unit.get("alias"), str(unit["instrument_id"])
+    return f"{alias} ({instrument_id})" if alias else instrument_id
 
 
 def check_set_aside(facts: Facts) -> CheckLine:

@@ -35,6 +35,7 @@ from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
 from edged.config.load import Config, ToolNames
+from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
@@ -51,7 +52,9 @@ from edged.host import (
     keep_edge_id,
     write_atomically,
 )
+from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
+from edged.instruments.unit_state import UnitState, facts_of, unit_state
 from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.table import bench_tools, static_tools
@@ -156,6 +159,9 @@ class Engine:
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
         self._work = self._make_work(new_id, visited)
+        self._heartbeat = Heartbeat(
+            self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
+        )
         self._path = self._make_path(permissions)
         self._registry = self._make_registry()
         self._sdk.registry.subscribe(self._registry.refresh)
@@ -208,6 +214,8 @@ class Engine:
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
         await self._discovery.start()
+        self._heartbeat.start()
+        parts.push_async_callback(self._heartbeat.stop)
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
         await self._mcp.start(parts, bound=self._tell_again)
@@ -258,6 +266,10 @@ class Engine:
 
     def _precheck(self, action: Action) -> tuple[str, ...]:
         return self._path.precheck(action)
+
+    def _state_of(self, instrument: Instrument) -> UnitState:
+        is_locked = self._stores.lockout_of(instrument) is not None
+        return unit_state(facts_of(instrument, is_locked=is_locked))
 
     def _marks(self) -> tuple[object, ...]:
         """Another value after anything that get_status tells of was done."""
@@ -365,6 +377,7 @@ class Engine:
             edge_id=self._edge_id,
             edge_name=self._config.edge_name,
             pool=self._pool,
+            state_of=self._state_of,
             sequences=self._work.sequences,
             streams=self._work.streams,
             sweeps=self._work.sweeps,
@@ -403,6 +416,7 @@ class Engine:
             status=lambda: self._status(),
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
+            state_of=self._state_of,
             make_safe=self._work.bench_stop.stop_all,
             wrappers=self._sdk.capabilities,
         )
@@ -436,6 +450,7 @@ class Engine:
             stores=self._stores,
             counts=self._counts,
             pool=self._pool,
+            state_of=self._state_of,
             lockout=LockoutControl(
                 pool=self._pool,
                 lockouts=self._stores.lockouts,

@@ -19,7 +19,7 @@ from edged.config.load import Config
 from edged.discovery.visit import Guest, visiting
 from edged.engine.parts import Stores
 from edged.errors import NotFound
-from edged.instruments.instrument import connection_for
+from edged.instruments.instrument import Instrument, connection_for
 from edged.instruments.pool import InstrumentPool
 from edged.operations.resources import ResourceOperations
 from edged.operations.runs import RunOperations
@@ -198,6 +198,21 @@ class LongWork:
             *(str(sweep["sweep_id"]) for sweep in self.sweeps.active()),
             *(str(stream["stream_id"]) for stream in self.streams.running()),
             *(str(run["run_id"]) for run in self.sequences.running()),
+        )
+
+    def moves(self, instrument_id: str) -> tuple[str, ...]:
+        """Ids of the sweeps and sequences that are in the middle of something on it."""
+        sequences = (
+            str(run["run_id"])
+            for run in self.sequences.running()
+            if self._is(str(run["instrument_id"]), instrument_id)
+        )
+        return (*self.sweeps.running_on(instrument_id), *sequences)
+
+    def uses(self, instrument: Instrument) -> bool:
+        """Whether anything that runs has to do with it."""
+        return bool(self.moves(instrument.id)) or any(
+            stream["instrument_id"] == instrument.id for stream in self.streams.running()
         )
 
     def status(self) -> Mapping[str, Callable[[], Any]]:

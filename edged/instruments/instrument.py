@@ -18,6 +18,8 @@ from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
 from edged.instruments.conversation import Conversation
+from edged.instruments.dialogue import Known
+from edged.instruments.identify import IDENTITY_QUESTION
 from edged.instruments.identity import Seat, is_same_unit
 from edged.instruments.in_step import Habits
 from edged.instruments.line_state import LineState
@@ -29,6 +31,7 @@ from edged.instruments.registration import (
     RegistrationState,
     next_registration_state,
 )
+from edged.patterns import found_in
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
@@ -84,7 +87,7 @@ class Instrument:
         # Numbers units in the order in which they were met; jobs carry it, so that none reaches
         # another unit at the same address.
         self.number = number
-        self.state = RegistrationState.PROBING
+        self.registration = RegistrationState.PROBING
         # The line that leads here; None when it was unplugged, or another unit found at its end.
         self.actor: Actor | None = actor
         self.address = actor.address.text
@@ -151,7 +154,7 @@ class Instrument:
         Raises:
             Fault: it cannot meet this event now.
         """
-        self.state = next_registration_state(self.state, event)
+        self.registration = next_registration_state(self.registration, event)
 
     @property
     def instrument_class(self) -> str:
@@ -189,7 +192,7 @@ class Instrument:
     @property
     def is_connected(self) -> bool:
         """True while it answers, as far as anybody has noticed."""
-        return self.state in CONNECTED
+        return self.registration in CONNECTED
 
     @property
     def is_reachable(self) -> bool:
@@ -199,7 +202,7 @@ class Instrument:
     @property
     def is_offered(self) -> bool:
         """True while its tools belong on the list."""
-        return self.profile is not None and self.state in WITH_TOOLS
+        return self.profile is not None and self.registration in WITH_TOOLS
 
     @property
     def meeting(self) -> object:
@@ -215,6 +218,16 @@ class Instrument:
     def line_reason(self) -> str:
         """Why its line is not ready; empty while it is."""
         return self.actor.reason if self.actor else f"{self.address} was taken away"
+
+    @property
+    def is_silent(self) -> bool:
+        """It can be reached, and did not answer what it was asked last."""
+        return self.actor is not None and self.actor.is_silent
+
+    @property
+    def heard_at(self) -> float:
+        """When it last answered on its line, in monotonic seconds; minus infinity if never."""
+        return self.actor.heard_at if self.actor else float("-inf")
 
     async def converse(
         self,
@@ -315,6 +328,23 @@ class Instrument:
     def _is_me(self, idn: str) -> bool:
         return is_same_unit(self.idn, idn)
 
+    @property
+    def probe(self) -> Known:
+        """What it can be asked at any time: its profile's probe, where there is none its name."""
+        probe = self.connection.probe
+        if probe is None:
+            return Known(question=IDENTITY_QUESTION, is_answer=self._is_me)
+        expected = probe.expect
+        return Known(
+            question=probe.query,
+            is_answer=lambda line: found_in(line.strip(), expected) is not None,
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Its line is ready, and nobody is or waits to be served on it."""
+        return self.actor is not None and self.actor.is_idle
+
     def trace(self) -> list[dict[str, object]]:
         """The last exchanges on its line, oldest first."""
         return [entry.as_json() for entry in self.actor.exchanges()] if self.actor else []
@@ -340,7 +370,6 @@ class Instrument:
             "instrument_class": self.instrument_class,
             "is_connected": self.is_connected,
             "line_state": self.line_state.value,
-            "state": self.state.value,
             "used_by": self.used_by.who if self.used_by is not None else None,
             "remark": self.remark,
             "warning": " ".join(

@@ -484,7 +484,8 @@ class Connection:
     """How to talk to the instrument; ``None`` leaves the transport's own.
 
     ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
-    nothing does.
+    nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
+    ``heartbeat_source`` says where it stands that this is harmless.
     """
 
     read_termination: str = "\n"
@@ -506,6 +507,8 @@ class Connection:
     on_connect_serial: tuple[str, ...] | None = None
     on_release: tuple[str, ...] = ()
     probe: Probe | None = None
+    heartbeat: bool = True
+    heartbeat_source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

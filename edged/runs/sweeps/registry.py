@@ -197,6 +197,17 @@ class SweepRegistry:
             if sweep.is_active or sweep.needs_attention
         )
 
+    def running_on(self, instrument_id: str) -> tuple[str, ...]:
+        """Ids of the sweeps that move or measure it now; not of those that are parked."""
+        return tuple(
+            sweep.sweep_id
+            for sweep in self._sweeps.values()
+            if sweep.is_active
+            and sweep.state is not SweepState.HOLDING
+            and instrument_id
+            in {sweep.thing.instrument.id, *(m.instrument.id for m in sweep.measures)}
+        )
+
     def listed(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is still known, oldest first."""
         now = self._clock.monotonic()

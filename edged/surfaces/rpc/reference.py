@@ -305,7 +305,7 @@ store, loop_lag_s} while the engine serves at all; degraded: the database cannot
 | `edged_tool_calls` | calls of tools from outside, by tool and outcome |
 | `edged_call_duration_seconds` | how long attempts took, by kind |
 | `edged_faults` | bugs of edged that callers met |
-| `edged_instruments` | listed instruments by the state of their lines |
+| `edged_instruments` | listed instruments by their `state`, as list_instruments tells it |
 | `edged_lockouts` | instruments locked out |
 | `edged_sessions`, `edged_mcp_connections` | MCP sessions, open connections of the MCP endpoint |
 | `edged_event_readers` | readers of `/events` |

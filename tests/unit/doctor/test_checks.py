@@ -437,17 +437,20 @@ def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> 
     assert (verdict, "psu tells A1 as USB0 do" in found) == ("WARN", True)
 
 
-def test_the_states_of_lines_are_told_and_one_in_trouble_is_a_warning(tmp_path: Path) -> None:
+def test_the_states_of_instruments_are_told_and_one_in_trouble_is_a_warning_by_its_alias(
+    tmp_path: Path,
+) -> None:
     def judged(**more: object) -> tuple[str, str]:
         status = {**STATUS, **more}
         return told(bench_checks.check_lines(facts(tmp_path, status=status)))
 
     states = {"ready": 2, "lost": 1}
-    lost = {"instrument_id": "psu", "line_state": "lost", "reason": "connection refused"}
-    assert judged(instruments_by_state={"ready": 2}) == ("PASS", "Lines: 2 ready.")
-    verdict, says = judged(instruments_by_state=states, troubled_lines=[lost])
+    lost = {"instrument_id": "TCPIP::1", "state": "lost", "reason": "connection refused"}
+    assert judged(instruments_by_state={"ready": 2}) == ("PASS", "Instruments: 2 ready.")
+    verdict, says = judged(instruments_by_state=states, troubled_lines=[{**lost, "alias": "psu"}])
     assert verdict == "WARN"
-    assert "psu is lost: connection refused" in says
+    assert "psu (TCPIP::1) is lost: connection refused" in says
+    assert "TCPIP::1 is lost" in judged(troubled_lines=[{**lost, "alias": ""}])[1]
 
 
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
