@@ -19,8 +19,8 @@ from edged.profiles.arguments import Given, compile_given, compile_schema
 from edged.protocol.jsonrpc import encode_text
 
 __all__ = [
-    "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE", "NO_ARGUMENTS",
-    "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
+    "ANSWER_BYTES", "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE",
+    "NO_ARGUMENTS", "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
     "command_of", "fitting", "integer_of", "limit_of", "mapping_of", "only_asking", "parameters_of",
     "result_of", "rows_of", "text_of",
 ]  # fmt: skip
@@ -79,9 +79,11 @@ ANSWER_BYTES: Final = 8_000
 """Of a bench tool's answer unless more was asked for, its text and structured content together."""
 
 
-def fitting(rows: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
+def fitting(
+    rows: Sequence[Any], around: Mapping[str, Any], most_bytes: int = ANSWER_BYTES
+) -> list[Any]:
     """As many of the rows, from the first on, as one answer holds beside ``around``."""
-    room = ANSWER_BYTES - _size(around)
+    room = most_bytes - _size(around)
     found: list[Any] = []
     for row in rows:
         room -= _size(row) + 2

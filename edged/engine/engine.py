@@ -57,6 +57,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import UnitState, facts_of, unit_state
 from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
+from edged.operations.history import History
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
@@ -433,6 +434,13 @@ class Engine:
             operations={
                 **bench.table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
+                **History(
+                    audit=self._stores.audit,
+                    pool=self._pool,
+                    permissions=permissions,
+                    plain_name=lambda name: self._registry.plain_name(name),
+                    clock=self._clock,
+                ).table(),
                 **commands.table(),
                 **self._work.operations(),
                 **self._sdk.operations(),

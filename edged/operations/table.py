@@ -12,6 +12,7 @@ from edged.commands.operation import Operation
 from edged.operations import (
     bench,
     commands,
+    history,
     resources,
     runs,
     streams,
@@ -25,6 +26,7 @@ __all__ = ["OPERATIONS", "bench_tools", "static_tools"]
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *bench.OPERATIONS,
     *tool_search.OPERATIONS,
+    *history.OPERATIONS,
     *commands.OPERATIONS,
     *sweeps.OPERATIONS,
     *streams.OPERATIONS,
@@ -43,9 +45,10 @@ def static_tools() -> tuple[Tool, ...]:
 
 
 def bench_tools() -> tuple[Tool, ...]:
-    """The tools of the whole bench, there while any instrument is registered.
+    """The tools of the whole bench, listed while any instrument is registered.
 
-    They are listed with every choice of ``tools=``, beside the static ones.
+    They are listed with every choice of ``tools=``, beside the static ones, and can be called
+    always.
     """
     return _tools(needs_instruments=True)
 

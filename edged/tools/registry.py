@@ -151,6 +151,11 @@ class ToolRegistry:
             if spelled.endswith(loose) or (is_bare and tool.name.endswith(f"__{name}"))
         ]
 
+    def plain_name(self, name: str) -> str:
+        """The unsuffixed name of a present tool; empty where it has or is none."""
+        tool = self._by_name.get(name)
+        return tool.plain_name if tool is not None else ""
+
     def present_name(self, instrument_id: str, plain_name: str) -> str:
         """The name that an instrument's tool has now; empty when it has none."""
         for tool in self._tools:

@@ -20,9 +20,11 @@ from edged.store.database import Database
 
 __all__ = [
     "AuditFilter",
+    "Bound",
     "ExportForm",
     "export_lines",
     "export_rows",
+    "fetch",
     "list_rows",
     "newest_time",
     "oldest_time",
