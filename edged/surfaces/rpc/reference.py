@@ -57,7 +57,7 @@ FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
         "instrument": _text("only rows of the instrument with this id"),
         "since_ms": _whole("only rows from then on (Unix epoch, ms)", 0, FAR_AHEAD),
         "until_ms": _whole("only rows up to then (Unix epoch, ms)", 0, FAR_AHEAD),
-        "caller": _text("a session, remote address, subject, route, sweep, stream or sequence"),
+        "caller": _text("a session, address, subject, client, route, sweep, stream or sequence"),
         "tool": _text("only rows of this tool or method"),
         "outcome": _text("only rows with this outcome", enum=["", "ok", "refused", "failed"]),
         "after": _whole("only rows with a greater number, oldest first", 0, FAR_AHEAD),
