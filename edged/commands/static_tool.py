@@ -20,7 +20,8 @@ from edged.protocol.jsonrpc import encode_text
 
 __all__ = [
     "ANSWER_BYTES", "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE",
-    "NO_ARGUMENTS", "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
+    "NO_ARGUMENTS", "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema",
+    "StaticTool",
     "command_of", "fitting", "integer_of", "limit_of", "mapping_of", "only_asking", "parameters_of",
     "result_of", "rows_of", "text_of",
 ]  # fmt: skip
