@@ -151,6 +151,10 @@ class Resolver:
             lines=action.lines,
         )
 
+    def unit(self, instrument_id: str) -> Target:
+        """An instrument that is only asked how it is: a lockout does not hold that back."""
+        return Target(instrument=self._pool.get(instrument_id), is_let_through=True)
+
     def wrapper(self, action: CallWrapper) -> Target:
         """A tool of an SDK wrapper."""
         spec = self._find_spec(action.wrapper, action.spec_name)

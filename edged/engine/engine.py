@@ -12,9 +12,9 @@ import itertools
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -56,6 +56,7 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import UnitState, facts_of, unit_state
 from edged.operations.bench import BenchOperations
+from edged.operations.bench_check import BenchCheck
 from edged.operations.commands import CommandOperations
 from edged.operations.history import History
 from edged.operations.table import bench_tools, static_tools
@@ -163,7 +164,7 @@ class Engine:
         self._heartbeat = Heartbeat(
             self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
         )
-        self._path = self._make_path(permissions)
+        self._path = self._make_path(permissions, new_id)
         self._registry = self._make_registry()
         self._sdk.registry.subscribe(self._registry.refresh)
         self._late = LateImports(clock)
@@ -400,7 +401,16 @@ class Engine:
             },
         )
 
-    def _make_path(self, permissions: Permissions) -> CommandPath:
+    def _under_way(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """What bench__check tells of beside the units."""
+        return {
+            "sweeps": self._work.sweeps.active(),
+            "streams": self._work.streams.running(),
+            "sequences": self._work.sequences.running(),
+            "lockouts": [lock.to_json() for lock in self._stores.lockouts.all()],
+        }
+
+    def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:
         commands = CommandOperations(
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms, self._acquisitions),
@@ -433,6 +443,15 @@ class Engine:
             record=self._counts,
             operations={
                 **bench.table(),
+                **BenchCheck(
+                    pool=self._pool,
+                    state_of=self._state_of,
+                    moves=self._work.moves,
+                    perform=self._perform,
+                    new_id=new_id,
+                    clock=self._clock,
+                    under_way=self._under_way,
+                ).table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
                 **History(
                     audit=self._stores.audit,

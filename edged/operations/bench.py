@@ -207,8 +207,8 @@ OPERATIONS: Final = (
             description=(
                 "List the instruments on this bench from cached state; touches no hardware. Start "
                 "here: every other tool takes an `id` (or alias) from this list. An instrument "
-                "with is_connected false cannot be worked now (`state` says why); an empty "
-                "profile_name means that only send_scpi reaches it."
+                "with is_connected false cannot be worked now; an empty profile_name means that "
+                "only send_scpi reaches it."
             ),
             schema=parameters_of(
                 filter={

@@ -11,6 +11,7 @@ from edged.actions.tool import Tool
 from edged.commands.operation import Operation
 from edged.operations import (
     bench,
+    bench_check,
     commands,
     history,
     resources,
@@ -25,6 +26,7 @@ __all__ = ["OPERATIONS", "bench_tools", "static_tools"]
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *bench.OPERATIONS,
+    *bench_check.OPERATIONS,
     *tool_search.OPERATIONS,
     *history.OPERATIONS,
     *commands.OPERATIONS,
