@@ -83,5 +83,5 @@ async def test_nothing_is_completed_for_a_prompts_argument(mcp: Endpoint) -> Non
 def test_prompts_name_only_tools_that_there_are() -> None:
     known = {tool.name for tool in (*static_tools(), *bench_tools())}
     for prompt in PROMPTS.values():
-        named = set(re.findall(r"\b(?:bench__|list_|get_|start_|execute_|send_)\w+", prompt.text))
+        named = set(re.findall(r"\b(?:bench__|list_|get_|start_s|execute_|send_)\w+", prompt.text))
         assert named <= known, prompt.name
