@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--instrument", default="", help="its id or alias")
         verb.add_argument("--caller", default="", help="session, address, subject, route or run")
         verb.add_argument("--tool", default="", help="only this tool or method")
-        verb.add_argument("--outcome", choices=("ok", "refused", "failed"), default="")
+        verb.add_argument("--outcome", choices=("ok", "dry_run", "refused", "failed"), default="")
         for flag in ("--since", "--until"):
             verb.add_argument(
                 flag, metavar="WHEN", help="an age (90s, 15m, 2h, 7d) or a time (2026-11-21T08:00)"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edged.actions.tool import DRY_RUN
 from edged.cli.shared.options import add_engine_options, connect, parse_arguments
 from edged.cli.shared.output import print_result, show
 from edged.errors import Invalid
@@ -32,6 +33,9 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("tool", help="its name, as tools/list shows it")
     parser.add_argument("words", nargs="*", metavar="key=value", help="key:=JSON takes JSON")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only tell what would be sent, and send nothing"
+    )
     add_engine_options(parser)
     options = parser.parse_intermixed_args(arguments)
     client = connect(options)
@@ -41,6 +45,8 @@ def run(arguments: Sequence[str]) -> int:
     except Invalid as error:
         print(f"edged: {error}", file=sys.stderr)
         return ExitStatus.USAGE
+    if options.dry_run:
+        typed[DRY_RUN] = True
     answer = client.call_tool(
         "tools/call", {"name": options.tool, "arguments": typed}, timeout_s=options.timeout
     )

@@ -47,6 +47,7 @@ AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
 NOBODY: Final = (None, None)
 MAX_REPEATED: Final = 1_024
+NOT_TRIED: Final = frozenset({OutcomeStatus.REFUSED, OutcomeStatus.DRY_RUN})
 NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
 """Stands for the outcome in the row of an intent."""
 # What failed without the instrument having been asked, or having had a chance to answer.
@@ -242,7 +243,7 @@ class AuditRecord:
     def _count(self, unit: Unit, command: str, outcome: Outcome) -> None:
         error = outcome.error
         is_ok = outcome.status is OutcomeStatus.OK
-        if outcome.status is OutcomeStatus.REFUSED or (error and error.code in NOT_ITS_FAULT):
+        if outcome.status in NOT_TRIED or (error and error.code in NOT_ITS_FAULT):
             return
         self._capability.note(
             unit,

@@ -16,6 +16,7 @@ from typing import Any, Final
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import ResourceLink
 from edged.commands.freshness import Acquisitions, notes_of
+from edged.commands.rehearsal import Spoken, agreeing, spoken
 from edged.commands.run import GRACE_S, PRIORITY
 from edged.commands.send_guard import guarded
 from edged.commands.target import SendGuard, Target
@@ -40,7 +41,7 @@ from edged.profiles.template import render
 from edged.runs.points import LargePicture, as_base64
 from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
 
-__all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures"]
+__all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures", "would_capture"]
 
 TRANSFER_S: Final = 60.0
 """What moving the bytes may take besides; a slice of a block that stands still ends it earlier."""
@@ -212,19 +213,10 @@ async def _converse(
     values: Mapping[str, Scalar],
     guard: SendGuard | None,
 ) -> _Capture:
-    connection, answer = instrument.connection, command.returns
-    if not isinstance(answer, WaveformAnswer | ImageAnswer):
-        raise TypeError(f"{command.name} answers with no block")
+    connection = instrument.connection
     if command.timeout_ms is not None:
         connection = dataclasses.replace(connection, timeout_ms=command.timeout_ms)
-    stretches = _stretches(command, answer, values)
-    preamble: tuple[str, ...] = ()
-    if isinstance(answer, WaveformAnswer):
-        preamble = tuple(
-            render(line, command.parameters, values) for line in answer.preamble_queries
-        )
-    acquisition = _acquisition_of(instrument)
-    question = acquisition.ask if acquisition is not None else ""
+    stretches, preamble, question = _plan(instrument, command, values)
     steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble) + bool(question)
     own = {line for stretch in stretches for line in (*stretch.setup, stretch.data)}
     return await instrument.converse(
@@ -237,6 +229,32 @@ async def _converse(
         timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,
         name=command.name,
     )
+
+
+def would_capture(instrument: Instrument, command: Command, values: Mapping[str, Scalar]) -> Spoken:
+    """Every line of a capture where the instrument agrees; nothing is sent."""
+    connection = dataclasses.replace(instrument.connection, acknowledge=None)
+    stretches, preamble, question = _plan(instrument, command, values)
+    willing = agreeing(command)
+    conversation = _captured(willing, stretches, preamble, connection, values, question)
+    return spoken(conversation, connection)
+
+
+def _plan(
+    instrument: Instrument, command: Command, values: Mapping[str, Scalar]
+) -> tuple[tuple[_Stretch, ...], tuple[str, ...], str]:
+    """What is read, how it is told what that means, and what asks whether it is fresh."""
+    answer = command.returns
+    if not isinstance(answer, WaveformAnswer | ImageAnswer):
+        raise TypeError(f"{command.name} answers with no block")
+    preamble: tuple[str, ...] = ()
+    if isinstance(answer, WaveformAnswer):
+        preamble = tuple(
+            render(line, command.parameters, values) for line in answer.preamble_queries
+        )
+    acquisition = _acquisition_of(instrument)
+    question = acquisition.ask if acquisition is not None else ""
+    return _stretches(command, answer, values), preamble, question
 
 
 def _stretches(

@@ -18,6 +18,7 @@ from typing import Any, Final
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Done
 from edged.commands.pending import LineJob
+from edged.commands.rehearsal import Spoken, agreeing, spoken
 from edged.commands.send_guard import guarded
 from edged.commands.target import SendGuard
 from edged.errors import ErrorCode, Failed
@@ -35,6 +36,7 @@ from edged.profiles.answers import Answer, matches, parse_answer, picked
 from edged.profiles.model import (
     Command,
     CompletionKind,
+    Connection,
     Parameter,
     Profile,
     Scalar,
@@ -55,6 +57,11 @@ __all__ = [
 ]
 
 Finish = Callable[[Mapping[str, Any], tuple[str, ...]], Done]
+Read = Callable[[str], Any]
+
+
+def _as_it_is(answer: str) -> str:
+    return answer
 
 
 def at_one_meeting(
@@ -188,26 +195,32 @@ class CommandJob(LineJob):
     def _timeout_s(self) -> float:
         return _longest_s(self._command, self._profile) + GRACE_S
 
+    def would_say(self) -> Spoken:
+        """Every line of it on an instrument that agrees, questions too; nothing is sent."""
+        command = agreeing(self._command)
+        conversation = self._conversation(command, _as_it_is, _as_it_is)
+        return spoken(conversation, self._profile.connection, command)
+
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        command, values = self._command, self._values
-        verify = command.verify
         conversation = guarded(
-            command_conversation(
-                lines=self._lines,
-                command=_with_poll(command, values),
-                connection=self._profile.connection,
-                read=self._read,
-                is_urgent=self._priority is Priority.SAFE,
-                verify=render(verify.query, command.parameters, values) if verify else None,
-                confirm=self._confirm,
-            ),
-            self._lines,
-            self._guard,
+            self._conversation(self._command, self._read, self._confirm), self._lines, self._guard
         )
         if self._note_written is None:
             return conversation
         return noting_write(conversation, len(self._lines), self._note_written)
+
+    def _conversation(self, command: Command, read: Read, confirm: Read) -> Conversation[Reply]:
+        values, verify = self._values, command.verify
+        return command_conversation(
+            lines=self._lines,
+            command=_with_poll(command, values),
+            connection=self._profile.connection,
+            read=read,
+            is_urgent=self._priority is Priority.SAFE,
+            verify=render(verify.query, command.parameters, values) if verify else None,
+            confirm=confirm,
+        )
 
     def _read(self, answer: str) -> Answer:
         return parse_answer(self._command.returns, answer, self._values)
@@ -281,17 +294,21 @@ class RawJob(LineJob):
             )
         return self._finish(reply)
 
+    def would_say(self) -> Spoken:
+        """See ``CommandJob``."""
+        connection = dataclasses.replace(self._connection, acknowledge=None)
+        return spoken(self._conversation(connection), connection)
+
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        return guarded(
-            raw_conversation(
-                lines=self._lines,
-                asks=is_query(self._lines[-1]),
-                connection=self._connection,
-                is_known=self._is_known,
-            ),
-            self._lines,
-            self._guard,
+        return guarded(self._conversation(self._connection), self._lines, self._guard)
+
+    def _conversation(self, connection: Connection) -> Conversation[Reply]:
+        return raw_conversation(
+            lines=self._lines,
+            asks=is_query(self._lines[-1]),
+            connection=connection,
+            is_known=self._is_known,
         )
 
 

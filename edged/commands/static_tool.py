@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
-from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
+from edged.actions.tool import DRY_RUN, MakeAction, Tool, ToolAnnotations, ToolCall
 from edged.profiles.arguments import Given, compile_given, compile_schema
 from edged.protocol.jsonrpc import encode_text
 
@@ -108,6 +108,7 @@ class StaticTool:
         needs_instruments: it is listed only while any instrument is registered.
         answers_alone: it can be called all the same when none is.
         output: of the static tools; the bench tools leave it out, a list has room for so much.
+        takes_dry_run: it has ``dry_run`` besides, and then the result of a rehearsal.
     """
 
     name: str
@@ -121,23 +122,39 @@ class StaticTool:
     cancels_on_disconnect: bool = False
     needs_instruments: bool = False
     answers_alone: bool = False
+    takes_dry_run: bool = False
 
     def compiled(self) -> Tool:
         """The tool, its schema compiled."""
+        schema = _with_dry_run(self.schema) if self.takes_dry_run else self.schema
         return Tool(
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=self.schema,
-            output_schema=self.output,
+            input_schema=schema,
+            output_schema=_or_rehearsed(self.output) if self.takes_dry_run else self.output,
             annotations=self.annotations,
-            check=compile_schema(self.name, self.schema),
-            make=_make_of_given(self.make, compile_given(self.schema)),
+            check=compile_schema(self.name, schema),
+            make=_make_of_given(self.make, compile_given(schema)),
             wrap_key=self.wrap_key,
             is_essential=True,
             cancels_on_disconnect=self.cancels_on_disconnect,
             answers_alone=self.answers_alone,
+            takes_dry_run=self.takes_dry_run,
         )
+
+
+def _with_dry_run(schema: Schema) -> Schema:
+    told = {**BOOLEAN, "description": "Only tell what would be sent."}
+    return {**schema, "properties": {**schema["properties"], DRY_RUN: told}}
+
+
+def _or_rehearsed(output: Schema | None) -> Schema | None:
+    """The result of the call, or that of its rehearsal: clients hold both against this."""
+    if output is None:
+        return None
+    rest = {name: value for name, value in output.items() if name != "required"}
+    return {**rest, "anyOf": [{"required": output["required"]}, {"required": ["would_send"]}]}
 
 
 def _make_of_given(make: MakeAction, given: Given) -> MakeAction:

@@ -10,10 +10,11 @@ from edged.actions.action import Action, Check, Purpose, RunCommand, RunSequence
 from edged.actions.outcome import Done
 from edged.actions.tool import ToolCall
 from edged.clock import Clock
-from edged.commands.capture import Captures
+from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import Acquisitions
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
+from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
 from edged.commands.run import CommandJob, RawJob, at_one_meeting
 from edged.commands.static_tool import (
@@ -158,10 +159,7 @@ class CommandOperations:
 
     async def run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
         """One sequence, to its end; a detached one until it is under way."""
-        instrument, sequence = target.aimed_instrument(), target.aimed_sequence()
-        steps = (*sequence.steps, *sequence.finally_steps)
-        commands = instrument.profile.commands if instrument.profile is not None else {}
-        alone_on = instrument.id if is_sequence_writing(steps, commands) else ""
+        sequence, alone_on = target.aimed_sequence(), _alone_on(target)
         if action.is_detached:
             run_id = await self.sequences.detach(action, sequence, target.values, alone_on=alone_on)
             under_way = {"run_id": run_id, "status": "running", "result": None, "steps_executed": 0}
@@ -201,8 +199,68 @@ class CommandOperations:
             finish=finish,
         )
 
+    def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
+        """What ``run_command`` would say."""
+        instrument, command = target.aimed_command()
+        if isinstance(command.returns, WaveformAnswer | ImageAnswer):
+            rehearsal.say(would_capture(instrument, command, target.values))
+            return
+        job = CommandJob(
+            instrument,
+            command,
+            target.values,
+            target.lines,
+            action.purpose,
+            guard=None,
+            finish=_nothing_done,
+        )
+        rehearsal.say(job.would_say())
+
+    async def rehearse_sequence(
+        self, action: RunSequence, target: Target, rehearsal: Rehearsal
+    ) -> None:
+        """What ``run_sequence`` would say, as far as it hangs on no answer."""
+        sequence = target.aimed_sequence()
+        held = self.sequences.held_by(sequence, _alone_on(target))
+        if held is not None:
+            rehearsal.conflicts.append(held)
+        told = await self.sequences.rehearse(action, sequence, target.values, rehearsal.step)
+        rehearsal.steps = told.steps
+        if rehearsal.duration_s is not None:
+            rehearsal.duration_s += told.waits_s
+        for name in told.not_known:
+            rehearsal.check(name, "hangs on an answer: judged when it is its turn", is_ok=None)
+
+    def rehearse_raw(self, action: SendScpi, target: Target, rehearsal: Rehearsal) -> None:
+        """What ``send_scpi`` would say."""
+        for part in target.parts:
+            names = ", ".join(match.command.name for match in part.matches)
+            rehearsal.check(part.text, names or "the profile does not know it")
+        job = RawJob(
+            target.aimed_instrument(),
+            target.lines,
+            action.purpose,
+            is_known=target.is_one_command,
+            guard=None,
+            finish=_nothing_done,
+        )
+        rehearsal.say(job.would_say())
+
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _nothing_done(*_came: object) -> Done:
+    """Of a rehearsal nothing comes."""
+    return Done(data=None)
+
+
+def _alone_on(target: Target) -> str:
+    """On which instrument no other such sequence may run meanwhile; empty where any may."""
+    instrument, sequence = target.aimed_instrument(), target.aimed_sequence()
+    steps = (*sequence.steps, *sequence.finally_steps)
+    commands = instrument.profile.commands if instrument.profile is not None else {}
+    return instrument.id if is_sequence_writing(steps, commands) else ""
 
 
 def failed_command(failure: Failure) -> dict[str, Any]:
@@ -260,6 +318,7 @@ OPERATIONS: Final = (
     Operation(
         action=RunCommand,
         run=CommandOperations.run_command,
+        rehearse=CommandOperations.rehearse_command,
         aim=Resolver.command,
         failed=failed_command,
         tool=StaticTool(
@@ -288,11 +347,13 @@ OPERATIONS: Final = (
             ),
             annotations=WORK,
             make=execute_command,
+            takes_dry_run=True,
         ),
     ),
     Operation(
         action=RunSequence,
         run=CommandOperations.run_sequence,
+        rehearse=CommandOperations.rehearse_sequence,
         aim=Resolver.sequence,
         failed=failed_sequence,
         tool=StaticTool(
@@ -321,11 +382,13 @@ OPERATIONS: Final = (
             annotations=WORK,
             make=execute_sequence,
             cancels_on_disconnect=True,
+            takes_dry_run=True,
         ),
     ),
     Operation(
         action=SendScpi,
         run=CommandOperations.send_scpi,
+        rehearse=CommandOperations.rehearse_raw,
         aim=Resolver.raw,
         failed=failed_raw,
         refused=refused_raw,
@@ -355,6 +418,7 @@ OPERATIONS: Final = (
             ),
             annotations=WORK,
             make=send_scpi,
+            takes_dry_run=True,
         ),
     ),
 )

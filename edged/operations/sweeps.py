@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from edged.actions.action import Action, Check, Purpose, SendLines, StartSweep
+from edged.actions.action import Action, Check, Purpose, RunCommand, SendLines, StartSweep
 from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
 from edged.commands.operation import Failure, Operation, bind
+from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
 from edged.commands.run import PRIORITY
 from edged.commands.static_tool import (
@@ -34,7 +35,9 @@ from edged.instruments.conversation import abort_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.plot.artist import Artist
 from edged.plot.figure import Figure
+from edged.profiles.model import Scalar
 from edged.runs.recordings.figures import table_figure
+from edged.runs.sweeps.life import check_request
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import SweptThing
@@ -126,19 +129,29 @@ class SweepOperations:
 
     async def start(self, action: StartSweep, target: Target, _began: float) -> Done:
         """Begin one, and return."""
-        instrument, command = target.aimed_command()
-        if command.sweep is None:
-            raise Fault("A command that cannot be swept reached the sweeps.")
-        thing = SweptThing(
-            instrument=instrument,
-            command=command,
-            plan=command.sweep,
-            values=target.values,
-            profile=instrument.profile,
-        )
-        measures = tuple(map(_measure, target.inner))
-        request = SweepRequest.read(action.arguments)
+        thing, request, measures = _wanted(action, target)
         return Done(data=await self.sweeps.start(action, thing, request, measures))
+
+    def rehearse(self, action: StartSweep, target: Target, rehearsal: Rehearsal) -> None:
+        """What it would say: the question where it stands, its last step, and what it measures.
+
+        From where it would ramp only the instrument can tell, which is asked nothing: steps and
+        duration are not known.
+        """
+        thing, request, measures = _wanted(action, target)
+        check_request(thing, request, measures)
+        fastest = thing.instrument.rules.max_rate_for(thing.command.name)
+        bound = "" if fastest is None else f"{fastest:g} at most"
+        rehearsal.check(f"sweep_rate {request.rate_per_s:g} {thing.parameter.unit}/s", bound)
+        rehearsal.add_lines((thing.setpoint_query,))
+        rehearsal.check("where it stands", "asked first: steps and duration follow", is_ok=None)
+        rehearsal.step(_step(action, thing.command.name, thing.values, Purpose.SWEEP_STEP))
+        for measure in measures:
+            values, name = measure.parameters, measure.command.name
+            rehearsal.check_values(measure.command.parameters, values)
+            asked = _step(action, name, values, Purpose.MEASURE)
+            rehearsal.step(replace(asked, instrument_id=measure.instrument.id))
+        rehearsal.steps = rehearsal.duration_s = None
 
     async def read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
         """How one stands."""
@@ -202,6 +215,45 @@ def failed_sweep(failure: Failure) -> dict[str, Any]:
     return {"sweep_id": "", "status": "failed", "error": failure.told}
 
 
+def _wanted(
+    action: StartSweep, target: Target
+) -> tuple[SweptThing, SweepRequest, tuple[Measure, ...]]:
+    """What is swept, how, and what is measured beside it.
+
+    Raises:
+        Invalid: see ``SweepRequest.read``.
+    """
+    instrument, command = target.aimed_command()
+    if command.sweep is None:
+        raise Fault("A command that cannot be swept reached the sweeps.")
+    thing = SweptThing(
+        instrument=instrument,
+        command=command,
+        plan=command.sweep,
+        values=target.values,
+        profile=instrument.profile,
+    )
+    return thing, SweepRequest.read(action.arguments), tuple(map(_measure, target.inner))
+
+
+def _step(
+    action: StartSweep, name: str, values: Mapping[str, Scalar], purpose: Purpose
+) -> RunCommand:
+    """A step of a sweep that is rehearsed, as ``Ramp`` makes those of one that runs."""
+    return RunCommand(
+        tool=action.tool,
+        caller=action.caller.nested(
+            tool=action.tool, scope=action.command_name, on_behalf_of=action.action_id
+        ),
+        action_id=action.action_id,
+        parent_id=action.action_id,
+        instrument_id=action.instrument_id,
+        command_name=name,
+        parameters=values,
+        purpose=purpose,
+    )
+
+
 def _measure(target: Target) -> Measure:
     instrument, command = target.aimed_command()
     return Measure(instrument=instrument, command=command, parameters=target.values)
@@ -211,6 +263,7 @@ OPERATIONS: Final = (
     Operation(
         action=StartSweep,
         run=SweepOperations.start,
+        rehearse=SweepOperations.rehearse,
         aim=Resolver.sweep,
         failed=failed_sweep,
         tool=StaticTool(
@@ -290,6 +343,7 @@ OPERATIONS: Final = (
             output=result_of(sweep_id=STRING, status=STRING),
             annotations=WORK,
             make=start_sweep,
+            takes_dry_run=True,
         ),
     ),
     Operation(

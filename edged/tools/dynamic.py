@@ -136,6 +136,7 @@ def _command_tool(
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
         is_essential=command.is_essential,
+        takes_dry_run=True,
     )
 
 
@@ -158,6 +159,7 @@ def _sequence_tool(
         instrument_id=instrument.id,
         is_essential=sequence.is_essential,
         cancels_on_disconnect=True,
+        takes_dry_run=True,
     )
 
 

@@ -25,7 +25,7 @@ from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
 from edged.store.journal import JournalKind
 
-__all__ = ["SequenceRegistry", "SequenceResult"]
+__all__ = ["SequenceForecast", "SequenceRegistry", "SequenceResult"]
 
 MOST_ENDED: Final = 100
 """Runs that are over and still told of from memory; all are on the disk."""
@@ -43,6 +43,15 @@ class SequenceResult:
     steps_executed: int
     sent: tuple[str, ...]
     recording: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceForecast:
+    """How many steps a sequence would do, how long it waits between them, what hangs on answers."""
+
+    steps: int
+    waits_s: float
+    not_known: tuple[str, ...]
 
 
 class SequenceRegistry:
@@ -151,20 +160,10 @@ class SequenceRegistry:
         alone_on: str,
     ) -> SequenceRun:
         """A run whose steps were judged; it is under way from now on."""
-        if alone_on:
-            self._refuse_beside_another(sequence, alone_on)
-        run = SequenceRun(
-            alone_on=alone_on,
-            started_ms=self._clock.wall_ms(),
-            run_id=f"seq-{action.action_id}",
-            new_id=self._new_id,
-            action=action,
-            sequence=sequence,
-            caller=action.caller.nested(
-                tool=action.tool, scope=sequence.name, on_behalf_of=f"seq-{action.action_id}"
-            ),
-            values={**values},
-        )
+        held = self.held_by(sequence, alone_on)
+        if held is not None:
+            raise held
+        run = self._new_run(action, sequence, values, alone_on)
         # Before the check, which takes turns: a stop that comes meanwhile must find it.
         self._running[run.run_id] = run
         try:
@@ -272,11 +271,33 @@ class SequenceRegistry:
             await run.over.wait()
         return [run.run_id for run in ending]
 
-    def _refuse_beside_another(self, sequence: Sequence, instrument_id: str) -> None:
+    async def rehearse(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        precheck: Precheck,
+    ) -> SequenceForecast:
+        """Judge every step as before a run, and run none.
+
+        Args:
+            precheck: judges each step, and takes note of what it would send.
+
+        Raises:
+            EdgedError: a step would be refused.
+        """
+        run = self._new_run(action, sequence, values)
+        await SequenceCheck(precheck=precheck).check(run)
+        return SequenceForecast(
+            steps=run.step_count, waits_s=run.waits_s, not_known=tuple(run.not_known)
+        )
+
+    def held_by(self, sequence: Sequence, alone_on: str) -> Conflict | None:
+        """The sequence that runs there already and would mix its steps with this one's."""
         for run in self._running.values():
-            if run.alone_on == instrument_id:
-                raise Conflict(
-                    f"{run.sequence.name} ({run.run_id}) is running on {instrument_id}, "
+            if alone_on and run.alone_on == alone_on:
+                return Conflict(
+                    f"{run.sequence.name} ({run.run_id}) is running on {alone_on}, "
                     f"started by {run.caller.who}: "
                     f"{sequence.name} would mix its steps with it.",
                     data={
@@ -286,6 +307,26 @@ class SequenceRegistry:
                     },
                     remedy="Wait for its end: get_status lists it. Call one after the other.",
                 )
+        return None
+
+    def _new_run(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        alone_on: str = "",
+    ) -> SequenceRun:
+        run_id = f"seq-{action.action_id}"
+        return SequenceRun(
+            alone_on=alone_on,
+            started_ms=self._clock.wall_ms(),
+            run_id=run_id,
+            new_id=self._new_id,
+            action=action,
+            sequence=sequence,
+            caller=action.caller.nested(tool=action.tool, scope=sequence.name, on_behalf_of=run_id),
+            values={**values},
+        )
 
     def _journalled(self, run: SequenceRun) -> AbstractAsyncContextManager[None]:
         """What must run at the end stands in the journal, as far as it is known beforehand."""

@@ -249,13 +249,14 @@ class SequenceCheck:
 
     async def _check_steps(self, run: SequenceRun, steps: tuple[Step, ...], values: Values) -> None:
         for step in steps:
-            run.step_count += 1
+            # A loop is no step of its own; those inside it are.
+            run.step_count += not isinstance(step, ForStep)
             if run.step_count % CHECKS_A_TURN == 0:
                 await asyncio.sleep(0)
             try:
                 await self._check_step(run, step, values)
             except NotKnownYet:
-                continue
+                run.not_known[_named(step)] = None
 
     async def _check_step(self, run: SequenceRun, step: Step, values: Values) -> None:
         match step:
@@ -275,7 +276,24 @@ class SequenceCheck:
             case PollStep() if step.is_command:
                 asked = CommandStep(command=step.poll, parameters=step.parameters)
                 self._precheck(command_of(run, asked, values, Purpose.SEQUENCE_STEP))
-            case PollStep() | WaitStep() | RowStep():
+            case PollStep():
+                self._precheck(query_of(run, step.poll, values, Purpose.SEQUENCE_STEP))
+            case WaitStep():
+                run.waits_s += number(step.wait_ms, values, "wait_ms") / 1000
+            case RowStep():
                 return
             case _:
                 assert_never(step)
+
+
+def _named(step: Step) -> str:
+    """What a step is called where it can not be judged yet."""
+    match step:
+        case CommandStep(command=name) | QueryStep(query=name) | PollStep(poll=name):
+            return name
+        case ForStep(name=name):
+            return f"for {name}"
+        case WaitStep():
+            return "wait"
+        case RowStep():
+            return "row"

@@ -33,12 +33,12 @@ from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import SweepEvent, next_sweep_state
 from edged.runs.sweeps.ramp import Ramp, why_strayed
 from edged.runs.sweeps.ramp_plan import RampPlan, grid_of, make_plan, next_step, setpoint_from
-from edged.runs.sweeps.request import Measure, SweepRequest, readings_of
+from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
 from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.store.journal import JournalEntry, JournalKind
 
-__all__ = ["SweepJournal", "SweepLife", "SweepStart"]
+__all__ = ["SweepJournal", "SweepLife", "SweepStart", "check_request"]
 
 WRITTEN_EVERY_S: Final = 0.5
 """The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
@@ -318,13 +318,7 @@ class SweepStart:
         Raises:
             EdgedError: what does not hold; nothing but a question has been sent.
         """
-        _check_rate(thing, request)
-        readings = readings_of(measures)
-        parameter = thing.parameter
-        columns = [("t", "s"), ("set", parameter.unit)]
-        columns += [(r.name, r.unit) for group in readings for r in group]
-        texts = {r.name for group in readings for r in group if not r.is_number}
-        _check_column(request, [name for name, _ in columns], texts)
+        readings, columns = check_request(thing, request, measures)
         caller = action.caller.nested(
             tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
         )
@@ -439,6 +433,26 @@ def _leg(thing: SweptThing, request: SweepRequest, start: float, target: float) 
         interval_s=thing.plan.interval_ms / 1000,
         resolution=grid_of(thing.command, thing.plan.parameter, start=start, target=target),
     )
+
+
+def check_request(
+    thing: SweptThing, request: SweepRequest, measures: tuple[Measure, ...]
+) -> tuple[tuple[tuple[MeasuredColumn, ...], ...], list[tuple[str, str]]]:
+    """What can be judged of a sweep before anything is asked.
+
+    Returns:
+        The columns of each measure; and (name, unit) of every column.
+
+    Raises:
+        Invalid: a rate over the owner's bound, a stop_when on no column.
+    """
+    _check_rate(thing, request)
+    readings = readings_of(measures)
+    columns = [("t", "s"), ("set", thing.parameter.unit)]
+    columns += [(r.name, r.unit) for group in readings for r in group]
+    texts = {r.name for group in readings for r in group if not r.is_number}
+    _check_column(request, [name for name, _ in columns], texts)
+    return readings, columns
 
 
 def _check_rate(thing: SweptThing, request: SweepRequest) -> None:

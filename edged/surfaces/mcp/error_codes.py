@@ -115,7 +115,8 @@ def _fits(data: Any, tool: Tool | None) -> bool:
     """Whether a failure's data has every member that the tool promises."""
     if tool is None or tool.output_schema is None or not isinstance(data, Mapping):
         return True
-    return all(name in data for name in tool.output_schema.get("required", ()))
+    ways = tool.output_schema.get("anyOf", (tool.output_schema,))
+    return any(all(name in data for name in way.get("required", ())) for way in ways)
 
 
 def _told(error: EdgedError) -> dict[str, Any]:

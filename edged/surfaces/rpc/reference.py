@@ -52,6 +52,7 @@ def _whole(description: str, lowest: int, highest: int) -> Schema:
 
 INSTRUMENT: Final = _text("the instrument's id, alias, serial number or address", minLength=1)
 FAR_AHEAD: Final = 1 << 53
+OUTCOMES: Final = ("", "ok", "dry_run", "refused", "failed")
 FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
     {
         "instrument": _text("only rows of the instrument with this id"),
@@ -59,7 +60,9 @@ FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
         "until_ms": _whole("only rows up to then (Unix epoch, ms)", 0, FAR_AHEAD),
         "caller": _text("a session, address, subject, client, route, sweep, stream or sequence"),
         "tool": _text("only rows of this tool or method"),
-        "outcome": _text("only rows with this outcome", enum=["", "ok", "refused", "failed"]),
+        "outcome": _text(
+            "only rows with this outcome", enum=["", "ok", "dry_run", "refused", "failed"]
+        ),
         "after": _whole("only rows with a greater number, oldest first", 0, FAR_AHEAD),
     }
 )
