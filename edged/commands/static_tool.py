@@ -108,7 +108,8 @@ class StaticTool:
         needs_instruments: it is listed only while any instrument is registered.
         answers_alone: it can be called all the same when none is.
         output: of the static tools; the bench tools leave it out, a list has room for so much.
-        takes_dry_run: it has ``dry_run`` besides, and then the result of a rehearsal.
+        takes_dry_run: it has ``dry_run`` besides, and then the result of a rehearsal, in which
+            nothing of the output schema stands.
     """
 
     name: str
@@ -132,7 +133,7 @@ class StaticTool:
             title=self.title,
             description=self.description,
             input_schema=schema,
-            output_schema=_or_rehearsed(self.output) if self.takes_dry_run else self.output,
+            output_schema=self.output,
             annotations=self.annotations,
             check=compile_schema(self.name, schema),
             make=_make_of_given(self.make, compile_given(schema)),
@@ -147,14 +148,6 @@ class StaticTool:
 def _with_dry_run(schema: Schema) -> Schema:
     told = {**BOOLEAN, "description": "Only tell what would be sent."}
     return {**schema, "properties": {**schema["properties"], DRY_RUN: told}}
-
-
-def _or_rehearsed(output: Schema | None) -> Schema | None:
-    """The result of the call, or that of its rehearsal: clients hold both against this."""
-    if output is None:
-        return None
-    rest = {name: value for name, value in output.items() if name != "required"}
-    return {**rest, "anyOf": [{"required": output["required"]}, {"required": ["would_send"]}]}
 
 
 def _make_of_given(make: MakeAction, given: Given) -> MakeAction:
