@@ -12,6 +12,7 @@ from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import Acquisitions
+from edged.commands.notes import notes_of_rows
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
 from edged.commands.rehearsal import Rehearsal
@@ -174,6 +175,8 @@ class CommandOperations:
         }
         if done.recording is not None:
             data["recording"] = done.recording
+        if notes := notes_of_rows(done.result.get("rows", ())):
+            data["notes"] = notes
         return Done(data=data, scpi=done.sent)
 
     def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:
