@@ -26,6 +26,7 @@ from edged.clock import SystemClock
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
 from edged.commands.lockout import LockoutControl
+from edged.commands.memory import Memory
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.preconditions import locked_out, swept
@@ -160,6 +161,7 @@ class Engine:
         )
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
+        self._memory = Memory()
         self._work = self._make_work(new_id, visited)
         self._heartbeat = Heartbeat(
             self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
@@ -266,6 +268,11 @@ class Engine:
         """The command path, for parts that are made before it."""
         return await self._path.perform(action)
 
+    def _note_stopped(self, instrument_id: str) -> None:
+        """An instrument's abort is on its way."""
+        self._acquisitions.note_stopped(instrument_id)
+        self._memory.forget(instrument_id)
+
     def _precheck(self, action: Action) -> tuple[str, ...]:
         return self._path.precheck(action)
 
@@ -308,7 +315,7 @@ class Engine:
             pool=self._pool,
             stores=self._stores,
             profiles=lambda: self._profiles.knowledge.library.profiles,
-            note_stopped=self._acquisitions.note_stopped,
+            note_stopped=self._note_stopped,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -415,6 +422,7 @@ class Engine:
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms, self._acquisitions),
             acquisitions=self._acquisitions,
+            memory=self._memory,
             clock=self._clock,
             on_safe=self._work.sweeps.note_safe,
         )

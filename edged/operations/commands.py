@@ -12,6 +12,7 @@ from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import Acquisitions
+from edged.commands.memory import Memory, Writing
 from edged.commands.notes import notes_of_rows
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
@@ -91,6 +92,7 @@ class CommandOperations:
     Attributes:
         captures: runs commands that answer with a block.
         acquisitions: told of what is carried out, so that a capture can say whether it is fresh.
+        memory: what is known of settings, so that a result can say what it replaced.
         on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
     """
 
@@ -98,6 +100,7 @@ class CommandOperations:
     captures: Captures
     clock: Clock
     acquisitions: Acquisitions = field(default_factory=Acquisitions)
+    memory: Memory = field(default_factory=Memory)
     on_safe: OnSafe = _nobody_minds
 
     def table(self) -> dict[type[Action], Operation]:
@@ -109,12 +112,18 @@ class CommandOperations:
         instrument, command = target.aimed_command()
         if command.is_safe:
             self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
+        writing = None
+        if command.is_query:
+            self.memory.begin_question(instrument, command, target.lines)
+        else:
+            writing = self.memory.begin(instrument, command, target.lines)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             return self._capture(action, target, began)
         written: list[float] = []
         is_step = action.purpose is Purpose.SWEEP_STEP
 
         def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
+            part = self._with_memory(instrument, command, target, part, writing)
             done = self._done(instrument, command, target.lines, began, part, sent)
             # The moment by which a step of a ramp had gone out.
             done.written_at = max(written) if written else 0.0
@@ -132,6 +141,22 @@ class CommandOperations:
             finish=finish,
         )
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
+
+    def _with_memory(
+        self,
+        instrument: Instrument,
+        command: Command,
+        target: Target,
+        part: Mapping[str, Any],
+        writing: Writing | None,
+    ) -> Mapping[str, Any]:
+        """The result with what is known of what was there before, or is off."""
+        if writing is not None:
+            writing.done(part["data"]["readback"])
+            return {**part, "previous": writing.previous} if writing.previous else part
+        notes = self.memory.notes(instrument, command, target.values)
+        self.memory.heard(instrument, command, target.lines, part["data"])
+        return {**part, "notes": notes} if notes else part
 
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
@@ -182,8 +207,11 @@ class CommandOperations:
     def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:
         """One raw line."""
         instrument = target.aimed_instrument()
+        writing = self.memory.begin_raw(instrument, target.lines)
 
         def finish(reply: Reply) -> Done:
+            if writing is not None:
+                writing.done()
             for line in target.lines:
                 self.acquisitions.note_raw(instrument.id, instrument.profile, line)
             data = {
