@@ -30,7 +30,7 @@ from edged.profiles.model import (
     Scalar,
     WaveformAnswer,
 )
-from edged.profiles.raw import value_choices
+from edged.profiles.raw import RawPart, value_choices
 from edged.profiles.template import placeholders, render_lines
 from edged.scpi.line import messages
 from edged.scpi.words import works_switch
@@ -121,9 +121,13 @@ class Memory:
             unit.values.clear()
         return Writing(previous, unit, told, token, is_simple)
 
-    def begin_raw(self, instrument: Instrument, lines: Sequence[str]) -> Writing | None:
-        """Raw lines are about to be sent; ``None`` where they only ask."""
-        if all(message.is_query for line in lines for message in messages(line)):
+    def begin_raw(self, instrument: Instrument, parts: Sequence[RawPart]) -> Writing | None:
+        """A raw line is about to be sent; ``None`` where it only asks.
+
+        Args:
+            parts: its messages; none where there is no profile, so that nothing is remembered.
+        """
+        if all(part.is_query for part in parts):
             return None
         unit = self._unit(instrument)
         unit.values.clear()

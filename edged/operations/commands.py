@@ -207,7 +207,7 @@ class CommandOperations:
     def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:
         """One raw line."""
         instrument = target.aimed_instrument()
-        writing = self.memory.begin_raw(instrument, target.lines)
+        writing = self.memory.begin_raw(instrument, target.parts)
 
         def finish(reply: Reply) -> Done:
             if writing is not None:

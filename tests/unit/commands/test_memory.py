@@ -7,6 +7,7 @@ import pytest
 from edged.commands.memory import Memory, Writing
 from edged.profiles.loading import load_library
 from edged.profiles.model import Scalar
+from edged.profiles.raw import identify
 from edged.profiles.template import render_lines
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.fake_instruments import FakeInstrument
@@ -30,6 +31,10 @@ class Bench:
         writing = self.begin(name, **values)
         writing.done()
         return writing.previous
+
+    def raw(self, line: str) -> Writing | None:
+        parts = identify(PROFILES[self.unit.profile.key], line)  # type: ignore[union-attr]
+        return self.memory.begin_raw(self.unit, parts)  # type: ignore[arg-type]
 
     def ask(self, name: str, answer: object, **values: Scalar) -> list[str]:
         command = PROFILES[self.unit.profile.key].commands[name]
@@ -72,7 +77,7 @@ def test_nothing_is_known_after_what_may_have_changed_it() -> None:
         bench.set("set_voltage", channel=1, voltage=2)
         match forgetting:
             case "raw":
-                raw = bench.memory.begin_raw(bench.unit, [":SOUR1:VOLT 5"])  # type: ignore[arg-type]
+                raw = bench.raw(":SOUR1:VOLT 5")
                 assert raw is not None
                 raw.done()
             case "abort":
@@ -93,6 +98,13 @@ def test_a_command_that_sets_several_things_leaves_just_these_known() -> None:
     assert bench.set("set_current", channel=1, current=1) == {"current": 0.5}
 
 
+def test_raw_questions_change_nothing() -> None:
+    bench = Bench()
+    bench.set("set_voltage", channel=1, voltage=2)
+    assert bench.raw(":SOUR1:VOLT?") is None
+    assert bench.set("set_voltage", channel=1, voltage=3) == {"voltage": 2}
+
+
 @promise("previous.never-guessed")
 def test_a_write_whose_end_nobody_knows_leaves_nothing_known() -> None:
     bench = Bench()
@@ -103,7 +115,7 @@ def test_a_write_whose_end_nobody_knows_leaves_nothing_known() -> None:
     first.done()
     assert bench.set("set_voltage", channel=1, voltage=6) == {}
     second.done()
-    raw = bench.memory.begin_raw(bench.unit, [":APPL CH1,5,1"])  # type: ignore[arg-type]
+    raw = bench.raw(":APPL CH1,5,1")
     assert raw is not None
     assert bench.set("set_voltage", channel=1, voltage=7) == {}
     assert bench.set("set_voltage", channel=1, voltage=8) == {}
