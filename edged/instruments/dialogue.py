@@ -103,7 +103,7 @@ class Dialogue:
         self._known = known
         self._has_messages = has_messages
         self._max_block_mb = max_block_mb
-        self.in_step = InStep()
+        self.in_step = InStep(drops_unread=has_messages)
         # When the last byte moved, for min_gap_ms.
         self._quiet_since = float("-inf")
         # When the last answer came; any thread may read it.
@@ -255,7 +255,7 @@ class Dialogue:
             if dropped > MOST_LEFT_OVER_BYTES or self._quiet_since >= limit:
                 raise LinkGarbled("it does not stop talking")
         if owed & Owed.QUIET:
-            self.in_step.rested(self._clock.monotonic())
+            self.in_step.rested(self._clock.monotonic(), is_told=is_told)
         return is_told
 
     def _next_unasked(

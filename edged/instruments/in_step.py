@@ -123,9 +123,16 @@ class InStep:
         owed: before the next question.
         unproved: lines that asked nothing, and may be answered all the same.
         proved_at: when nothing more could come for certain, on the monotonic scale.
+
+    Args:
+        drops_unread: what the unit said and nobody fetched may be dropped by the next message, as
+            on GPIB: an answer that was not seen is no proof there that none was given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, drops_unread: bool = False) -> None:
+        self._drops_unread = drops_unread
+        # Nothing waited to be fetched after the last line that asked nothing had had its time.
+        self._is_seen_silent = False
         self.habits = Habits()
         self.owed = Owed.NOTHING
         self.unproved: list[str] = []
@@ -158,6 +165,7 @@ class InStep:
     def wrote(self, line: str) -> None:
         """A line went out that nobody expects an answer to."""
         self._last, self._has_asked = line, False
+        self._is_seen_silent = False
         if len(self.unproved) < MOST_HEADERS:
             self.unproved.append(line)
 
@@ -168,12 +176,16 @@ class InStep:
             proves_itself: by its answer's form it is seen whether that is its own.
         """
         if self.unproved:
+            may_answer_all = self._drops_unread and bool(self.habits.answered)
             silent = self.habits.silent
-            if all(header_of(line) in silent for line in self.unproved):
+            if not may_answer_all and all(header_of(line) in silent for line in self.unproved):
                 self.unproved.clear()
                 self.owed |= Owed.LOOK
             elif not proves_itself:
                 self.owed |= Owed.NAME
+                if self._drops_unread and not may_answer_all:
+                    # To be seen before the question for the name drops it.
+                    self.owed |= Owed.QUIET
             if self.habits.is_caught:
                 self.owed |= Owed.QUIET
         return self.owed
@@ -210,9 +222,14 @@ class InStep:
         elif self._last and follows:
             self.habits.catch(self._last, text, late_s)
 
-    def rested(self, at: float) -> None:
-        """Nothing came for ``habits.quiet_s``: what was answered is over."""
+    def rested(self, at: float, *, is_told: bool = False) -> None:
+        """Nothing came for ``habits.quiet_s``: what was answered is over.
+
+        Args:
+            is_told: by a status byte, that nothing waits to be fetched.
+        """
         self.proved_at = at
+        self._is_seen_silent = is_told
         self.owed &= ~Owed.QUIET
         if self._unrested and not self.habits.is_caught:
             _keep(self.habits.calm, self._unrested)
@@ -231,9 +248,9 @@ class InStep:
         """
         self.looked(at)
         self._last, self._has_asked, self._unrested = by, True, header_of(by)
-        for line in self.unproved:
-            header = header_of(line)
-            if header not in self.habits.answered:
+        for header in map(header_of, self.unproved):
+            is_sure = self._is_seen_silent or not self._drops_unread
+            if is_sure and header not in self.habits.answered:
                 _keep(self.habits.silent, header)
         self.unproved.clear()
 

@@ -127,6 +127,34 @@ def test_what_acknowledges_a_write_is_told_and_its_header_stays_unproved() -> No
     assert line.before(proves_itself=False) & Owed.NAME
 
 
+@promise("line.in-step")
+def test_where_unread_answers_are_dropped_only_a_status_byte_proves_a_write_silent() -> None:
+    """GPIB: the question for the name drops the OK before it, and the next one comes late."""
+    line = InStep(drops_unread=True)
+    line.wrote("NOTE 1")
+    assert line.before(proves_itself=False) == Owed.NAME | Owed.QUIET
+    line.proved(1.0, "*IDN?")
+    line.wrote("NOTE 2")
+    assert line.before(proves_itself=False) & Owed.NAME
+    line.rested(2.0, is_told=True)
+    line.proved(2.1, "*IDN?")
+    line.wrote("NOTE 3")
+    assert line.before(proves_itself=False) is Owed.LOOK
+
+
+@promise("line.in-step")
+def test_where_unread_answers_are_dropped_one_that_answered_a_write_may_answer_every_one() -> None:
+    line = InStep(drops_unread=True)
+    line.wrote("NOTE 1")
+    line.rested(1.0, is_told=True)
+    line.proved(1.1, "*IDN?")
+    line.wrote("HELLO")
+    line.left_over("OK", 0.01, is_seen_coming=False)
+    line.proved(2.0, "*IDN?")
+    line.wrote("NOTE 2")
+    assert line.before(proves_itself=False) & Owed.NAME
+
+
 def test_what_is_left_of_a_raw_line_is_no_habit_of_its_unit() -> None:
     line = InStep()
     line.asked("A?;B?", 0.0)
