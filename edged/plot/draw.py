@@ -34,6 +34,8 @@ PLAIN_UNITS: Final = frozenset({"%", "dB", "dBm", "dBV", "deg", "°", "°C", "°
 LINEAR_UNITS: Final = frozenset({"dB", "dBm", "dBV", "deg", "°", "rad"})
 """Units of which a logarithm makes no sense: the phase beside a magnitude stays linear."""
 NICER: Final = 5
+FLAT: Final = 1e-4
+"""Of its largest value: then what all ticks share is written once, above the axis."""
 COLOURS: Final = ("#1f5fa8", "#c8501e", "#2d8a4e", "#8a3a9a", "#a07d12", "#4b5563")
 
 
@@ -91,9 +93,11 @@ def _draw_panel(area: Axes, panel: Panel, *, is_log: bool) -> None:
         area.text(0.5, 0.5, "no numbers here", ha="center", va="center", transform=area.transAxes)
     if is_log and panel.unit not in LINEAR_UNITS:
         area.set_yscale("log", nonpositive="mask")
-    area.set_ylabel(_label(panel.label, panel.unit))
-    if _has_prefixes(panel.unit):
+    if _has_prefixes(panel.unit) and not _is_flat(area):
+        area.set_ylabel(panel.label)
         area.yaxis.set_major_formatter(EngFormatter(unit=panel.unit))
+    else:
+        area.set_ylabel(_with_unit(panel.label, panel.unit))
     if len(panel.lines) > 1:
         area.legend(loc="best", fontsize=8, framealpha=0.85)
 
@@ -103,8 +107,18 @@ def _has_prefixes(unit: str) -> bool:
     return bool(unit) and unit not in PLAIN_UNITS
 
 
+def _is_flat(area: Axes) -> bool:
+    """Whether it varies by so little that the six digits of a tick would all be the same."""
+    low, high = area.get_ylim()
+    return high - low < FLAT * max(abs(low), abs(high))
+
+
 def _label(label: str, unit: str) -> str:
-    if not unit or _has_prefixes(unit):
+    return label if _has_prefixes(unit) else _with_unit(label, unit)
+
+
+def _with_unit(label: str, unit: str) -> str:
+    if not unit:
         return label
     return f"{label} ({unit})" if label else unit
 
