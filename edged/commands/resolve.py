@@ -27,7 +27,7 @@ from edged.profiles.raw import RawPart, identify, split_compound
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
+__all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
 
 NOTHING: Final = Target()
 MAX_RAW_LINE: Final = 4096

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Done
+from edged.commands.memory import NOTHING_REMEMBERED, Remembering
 from edged.commands.pending import LineJob
 from edged.commands.rehearsal import Spoken, agreeing, spoken
 from edged.commands.send_guard import guarded
@@ -127,6 +128,7 @@ class CommandJob(LineJob):
         note_written: called on the line's thread once a setter's lines have gone out.
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
             primary?}, and of what was sent.
+        remembers: told when it is put on its line, and when it has ended.
     """
 
     __slots__ = (
@@ -138,6 +140,7 @@ class CommandJob(LineJob):
         "_note_written",
         "_priority",
         "_profile",
+        "_remembers",
         "_values",
     )
 
@@ -151,6 +154,7 @@ class CommandJob(LineJob):
         *,
         guard: SendGuard | None,
         finish: Finish,
+        remembers: Remembering = NOTHING_REMEMBERED,
         note_written: Callable[[], None] | None = None,
     ) -> None:
         self._instrument = instrument
@@ -162,9 +166,11 @@ class CommandJob(LineJob):
         self._guard = guard
         self._note_written = note_written
         self._finish = finish
+        self._remembers = remembers
 
     def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
+        self._remembers.begin()
         return self._instrument.submit(
             self._talk,
             waiter,
@@ -180,16 +186,24 @@ class CommandJob(LineJob):
         part = {"data": {"set": dict(self._values), "readback": reply.readback}}
         return self._finish(part, reply.sent)
 
+    def over(self) -> None:
+        """See ``LineJob``."""
+        self._remembers.over()
+
     async def finished_by_any_line(self) -> Done:
         """``finished``, said by another line too where the first is late or fails."""
-        reply = await self._instrument.converse(
-            self._talk,
-            priority=self._priority,
-            timeout_s=self._timeout_s,
-            name=self._command.name,
-            is_repeatable=True,
-        )
-        return self.done(reply)
+        self._remembers.begin()
+        try:
+            reply = await self._instrument.converse(
+                self._talk,
+                priority=self._priority,
+                timeout_s=self._timeout_s,
+                name=self._command.name,
+                is_repeatable=True,
+            )
+            return self.done(reply)
+        finally:
+            self.over()
 
     @property
     def _timeout_s(self) -> float:
@@ -235,6 +249,7 @@ class RawJob(LineJob):
     Args:
         is_known: see ``raw_conversation``.
         finish: makes the result.
+        remembers: see ``CommandJob``.
     """
 
     __slots__ = (
@@ -245,6 +260,7 @@ class RawJob(LineJob):
         "_is_known",
         "_lines",
         "_purpose",
+        "_remembers",
     )
 
     def __init__(
@@ -256,6 +272,7 @@ class RawJob(LineJob):
         is_known: bool,
         guard: SendGuard | None,
         finish: Callable[[Reply], Done],
+        remembers: Remembering = NOTHING_REMEMBERED,
     ) -> None:
         self._instrument = instrument
         self._connection = instrument.connection
@@ -264,9 +281,11 @@ class RawJob(LineJob):
         self._is_known = is_known
         self._guard = guard
         self._finish = finish
+        self._remembers = remembers
 
     def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
+        self._remembers.begin()
         return self._instrument.submit(
             self._talk,
             waiter,
@@ -293,6 +312,10 @@ class RawJob(LineJob):
                 sent=reply.sent,
             )
         return self._finish(reply)
+
+    def over(self) -> None:
+        """See ``LineJob``."""
+        self._remembers.over()
 
     def would_say(self) -> Spoken:
         """See ``CommandJob``."""

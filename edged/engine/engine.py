@@ -268,11 +268,6 @@ class Engine:
         """The command path, for parts that are made before it."""
         return await self._path.perform(action)
 
-    def _note_stopped(self, instrument_id: str) -> None:
-        """An instrument's abort is on its way."""
-        self._acquisitions.note_stopped(instrument_id)
-        self._memory.forget(instrument_id)
-
     def _precheck(self, action: Action) -> tuple[str, ...]:
         return self._path.precheck(action)
 
@@ -315,7 +310,8 @@ class Engine:
             pool=self._pool,
             stores=self._stores,
             profiles=lambda: self._profiles.knowledge.library.profiles,
-            note_stopped=self._note_stopped,
+            note_stopped=self._acquisitions.note_stopped,
+            memory=self._memory,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -459,6 +455,7 @@ class Engine:
                     new_id=new_id,
                     clock=self._clock,
                     under_way=self._under_way,
+                    memory=self._memory,
                 ).table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
                 **History(

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from edged.actions.action import Action
 from edged.clock import Clock
+from edged.commands.memory import Memory
 from edged.commands.operation import Operation
 from edged.config.load import Config
 from edged.discovery.visit import Guest, visiting
@@ -61,6 +62,7 @@ class LongWork:
         recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
         note_stopped: told of each instrument whose abort is on its way.
+        memory: what is known of settings.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class LongWork:
         recall: Callable[[], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
         note_stopped: Callable[[str], None],
+        memory: Memory,
     ) -> None:
         self._config = config
         self._pool = pool
@@ -86,6 +89,7 @@ class LongWork:
         self._visa = visa
         self._clock = clock
         self._note_stopped = note_stopped
+        self._memory = memory
         self.runs = RunRegistry(
             data_dir=config.data_dir,
             budget_mb=config.data_budget_mb,
@@ -175,6 +179,7 @@ class LongWork:
                 sweeps=self.sweeps,
                 artist=self.artist,
                 note_stopped=self._note_stopped,
+                memory=self._memory,
             ).table(),
             **RunOperations(
                 runs=self.runs,

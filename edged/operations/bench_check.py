@@ -16,6 +16,7 @@ from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.outcome import Done, Outcome
 from edged.clock import Clock
+from edged.commands.memory import Memory
 from edged.commands.operation import Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
@@ -166,6 +167,7 @@ class BenchCheck:
         moves: gives the ids of the sweeps and sequences that are at work on an instrument.
         perform: the command path.
         under_way: gives what runs and what is locked out, by the names in ``TOLD_OF``.
+        memory: told which outputs are off.
     """
 
     pool: InstrumentPool
@@ -175,6 +177,7 @@ class BenchCheck:
     new_id: NewId
     clock: Clock
     under_way: UnderWay
+    memory: Memory = field(default_factory=Memory)
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -221,6 +224,7 @@ class BenchCheck:
             timeout_s=ASK_S,
             name=action.tool,
         )
+        self.memory.heard_answers(instrument, action.findings.answers)
         return Done(data=None, scpi=reply.sent)
 
     async def _ask(self, unit: _Unit, action: CheckBench, caller: Caller) -> Outcome:

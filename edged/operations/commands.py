@@ -12,7 +12,7 @@ from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import Acquisitions
-from edged.commands.memory import Memory, Writing
+from edged.commands.memory import Memory, Remembering, Writing
 from edged.commands.notes import notes_of_rows
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
@@ -112,18 +112,14 @@ class CommandOperations:
         instrument, command = target.aimed_command()
         if command.is_safe:
             self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
-        writing = None
-        if command.is_query:
-            self.memory.begin_question(instrument, command, target.lines)
-        else:
-            writing = self.memory.begin(instrument, command, target.lines)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             return self._capture(action, target, began)
+        remembers = Remembering(lambda: self._begin(target))
         written: list[float] = []
         is_step = action.purpose is Purpose.SWEEP_STEP
 
         def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
-            part = self._with_memory(instrument, command, target, part, writing)
+            part = self._with_memory(target, part, remembers.writing)
             done = self._done(instrument, command, target.lines, began, part, sent)
             # The moment by which a step of a ramp had gone out.
             done.written_at = max(written) if written else 0.0
@@ -139,20 +135,25 @@ class CommandOperations:
             guard=at_one_meeting(action, instrument, guard) if is_step else guard,
             note_written=(lambda: written.append(self.clock.monotonic())) if is_step else None,
             finish=finish,
+            remembers=remembers,
         )
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
+    def _begin(self, target: Target) -> Writing | None:
+        """A command is put on its line."""
+        instrument, command = target.aimed_command()
+        if target.is_write:
+            return self.memory.begin(instrument, command, target.lines)
+        self.memory.begin_question(instrument, command)
+        return None
+
     def _with_memory(
-        self,
-        instrument: Instrument,
-        command: Command,
-        target: Target,
-        part: Mapping[str, Any],
-        writing: Writing | None,
+        self, target: Target, part: Mapping[str, Any], writing: Writing | None
     ) -> Mapping[str, Any]:
         """The result with what is known of what was there before, or is off."""
+        instrument, command = target.aimed_command()
         if writing is not None:
-            writing.done(part["data"]["readback"])
+            writing.done(None if command.is_query else part["data"]["readback"])
             return {**part, "previous": writing.previous} if writing.previous else part
         notes = self.memory.notes(instrument, command, target.values)
         self.memory.heard(instrument, command, target.lines, part["data"])
@@ -160,7 +161,12 @@ class CommandOperations:
 
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
-        captured = await self.captures.run(action, instrument, command, target)
+        writing = self._begin(target)
+        try:
+            captured = await self.captures.run(action, instrument, command, target)
+        finally:
+            if writing is not None:
+                writing.over()
         done = self._done(instrument, command, target.lines, began, captured.part, captured.sent)
         done.links = captured.links
         return done
@@ -207,11 +213,11 @@ class CommandOperations:
     def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:
         """One raw line."""
         instrument = target.aimed_instrument()
-        writing = self.memory.begin_raw(instrument, target.parts)
+        remembers = Remembering(lambda: self.memory.begin_raw(instrument, target.parts))
 
         def finish(reply: Reply) -> Done:
-            if writing is not None:
-                writing.done()
+            if remembers.writing is not None:
+                remembers.writing.done()
             for line in target.lines:
                 self.acquisitions.note_raw(instrument.id, instrument.profile, line)
             data = {
@@ -228,6 +234,7 @@ class CommandOperations:
             is_known=target.is_one_command,
             guard=target.send_guard,
             finish=finish,
+            remembers=remembers,
         )
 
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:

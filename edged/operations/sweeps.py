@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, Purpose, RunCommand, SendLines, StartSweep
 from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
+from edged.commands.memory import Memory
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
@@ -117,10 +118,12 @@ class SweepOperations:
 
     Attributes:
         note_stopped: told of each instrument whose abort is on its way.
+        memory: what is known of settings; an abort sets some.
     """
 
     sweeps: SweepRegistry
     artist: Artist
+    memory: Memory = field(default_factory=Memory)
     note_stopped: Callable[[str], None] = _nobody_minds
 
     def table(self) -> dict[type[Action], Operation]:
@@ -179,22 +182,35 @@ class SweepOperations:
         """The profile's own lines: an abort, a set-point query."""
         if action.purpose is Purpose.ABORT:
             self.note_stopped(target.instrument_id)
-        return await _send_lines(action, target)
+            return await self._abort(action, target)
+        return await _ask(action, target)
+
+    async def _abort(self, action: SendLines, target: Target) -> Done:
+        """An abort goes before everything."""
+        instrument = target.aimed_instrument()
+        connection = instrument.connection
+        writing = self.memory.begin_abort(instrument, target.lines)
+        try:
+            obeyed = await instrument.converse(
+                lambda: abort_conversation(
+                    target.lines, connection, action.asks, action.note_taken
+                ),
+                priority=Priority.SAFE,
+                timeout_s=ABORT_S,
+                name=action.purpose.value,
+                is_repeatable=True,
+            )
+            writing.done()
+        finally:
+            writing.over()
+        self.memory.heard_answers(instrument, obeyed.answers)
+        return Done(data={"answer": None, "answers": dict(obeyed.answers)}, scpi=obeyed.sent)
 
 
-async def _send_lines(action: SendLines, target: Target) -> Done:
-    """An abort goes before everything; anything else asks, in its turn."""
+async def _ask(action: SendLines, target: Target) -> Done:
+    """The profile's own question, in its turn."""
     instrument = target.aimed_instrument()
     connection = instrument.connection
-    if action.purpose is Purpose.ABORT:
-        obeyed = await instrument.converse(
-            lambda: abort_conversation(target.lines, connection, action.asks, action.note_taken),
-            priority=Priority.SAFE,
-            timeout_s=ABORT_S,
-            name=action.purpose.value,
-            is_repeatable=True,
-        )
-        return Done(data={"answer": None, "answers": dict(obeyed.answers)}, scpi=obeyed.sent)
     reply = await instrument.converse(
         lambda: raw_conversation(lines=target.lines, asks=True, connection=connection),
         priority=PRIORITY[action.purpose],

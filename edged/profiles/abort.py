@@ -32,6 +32,7 @@ from edged.scpi.words import is_recalling, works_switch
 
 __all__ = [
     "ANYTHING",
+    "HARMLESS",
     "AbortVerdict",
     "OutputSetting",
     "Proof",

@@ -68,10 +68,28 @@ async def test_what_a_setter_replaced_stands_beside_what_it_set(
 
 
 @promise("previous.never-guessed")
-async def test_nothing_is_guessed_after_raw_scpi_or_a_stop(engine: EngineProcess) -> None:
-    raw = {"instrument_id": "psu1", "scpi_command": ":SOUR1:VOLT 7"}
-    for tool, arguments in (("send_scpi", raw), ("bench__stop_all", {})):
-        await own(engine, "set_voltage", channel=1, voltage=2)
-        await call(engine, tool, **arguments)
-        told = await own(engine, "set_voltage", channel=1, voltage=3)
-        assert "previous" not in told, tool
+async def test_nothing_is_guessed_after_raw_scpi(engine: EngineProcess) -> None:
+    await own(engine, "set_voltage", channel=1, voltage=2)
+    await call(engine, "send_scpi", instrument_id="psu1", scpi_command=":SOUR1:VOLT 7")
+    assert "previous" not in await own(engine, "set_voltage", channel=1, voltage=3)
+
+
+@promise("notes.off")
+async def test_after_everything_was_stopped_what_is_measured_is_said_to_be_off(
+    engine: EngineProcess,
+) -> None:
+    await own(engine, "output_on", channel=1)
+    await call(engine, "bench__stop_all")
+    told = await own(engine, "measure_voltage", channel=1)
+    assert told["notes"] == ["output 1 is off"]
+
+
+@promise("notes.off")
+async def test_what_a_check_of_the_bench_has_seen_to_be_off_is_said(
+    engine: EngineProcess,
+) -> None:
+    await call(engine, "send_scpi", instrument_id="psu1", scpi_command=":OUTP CH1,OFF")
+    assert "notes" not in await own(engine, "measure_voltage", channel=1)
+    await call(engine, "bench__check")
+    told = await own(engine, "measure_voltage", channel=1)
+    assert told["notes"] == ["output 1 is off"]

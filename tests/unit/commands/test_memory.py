@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from edged.commands.memory import Memory, Writing
@@ -20,28 +22,35 @@ class Bench:
     """One unit, and what is remembered of it."""
 
     def __init__(self, key: str = "rigol_dp832") -> None:
-        self.unit = FakeInstrument(id="S::1", profile=PROFILES[key])
+        self.profile = PROFILES[key]
+        self.unit: Any = FakeInstrument(id="S::1", profile=self.profile)
         self.memory = Memory()
 
     def begin(self, name: str, **values: Scalar) -> Writing:
-        command = PROFILES[self.unit.profile.key].commands[name]
-        return self.memory.begin(self.unit, command, render_lines(command, values))  # type: ignore[arg-type]
+        command = self.profile.commands[name]
+        return self.memory.begin(self.unit, command, render_lines(command, values))
 
     def set(self, name: str, **values: Scalar) -> dict[str, Scalar]:
         writing = self.begin(name, **values)
         writing.done()
+        writing.over()
         return writing.previous
 
+    def fail(self, name: str, **values: Scalar) -> None:
+        self.begin(name, **values).over()
+
     def raw(self, line: str) -> Writing | None:
-        parts = identify(PROFILES[self.unit.profile.key], line)  # type: ignore[union-attr]
-        return self.memory.begin_raw(self.unit, parts)  # type: ignore[arg-type]
+        return self.memory.begin_raw(self.unit, identify(self.profile, line))
+
+    def abort(self) -> Writing:
+        return self.memory.begin_abort(self.unit, self.profile.abort_lines)
 
     def ask(self, name: str, answer: object, **values: Scalar) -> list[str]:
-        command = PROFILES[self.unit.profile.key].commands[name]
+        command = self.profile.commands[name]
         lines = render_lines(command, values)
-        self.memory.begin_question(self.unit, command, lines)  # type: ignore[arg-type]
-        notes = self.memory.notes(self.unit, command, values)  # type: ignore[arg-type]
-        self.memory.heard(self.unit, command, lines, answer)  # type: ignore[arg-type]
+        self.memory.begin_question(self.unit, command)
+        notes = self.memory.notes(self.unit, command, values)
+        self.memory.heard(self.unit, command, lines, answer)
         return notes
 
 
@@ -73,15 +82,13 @@ def test_a_selected_channel_is_told_from_another() -> None:
 @promise("previous.never-guessed")
 def test_nothing_is_known_after_what_may_have_changed_it() -> None:
     bench = Bench()
-    for forgetting in ("raw", "abort", "reopened", "another"):
+    for forgetting in ("raw", "reopened", "another"):
         bench.set("set_voltage", channel=1, voltage=2)
         match forgetting:
             case "raw":
                 raw = bench.raw(":SOUR1:VOLT 5")
                 assert raw is not None
                 raw.done()
-            case "abort":
-                bench.memory.forget(bench.unit.id)
             case "another":
                 bench.set("ovp_off", channel=1)
             case _:
@@ -90,11 +97,11 @@ def test_nothing_is_known_after_what_may_have_changed_it() -> None:
 
 
 @promise("previous.known")
-def test_a_command_that_sets_several_things_leaves_just_these_known() -> None:
+def test_of_a_command_that_sets_several_things_each_is_known() -> None:
     bench = Bench()
     bench.set("set_voltage", channel=2, voltage=2)
     bench.set("set_voltage_and_current", channel=1, voltage=1, current=0.5)
-    assert bench.set("set_voltage", channel=2, voltage=3) == {}
+    assert bench.set("set_voltage", channel=2, voltage=3) == {"voltage": 2}
     assert bench.set("set_current", channel=1, current=1) == {"current": 0.5}
 
 
@@ -106,19 +113,169 @@ def test_raw_questions_change_nothing() -> None:
 
 
 @promise("previous.never-guessed")
-def test_a_write_whose_end_nobody_knows_leaves_nothing_known() -> None:
+def test_a_write_that_did_not_end_well_leaves_nothing_known_and_the_next_one_does() -> None:
     bench = Bench()
     bench.set("set_voltage", channel=1, voltage=2)
-    bench.begin("set_voltage", channel=1, voltage=9)
+    bench.fail("set_voltage", channel=1, voltage=9)
     assert bench.set("set_voltage", channel=1, voltage=3) == {}
+    assert bench.set("set_voltage", channel=1, voltage=4) == {"voltage": 3}
+    bench.fail("clear_status")
+    assert bench.set("set_voltage", channel=1, voltage=5) == {"voltage": 4}
+    bench.fail("ovp_on", channel=1)
+    assert bench.set("set_voltage", channel=1, voltage=6) == {}
+
+
+@promise("previous.never-guessed")
+def test_of_writes_that_were_under_way_side_by_side_nothing_is_known() -> None:
+    bench = Bench()
     first, second = (bench.begin("set_voltage", channel=1, voltage=v) for v in (4, 5))
     first.done()
     assert bench.set("set_voltage", channel=1, voltage=6) == {}
     second.done()
+    assert bench.set("set_voltage", channel=1, voltage=7) == {}
     raw = bench.raw(":APPL CH1,5,1")
     assert raw is not None
-    assert bench.set("set_voltage", channel=1, voltage=7) == {}
     assert bench.set("set_voltage", channel=1, voltage=8) == {}
+    raw.over()
+    assert bench.set("set_voltage", channel=1, voltage=9) == {}
+    assert bench.set("set_voltage", channel=1, voltage=8) == {"voltage": 9}
+
+
+@promise("previous.never-guessed")
+def test_a_safe_write_that_went_out_before_one_that_waited_tells_nothing() -> None:
+    bench = Bench()
+    waiting = bench.begin("output_on", channel=1)
+    bench.set("output_off", channel=1)
+    waiting.done()
+    assert bench.ask("measure_voltage", 5.0, channel=1) == []
+
+
+@promise("previous.never-guessed")
+def test_what_is_asked_while_a_write_is_under_way_is_not_believed() -> None:
+    bench = Bench()
+    writing = bench.begin("set_voltage", channel=1, voltage=4)
+    bench.ask("get_voltage", 2.0, channel=1)
+    writing.over()
+    assert bench.set("set_voltage", channel=1, voltage=3) == {}
+
+
+@promise("previous.never-guessed")
+@pytest.mark.parametrize(
+    ("key", "asked", "between"),
+    [
+        ("yokogawa_gs200", ("set_voltage", {"voltage": 1}),
+         ("set_voltage_autorange", {"voltage": 5})),
+        ("rigol_dg1022z", ("set_amplitude", {"channel": 1, "amplitude": 1}),
+         ("set_load", {"channel": 1, "ohms": 50})),
+        ("siglent_spd3303x", ("set_voltage", {"channel": 2, "voltage": 1}),
+         ("set_voltage", {"channel": 1, "voltage": 5})),
+        ("siglent_spd3303x", ("set_voltage", {"channel": 1, "voltage": 1}),
+         ("recall_state", {"memory": 1})),
+        ("keithley_2450", ("set_voltage", {"voltage": 1}),
+         ("set_voltage_source_range", {"range": "2"})),
+        ("rigol_dp832", ("set_voltage", {"channel": 1, "voltage": 1}), ("ovp_off", {"channel": 1})),
+    ],
+)  # fmt: skip
+def test_what_another_setting_may_have_changed_is_not_known(
+    key: str, asked: tuple[str, dict[str, Scalar]], between: tuple[str, dict[str, Scalar]]
+) -> None:
+    bench = Bench(key)
+    (name, values), (other, given) = asked, between
+    bench.set(name, **values)
+    assert bench.set(name, **values) != {}
+    bench.set(other, **given)
+    assert bench.set(name, **values) == {}
+
+
+@promise("previous.known")
+def test_of_a_source_meter_the_limit_stays_known_beside_the_level() -> None:
+    bench = Bench("keithley_2450")
+    bench.set("set_voltage", voltage=1)
+    bench.set("set_current_limit", current_limit=0.1)
+    bench.set("output_on")
+    assert bench.set("set_voltage", voltage=2) == {"voltage": 1}
+    assert bench.set("set_current_limit", current_limit=0.2) == {"current_limit": 0.1}
+
+
+@promise("previous.never-guessed")
+def test_a_raw_line_that_couples_channels_parts_them_for_good() -> None:
+    bench = Bench()
+    raw = bench.raw(":OUTP:TRAC CH1,ON")
+    assert raw is not None
+    raw.done()
+    bench.set("set_voltage", channel=2, voltage=2)
+    bench.set("set_voltage", channel=1, voltage=3)
+    assert bench.set("set_voltage", channel=2, voltage=4) == {}
+
+
+@promise("previous.known")
+def test_a_mode_is_replaced_by_its_name() -> None:
+    bench = Bench("rigol_ds1054z")
+    bench.set("set_coupling", channel=1, coupling="AC")
+    assert bench.set("set_coupling", channel=1, coupling="DC") == {"coupling": "AC"}
+
+
+@promise("previous.never-guessed")
+def test_a_raw_question_that_nobody_knows_may_change_something() -> None:
+    bench = Bench()
+    bench.set("output_off", channel=1)
+    for line in ("*OPC?", ":OUTP? CH1"):
+        assert bench.raw(line) is None
+    raw = bench.raw(":SOME:THING?")
+    assert raw is not None
+    raw.done()
+    assert bench.ask("measure_voltage", 0.0, channel=1) == []
+
+
+@promise("notes.off")
+def test_after_an_abort_the_outputs_are_known_to_be_off() -> None:
+    bench = Bench()
+    bench.set("output_on", channel=2)
+    abort = bench.abort()
+    assert bench.ask("measure_voltage", 0.0, channel=2) == []
+    abort.done()
+    assert bench.ask("measure_voltage", 0.0, channel=2) == ["output 2 is off"]
+    bench.memory.heard_answers(bench.unit, {":OUTP? CH2": "ON"})
+    assert bench.ask("measure_voltage", 0.0, channel=2) == []
+    bench.abort().over()
+    assert bench.ask("measure_voltage", 0.0, channel=1) == []
+
+
+@promise("previous.known")
+def test_an_abort_that_switches_off_leaves_the_levels_known_and_one_that_sets_them_tells() -> None:
+    bench = Bench()
+    bench.set("set_voltage", channel=1, voltage=2)
+    bench.abort().done()
+    assert bench.set("set_voltage", channel=1, voltage=3) == {"voltage": 2}
+    bench = Bench("yokogawa_gs200")
+    bench.set("set_voltage", voltage=2)
+    bench.abort().done()
+    assert bench.set("set_voltage", voltage=3) == {"voltage": 0}
+
+
+@promise("notes.off")
+def test_what_a_check_of_the_bench_was_answered_is_known() -> None:
+    bench = Bench()
+    bench.memory.heard_answers(bench.unit, {":OUTP? CH1": "OFF", ":OUTP? CH2": "ON"})
+    assert bench.ask("measure_voltage", 0.0, channel=1) == ["output 1 is off"]
+    assert bench.ask("measure_voltage", 0.0, channel=2) == []
+
+
+@promise("notes.off")
+def test_a_measurement_of_all_outputs_names_those_that_are_off() -> None:
+    bench = Bench("keysight_e36312a")
+    bench.set("output_off", channel=3)
+    assert bench.ask("measure_all_voltages", {}) == ["output 3 is off"]
+
+
+@promise("notes.off")
+def test_a_channel_of_a_supply_with_a_switch_for_all_is_off_by_either() -> None:
+    bench = Bench("rs_hmp4040")
+    bench.set("deactivate_channel", channel=2)
+    assert bench.ask("measure_voltage", 0.0, channel=1) == []
+    assert bench.ask("measure_voltage", 0.0, channel=2) == ["output 2 is off"]
+    bench.set("output_off")
+    assert bench.ask("measure_voltage", 0.0, channel=1) == ["the output is off"]
 
 
 @promise("notes.off")
