@@ -124,7 +124,7 @@ class Captures:
                 stream_id = _stream_of(action)
                 index = self._waveforms.add(stream_id, waveform)
                 told = {**waveform.told(), "stream_id": stream_id, "point_index": index}
-                part = self._with_freshness(instrument, capture, told)
+                part = self._with_freshness(target, capture, told)
                 return Captured(part=part, sent=capture.sent)
             case ImageAnswer() as answer:
                 capture = await self._capture(action.purpose, instrument, command, target)
@@ -133,9 +133,9 @@ class Captures:
                 except Failed as unreadable:
                     raise _after(unreadable, capture.sent) from unreadable
                 if len(data) > LARGEST_INLINE_BYTES:
-                    return self._as_resource(action, instrument, capture, answer.mime, data)
+                    return self._as_resource(action, target, capture, answer.mime, data)
                 told = await self._waveforms.on_thread(_picture, answer, data)
-                part = self._with_freshness(instrument, capture, told)
+                part = self._with_freshness(target, capture, told)
                 return Captured(part=part, sent=capture.sent)
             case _:
                 raise TypeError(f"{command.name} answers with no block")
@@ -148,7 +148,7 @@ class Captures:
     def _as_resource(
         self,
         action: RunCommand,
-        instrument: Instrument,
+        target: Target,
         capture: _Capture,
         mime: str,
         data: memoryview,
@@ -163,7 +163,7 @@ class Captures:
             tool=made_by, command_name=action.command_name, picture_id=picture_id
         )
         told = {"mime": mime, "length": len(data), "uri": uri, "picture_id": picture_id}
-        part = self._with_freshness(instrument, capture, told)
+        part = self._with_freshness(target, capture, told)
         note = (
             f"The picture has {len(data)} bytes, more than the {LARGEST_INLINE_BYTES} that a "
             f"result holds: read it by resources/read of {uri} (over RPC by pictures.show), soon."
@@ -175,13 +175,16 @@ class Captures:
         )
 
     def _with_freshness(
-        self, instrument: Instrument, capture: _Capture, told: dict[str, Any]
+        self, target: Target, capture: _Capture, told: dict[str, Any]
     ) -> dict[str, Any]:
         """{data, notes?}: with whether what was fetched is of now, where that can be known."""
+        instrument, command = target.aimed_command()
         acquisition = _acquisition_of(instrument)
         if acquisition is None or capture.doing is None:
             return {"data": told}
-        is_fresh = self._acquisitions.is_fresh(instrument.id, acquisition, capture.doing)
+        is_fresh = self._acquisitions.is_fresh(
+            instrument.id, acquisition, capture.doing, command, target.values
+        )
         part: dict[str, Any] = {"data": {**told, "is_fresh": is_fresh}}
         notes = notes_of(is_fresh)
         return {**part, "notes": notes} if notes else part

@@ -13,7 +13,7 @@ from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import Acquisitions
 from edged.commands.memory import Memory, Remembering, Writing
-from edged.commands.notes import notes_of_rows
+from edged.commands.notes import notes_of_sequence
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
 from edged.commands.rehearsal import Rehearsal
@@ -24,7 +24,9 @@ from edged.commands.static_tool import (
     BOOLEAN,
     INSTRUMENT_ID,
     INTEGER,
+    LIST,
     NUMBER,
+    OBJECT,
     PARAMETERS,
     STRING,
     WORK,
@@ -180,7 +182,7 @@ class CommandOperations:
         part: Mapping[str, Any],
         sent: tuple[str, ...],
     ) -> Done:
-        self.acquisitions.note(instrument.id, instrument.profile, command)
+        self.acquisitions.note(instrument.id, instrument.profile, command, lines)
         data = {
             "success": True,
             **part,
@@ -206,7 +208,7 @@ class CommandOperations:
         }
         if done.recording is not None:
             data["recording"] = done.recording
-        if notes := notes_of_rows(done.result.get("rows", ())):
+        if notes := notes_of_sequence(done.result):
             data["notes"] = notes
         return Done(data=data, scpi=done.sent)
 
@@ -381,7 +383,12 @@ OPERATIONS: Final = (
                 },
             ),
             output=result_of(
-                success=BOOLEAN, data=ANYTHING, scpi_command=STRING, execution_time_ms=NUMBER
+                success=BOOLEAN,
+                data=ANYTHING,
+                previous=OBJECT,
+                notes=LIST,
+                scpi_command=STRING,
+                execution_time_ms=NUMBER,
             ),
             annotations=WORK,
             make=execute_command,
@@ -416,7 +423,9 @@ OPERATIONS: Final = (
                     "description": "Return at once with run_id; it goes on without you.",
                 },
             ),
-            output=result_of(result=ANYTHING, steps_executed=INTEGER, execution_time_ms=NUMBER),
+            output=result_of(
+                result=ANYTHING, notes=LIST, steps_executed=INTEGER, execution_time_ms=NUMBER
+            ),
             annotations=WORK,
             make=execute_sequence,
             cancels_on_disconnect=True,

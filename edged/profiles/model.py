@@ -298,7 +298,8 @@ class Acquisition:
         running: a pattern that is searched in the answer: it captures anew all the time.
         stopped: the same: it captures nothing, so what it holds is the last capture; any other
             answer says that it waits for a trigger.
-        started_by: the commands after which a capture that has ended by itself is a new one.
+        started_by: the commands after which a capture that has ended by itself is a new one; none
+            that a stopped instrument ignores.
     """
 
     ask: str

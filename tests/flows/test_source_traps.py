@@ -159,6 +159,15 @@ def test_a_curve_tells_at_which_points_its_current_was_limited(
 
 
 @promise("notes.limited")
+@pytest.mark.parametrize("key", ["keithley_2400", "keithley_2450"])
+def test_a_single_point_tells_that_its_current_was_limited(bench: MatrixBench, key: str) -> None:
+    arguments = {"voltage": 5, "current_limit": 0.002, "settle_ms": 100}
+    answer = bench.run_sequence(key, "voltage_point", arguments)
+    assert not answer["is_error"], answer
+    assert answer["result"]["notes"] == ["the current limit was reached"]
+
+
+@promise("notes.limited")
 def test_every_curve_of_a_source_has_the_column() -> None:
     curves = {
         key: profile.sequences["iv_curve"]

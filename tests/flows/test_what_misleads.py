@@ -11,10 +11,20 @@ from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
+SCOPES = {
+    "rigol_ds1054z": "scope1",
+    "siglent_sds1104xe": "scope2",
+    "tektronix_tbs1000c": "scope3",
+}
+OLD = ["acquisition is stopped: this trace is from before"]
+
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
-    with running_engine(tmp_path_factory.mktemp("notes"), "--instruments", "psu1") as running:
+    scopes = ",".join(f"{name}={key}" for key, name in SCOPES.items())
+    with running_engine(
+        tmp_path_factory.mktemp("notes"), "--instruments", f"psu1,{scopes}"
+    ) as running:
         yield running
 
 
@@ -93,3 +103,44 @@ async def test_what_a_check_of_the_bench_has_seen_to_be_off_is_said(
     await call(engine, "bench__check")
     told = await own(engine, "measure_voltage", channel=1)
     assert told["notes"] == ["output 1 is off"]
+
+
+async def trace(engine: EngineProcess, scope: str) -> tuple[list[float], bool, list[str]]:
+    """The samples of channel 1, whether they are told to be fresh, and what is said besides."""
+    told = await call(
+        engine,
+        "execute_command",
+        instrument_id=scope,
+        command_name="capture_waveform",
+        parameters={"channel": 1},
+    )
+    data = told["data"]
+    wanted = {"stream_id": data["stream_id"], "point_index": 0, "format": "decimated"}
+    samples = await call(engine, "fetch_waveform", **wanted, points=100)
+    return samples["y_values"], data["is_fresh"], told.get("notes", [])
+
+
+@promise("notes.old-trace")
+@pytest.mark.parametrize("scope", SCOPES.values())
+async def test_a_stopped_scope_gives_its_old_trace_and_the_result_says_so(
+    engine: EngineProcess, scope: str
+) -> None:
+    async def tell(name: str, **parameters: Any) -> None:
+        wanted = {"instrument_id": scope, "command_name": name, "parameters": parameters}
+        await call(engine, "execute_command", **wanted)
+
+    await own(engine, "set_voltage", channel=1, voltage=1)
+    await own(engine, "output_on", channel=1)
+    await tell("stop")
+    old, is_fresh, notes = await trace(engine, scope)
+    assert (is_fresh, notes) == (False, OLD)
+    await own(engine, "output_off", channel=1)
+    again, is_fresh, notes = await trace(engine, scope)
+    assert (again, is_fresh, notes) == (old, False, OLD)
+    await tell("run")
+    new, is_fresh, notes = await trace(engine, scope)
+    assert new != old
+    assert (is_fresh, notes) == (True, [])
+    await tell("single")
+    assert (await trace(engine, scope))[1:] == (True, [])
+    assert (await trace(engine, scope))[1:] == (False, OLD)
