@@ -20,7 +20,7 @@ from edged.commands.target import Target
 from edged.errors import EdgedError, Failed
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, Send
 from edged.profiles.arguments import shown
-from edged.profiles.model import Command, Connection, Parameter, Scalar
+from edged.profiles.model import Command, CompletionKind, Connection, Parameter, Scalar
 from edged.profiles.template import effective_bound
 
 __all__ = ["Rehearsal", "Rehearse", "Rehearsed", "Spoken", "agreeing", "no_rehearsal", "spoken"]
@@ -146,7 +146,8 @@ class Rehearsal:
         instrument = target.instrument
         if instrument is not None:
             reason = "" if instrument.is_connected else instrument.line_reason
-            self.check(f"{instrument.id} is connected", reason, is_ok=instrument.is_connected)
+            name = instrument.alias or instrument.id
+            self.check(f"{name} is connected", reason, is_ok=instrument.is_connected)
         if target.is_dangerous:
             self.check("it is dangerous", "this caller may do what is dangerous")
         asked = target.command or target.sequence
@@ -170,9 +171,13 @@ class Rehearsal:
 
     def _check_later(self, command: Command) -> None:
         """What only the instrument can tell."""
-        needed, verify = command.precondition, command.verify
+        needed, verify, complete = command.precondition, command.verify, command.complete
         if needed is not None:
             self.check(f"{needed.query} answers {needed.expect}", needed.hint, is_ok=None)
+        if complete is not None and complete.kind is CompletionKind.POLL:
+            bound_s = complete.timeout_ms / 1000
+            often = f"asked every {complete.every_ms} ms, for {bound_s:g} s at most"
+            self.check(f"{complete.query} until {complete.until}", often, is_ok=None)
         if verify is not None:
             near = f" within {verify.tolerance:g}" if verify.tolerance else ""
             self.check(f"the instrument holds {verify.parameter}{near}", "asked back", is_ok=None)
@@ -237,8 +242,8 @@ def _bound(parameter: Parameter, values: Mapping[str, Scalar]) -> str:
     if bound.options is not None:
         return f"one of {', '.join(bound.options)}"
     unit = f" {parameter.unit}" if parameter.unit else ""
-    least = "" if bound.min is None else f"{bound.min:g}"
-    most = "" if bound.max is None else f"{bound.max:g}"
+    least = "" if bound.min is None else shown(bound.min)
+    most = "" if bound.max is None else shown(bound.max)
     if least and most:
         return f"{least} to {most}{unit}"
     return f"{least}{unit} at least" if least else f"{most}{unit} at most" if most else ""

@@ -268,14 +268,16 @@ class CommandOperations:
         rehearsal.steps = told.steps
         if rehearsal.duration_s is not None:
             rehearsal.duration_s += told.waits_s
-        for name in told.not_known:
-            rehearsal.check(name, "hangs on an answer: judged when it is its turn", is_ok=None)
+        for what, why in told.later.items():
+            rehearsal.check(what, why, is_ok=None)
 
     def rehearse_raw(self, action: SendScpi, target: Target, rehearsal: Rehearsal) -> None:
         """What ``send_scpi`` would say."""
         for part in target.parts:
             names = ", ".join(match.command.name for match in part.matches)
-            rehearsal.check(part.text, names or "the profile does not know it")
+            # Nobody knows what it does, or whether it is answered.
+            is_ok = True if names else None
+            rehearsal.check(part.text, names or "the profile does not know it", is_ok=is_ok)
         job = RawJob(
             target.aimed_instrument(),
             target.lines,

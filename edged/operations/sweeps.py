@@ -12,7 +12,7 @@ from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
 from edged.commands.memory import Memory
 from edged.commands.operation import Failure, Operation, bind
-from edged.commands.rehearsal import Rehearsal
+from edged.commands.rehearsal import Rehearsal, spoken
 from edged.commands.resolve import Resolver
 from edged.commands.run import PRIORITY
 from edged.commands.static_tool import (
@@ -36,6 +36,7 @@ from edged.instruments.conversation import abort_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.plot.artist import Artist
 from edged.plot.figure import Figure
+from edged.profiles.abort import questions_of
 from edged.profiles.model import Scalar
 from edged.runs.recordings.figures import table_figure
 from edged.runs.sweeps.life import check_request
@@ -147,14 +148,36 @@ class SweepOperations:
         bound = "" if fastest is None else f"{fastest:g} at most"
         rehearsal.check(f"sweep_rate {request.rate_per_s:g} {thing.parameter.unit}/s", bound)
         rehearsal.add_lines((thing.setpoint_query,))
-        rehearsal.check("where it stands", "asked first: steps and duration follow", is_ok=None)
+        rehearsal.check("where it stands", _ramp_told(thing, request), is_ok=None)
         rehearsal.step(_step(action, thing.command.name, thing.values, Purpose.SWEEP_STEP))
         for measure in measures:
             values, name = measure.parameters, measure.command.name
             rehearsal.check_values(measure.command.parameters, values)
             asked = _step(action, name, values, Purpose.MEASURE)
             rehearsal.step(replace(asked, instrument_id=measure.instrument.id))
+        self._rehearse_end(action, thing, request, rehearsal)
         rehearsal.steps = rehearsal.duration_s = None
+
+    def _rehearse_end(
+        self, action: StartSweep, thing: SweptThing, request: SweepRequest, rehearsal: Rehearsal
+    ) -> None:
+        """What it would say besides its steps: the last readback, and the abort where wanted."""
+        if thing.plan.readback is not None:
+            known, name = thing.profile, thing.plan.readback
+            wanted = known.commands[name].parameters if known is not None else {}
+            given = {key: value for key, value in thing.values.items() if key in wanted}
+            rehearsal.step(_step(action, name, given, Purpose.MEASURE))
+        lines = tuple(step.send for step in thing.abort_steps())
+        wish = request.stop_when
+        if wish is not None:
+            sent = f": {', '.join(lines)}" if wish.then == "abort" else ""
+            met = f"stop_when {wish.column} {wish.op} {wish.value:g}"
+            rehearsal.check(met, f"{wish.then} then{sent}", is_ok=None)
+        if request.is_abort_last and lines:
+            connection = thing.instrument.connection
+            asks = questions_of(thing.abort_proofs())
+            quiet = replace(connection, acknowledge=None)
+            rehearsal.say(spoken(abort_conversation(lines, quiet, asks), connection))
 
     async def read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
         """How one stands."""
@@ -250,6 +273,20 @@ def _wanted(
         profile=instrument.profile,
     )
     return thing, SweepRequest.read(action.arguments), tuple(map(_measure, target.inner))
+
+
+def _ramp_told(thing: SweptThing, request: SweepRequest) -> str:
+    """How it goes from there, for people."""
+    unit = f" {thing.parameter.unit}" if thing.parameter.unit else ""
+    step = request.rate_per_s * thing.plan.interval_ms / 1000
+    told = (
+        f"asked first; then to {request.target_value:g}{unit} in steps of about {step:g}{unit} "
+        f"every {thing.plan.interval_ms} ms, of which would_send has the last"
+    )
+    if request.points is not None:
+        spacing = "log" if request.points.is_log else "linear"
+        told += f"; read at {request.points.count} set-points only, {spacing} from there"
+    return f"{told}; each is read after {request.rest_s:g} s" if request.rest_s else told
 
 
 def _step(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -201,6 +202,50 @@ async def test_a_sequence_is_told_step_by_step(engine: EngineProcess, bench: Sim
     # The settings that go with a recording are asked in between, by the recording.
     sent = iter(bench.received("psu1", since=mark))
     assert all(line in sent for line in told["would_send"])
+
+
+@promise("dry-run.true")
+async def test_a_sweep_is_told_from_its_question_to_its_abort(
+    engine: EngineProcess, bench: SimBench
+) -> None:
+    current = {"command_name": "measure_current", "parameters": {"channel": 1}}
+    measured = {"measure": [{"instrument_id": "psu1", **current}]}
+    asked = {**SWEEP, **measured, "points": {"count": 2}, "dwell_ms": 50, "then": "abort"}
+    told = await dry(engine, "start_sweep", **asked)
+    mark = bench.mark()
+    started = engine.tool("start_sweep", **asked)
+    assert not started["is_error"], started
+    sweep_id = started["result"]["sweep_id"]
+    while engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]["status"] == "running":
+        await asyncio.sleep(0.05)
+    sent = iter(bench.received("psu1", since=mark))
+    missing = [line for line in told["would_send"] if line not in sent]
+    assert missing == []
+    assert told["would_send"][0] == ":SOUR1:VOLT?"
+    assert ":OUTP CH1,OFF" in told["would_send"]
+    (ramp,) = [check for check in told["checks"] if check["what"] == "where it stands"]
+    assert "2 set-points" in ramp["bound"]
+    assert "0.05 s" in ramp["bound"]
+
+
+@promise("dry-run.true")
+async def test_what_is_polled_says_until_when_and_for_how_long(engine: EngineProcess) -> None:
+    asked = {"instrument_id": "scope1", "sequence_name": "single_shot"}
+    told = await dry(engine, "execute_sequence", **asked)
+    (poll,) = [check for check in told["checks"] if "until" in check["what"]]
+    assert poll == {
+        "what": ':TRIG:STAT? until value == "STOP"',
+        "is_ok": None,
+        "bound": "asked every 100 ms, for 30 s at most",
+    }
+
+
+@promise("dry-run.true")
+async def test_a_raw_line_that_nobody_knows_is_not_called_good(engine: EngineProcess) -> None:
+    asked = {"instrument_id": "scope1", "scpi_command": ":FOO:BAR?"}
+    told = await dry(engine, "send_scpi", **asked)
+    (line,) = [check for check in told["checks"] if check["what"] == ":FOO:BAR?"]
+    assert (line["is_ok"], line["bound"]) == (None, "the profile does not know it")
 
 
 @promise("dry-run.one-judge")

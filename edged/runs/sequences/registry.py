@@ -51,7 +51,7 @@ class SequenceForecast:
 
     steps: int
     waits_s: float
-    not_known: tuple[str, ...]
+    later: Mapping[str, str]
 
 
 class SequenceRegistry:
@@ -288,9 +288,7 @@ class SequenceRegistry:
         """
         run = self._new_run(action, sequence, values)
         await SequenceCheck(precheck=precheck).check(run)
-        return SequenceForecast(
-            steps=run.step_count, waits_s=run.waits_s, not_known=tuple(run.not_known)
-        )
+        return SequenceForecast(steps=run.step_count, waits_s=run.waits_s, later=run.later)
 
     def held_by(self, sequence: Sequence, alone_on: str) -> Conflict | None:
         """The sequence that runs there already and would mix its steps with this one's."""

@@ -207,9 +207,9 @@ class SequenceRun:
     is_gathering: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
     step_count: int = 0
-    # What its waits take together, and the steps that hang on an answer, as far as was checked.
+    # What its waits take together, and what only the run can tell and why, as far as was checked.
     waits_s: float = 0.0
-    not_known: dict[str, None] = field(default_factory=dict)
+    later: dict[str, str] = field(default_factory=dict)
     table: RunHead | None = None
     recording: RowSink | None = None
     told: int = 0

@@ -222,6 +222,7 @@ def _data_and_primary(outcome: Outcome) -> tuple[Any, float | None]:
 
 MAX_CLEAN_UP: Final = 200
 """Lines of ``finally`` that the journal keeps."""
+HANGS: Final = "hangs on an answer: judged when it is its turn"
 CHECKS_A_TURN: Final = 200
 """Steps checked before the loop gets a turn: a table of 100,000 rows must not block it."""
 
@@ -256,7 +257,7 @@ class SequenceCheck:
             try:
                 await self._check_step(run, step, values)
             except NotKnownYet:
-                run.not_known[_named(step)] = None
+                run.later[_named(step)] = HANGS
 
     async def _check_step(self, run: SequenceRun, step: Step, values: Values) -> None:
         match step:
@@ -273,10 +274,15 @@ class SequenceCheck:
                 for value in loop_values(step, values):
                     values[step.name] = value
                     await self._check_steps(run, step.steps, values)
-            case PollStep() if step.is_command:
-                asked = CommandStep(command=step.poll, parameters=step.parameters)
-                self._precheck(command_of(run, asked, values, Purpose.SEQUENCE_STEP))
             case PollStep():
+                bound_s = step.timeout_ms / 1000
+                run.later[f"{step.poll} until {step.until}"] = (
+                    f"asked every {step.every_ms} ms, for {bound_s:g} s at most"
+                )
+                if step.is_command:
+                    asked = CommandStep(command=step.poll, parameters=step.parameters)
+                    self._precheck(command_of(run, asked, values, Purpose.SEQUENCE_STEP))
+                    return
                 self._precheck(query_of(run, step.poll, values, Purpose.SEQUENCE_STEP))
             case WaitStep():
                 run.waits_s += number(step.wait_ms, values, "wait_ms") / 1000
