@@ -34,6 +34,7 @@ from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
 
 __all__ = [
     "add_config_options",
+    "add_dry_run_option",
     "add_engine_options",
     "connect",
     "finite",
@@ -133,6 +134,13 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
         "--timeout", type=seconds, metavar="SECONDS", help="how long to wait for the answer"
+    )
+
+
+def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
+    """``--dry-run``, of what may change something."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only tell what would be sent, and send nothing"
     )
 
 
