@@ -143,11 +143,11 @@ class Rehearsal:
 
     def check_target(self, target: Target) -> None:
         """What the path has judged of a target: that it is there, danger, values, checks."""
-        instrument = target.instrument
-        if instrument is not None:
-            reason = "" if instrument.is_connected else instrument.line_reason
-            name = instrument.alias or instrument.id
-            self.check(f"{name} is connected", reason, is_ok=instrument.is_connected)
+        for instrument in (target.instrument, *(inner.instrument for inner in target.inner)):
+            if instrument is not None:
+                reason = "" if instrument.is_connected else instrument.line_reason
+                name = instrument.alias or instrument.id
+                self.check(f"{name} is connected", reason, is_ok=instrument.is_connected)
         if target.is_dangerous:
             self.check("it is dangerous", "this caller may do what is dangerous")
         asked = target.command or target.sequence

@@ -229,6 +229,13 @@ async def test_a_sweep_is_told_from_its_question_to_its_abort(
 
 
 @promise("dry-run.true")
+async def test_each_instrument_of_a_sweep_is_looked_for(engine: EngineProcess) -> None:
+    told = await dry(engine, "start_sweep", **SWEEP)
+    said = {check["what"] for check in told["checks"]}
+    assert {"psu1 is connected", "dmm1 is connected"} <= said
+
+
+@promise("dry-run.true")
 async def test_what_is_polled_says_until_when_and_for_how_long(engine: EngineProcess) -> None:
     asked = {"instrument_id": "scope1", "sequence_name": "single_shot"}
     told = await dry(engine, "execute_sequence", **asked)
