@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,6 +73,26 @@ class Caller:
         if self.route is Route.INTERNAL:
             return "edged itself"
         return who_of(self.client, self.remote, self.subject)
+
+    def to_json(self) -> dict[str, str]:
+        """Who it is, to be kept with what it began: nothing by which it could act again."""
+        return {
+            "route": self.route.value,
+            "remote": self.remote,
+            "subject": self.subject,
+            "client": self.client,
+        }
+
+    @classmethod
+    def from_json(cls, told: object) -> Caller:
+        """Who it was; what was not kept, or is spoiled, is left empty: then it is "somebody"."""
+        kept = told if isinstance(told, Mapping) else {}
+        remote, subject, client, route = (
+            text if isinstance(text := kept.get(name), str) else ""
+            for name in ("remote", "subject", "client", "route")
+        )
+        known = Route(route) if route in set(Route) else Route.DIRECT
+        return cls(route=known, remote=remote, subject=subject, client=client)
 
     def nested(self, *, tool: str, scope: str, on_behalf_of: str) -> Caller:
         """The same caller, acting from inside ``tool``; an outer tool already set stays."""

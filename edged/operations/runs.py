@@ -29,7 +29,6 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.plot.artist import Artist
 from edged.runs.recordings.figures import PlotWish, described, run_figure
-from edged.runs.recordings.meta import caller_told
 from edged.runs.recordings.reader import list_runs, page_of_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.recordings.table import PageWish
@@ -205,7 +204,7 @@ def _recorded(run: Mapping[str, Any], now: RunNow | None) -> dict[str, Any]:
         "run_id": run["run_id"],
         "kind": run["kind"],
         "state": "interrupted" if now is None and state == "running" else state,
-        "who": who_of(run.get("caller") or {}),
+        "who": run["who"],
         "instrument_id": run["instrument_id"],
         "command": run["command_name"],
         "started_ms": run["started_ms"],
@@ -221,7 +220,7 @@ def _unrecorded(now: RunNow) -> dict[str, Any]:
         "run_id": head.run_id,
         "kind": head.kind.value,
         "state": now.state,
-        "who": who_of(caller_told(head.caller)),
+        "who": head.caller.who,
         "instrument_id": head.instrument_id,
         "command": head.command_name,
         "started_ms": now.started_ms,
@@ -261,12 +260,6 @@ def _state_of(
         state = "interrupted"
     error = " ".join(filter(None, (str(summary.get("error") or ""), harm)))
     return state, str(summary.get("reason") or ""), error
-
-
-def who_of(caller: Mapping[str, str]) -> str:
-    """Whose a run is: client and address, as far as they are known."""
-    name = caller.get("client") or caller.get("subject") or caller.get("route") or ""
-    return f"{name} at {caller['remote']}" if caller.get("remote") else name
 
 
 def _plot_wish(asked: Mapping[str, Any]) -> PlotWish:

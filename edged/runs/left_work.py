@@ -19,7 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.abort import Proof, judge, questions_of
@@ -81,6 +81,11 @@ class LeftWork:
         return self.done is Clean.LEFT_ALONE
 
     @property
+    def caller(self) -> Caller:
+        """Who began it."""
+        return Caller.from_json(self.entry.payload.get("caller"))
+
+    @property
     def error(self) -> str:
         """What a person is told."""
         what = "sweep" if self.entry.kind is JournalKind.SWEEP else "sequence"
@@ -100,7 +105,7 @@ class LeftWork:
             instrument_id=entry.instrument_id,
             command_name=str(entry.payload.get("command") or entry.payload.get("sequence", "")),
             columns=(),
-            caller=Caller(route=Route.INTERNAL),
+            caller=self.caller,
         )
         return RunNow(head=head, state="failed", started_ms=entry.begun_ms, error=self.error)
 
@@ -130,6 +135,7 @@ class LeftWork:
                 "error": self.reason or None,
             },
             "started_ms": self.entry.begun_ms,
+            "who": self.caller.who,
         }
 
 

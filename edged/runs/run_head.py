@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.actions.caller import Caller
+from edged.clock import ago
 
-__all__ = ["ELAPSED", "Column", "RunHead", "RunKind", "RunNow"]
+__all__ = ["ELAPSED", "Column", "RunHead", "RunKind", "RunNow", "held_by"]
 
 
 class RunKind(enum.StrEnum):
@@ -43,6 +44,8 @@ class RunHead:
         measures: ids of further instruments that the rows come from.
         is_measured: its rows are measurements, so the settings of the instruments belong to them;
             what only sets something asks nothing besides.
+        sets_up: it sets its instruments before it measures: their settings count from the first
+            row on.
         started_ms: when it began, where that was before its recording.
         details: whatever else a reader wants to know in a year; JSON-ready.
     """
@@ -56,6 +59,7 @@ class RunHead:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[str, ...] = ()
     is_measured: bool = True
+    sets_up: bool = False
     started_ms: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -87,3 +91,8 @@ class RunNow:
     rows: int = 0
     reason: str = ""
     error: str = ""
+
+
+def held_by(run_id: str, who: str, for_s: float) -> str:
+    """Who has what somebody else wants now, in the words of every refusal that a run causes."""
+    return f"held by {run_id}, started {ago(for_s)} by {who}"

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import math
+import shutil
 import signal
 import statistics
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -360,3 +361,81 @@ async def test_after_a_kill_the_rows_are_found_with_the_bench_switched_off(tmp_p
         assert run["statistics"]["set_V"]["n"] == run["total_rows"]
         assert [r["run_id"] for r in (await told(client, "bench__runs"))["runs"]] == [run_id]
         check_picture(await client.call("bench__plot", {"run_id": run_id, "y": "current_A"}))
+
+
+RESTING = """\
+format: 1
+profile_key: example_gx100
+manufacturer: Example
+model: GX100
+instrument_class: other
+source: "a test"
+match: {idn: 'example instruments,gx100\\b', examples: ["Example Instruments,GX100,GX000001,1.0"]}
+connection: {errors: {query: "SYST:ERR?", kind: queue}}
+commands:
+  read: {description: Read it., scpi: "MEAS?", returns: {type: float, unit: V}}
+sequences:
+  rest:
+    description: Read, rest, and read again.
+    steps: [{command: read, as: first}, {wait_ms: 60000}, {command: read, as: last}]
+    result: {first: "{first}", last: "{last}"}
+"""
+POINT = {
+    "instrument_id": "psu1",
+    "sequence_name": "voltage_point",
+    "parameters": {"channel": 1, "voltage": 1, "settle_ms": 60_000},
+}
+RAMP = {
+    "instrument_id": "psu1",
+    "command_name": "set_voltage",
+    "parameters": {"channel": 2},
+    "target_value": 20,
+    "sweep_rate": 0.1,
+}
+
+
+@promise("runs.on-disk-at-once")
+@promise("crash.who")
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+async def test_after_a_kill_every_run_is_told_with_who_began_it_and_when(tmp_path: Path) -> None:
+    profiles = tmp_path / "profiles"
+    profiles.mkdir()
+    (profiles / "example_gx100.yaml").write_text(RESTING)
+    config = {"PROFILE_DIRS": [str(REPOSITORY / "profiles"), str(profiles)]}
+    units = "psu1,gx1=generic_scpi"
+    with running_engine(tmp_path, "--instruments", units, config=config) as engine:
+        wait_for_names(engine, ["psu1", "gx1"])
+        client = client_of(engine)
+        await client.initialize("2025-11-25")
+        rest = {"instrument_id": "gx1", "sequence_name": "rest", "detach": True}
+        resting = (await told(client, "execute_sequence", **rest))["run_id"]
+        pointing = (await told(client, "execute_sequence", **POINT, detach=True))["run_id"]
+        ramping = (await told(client, "start_sweep", **RAMP))["sweep_id"]
+        before = {run["run_id"]: run for run in (await told(client, "bench__runs"))["runs"]}
+        assert before.keys() == {resting, pointing, ramping}
+        assert {run["state"] for run in before.values()} == {"running"}
+        async with asyncio.timeout(10):
+            while len(places := [*tmp_path.glob("data/runs/*/*/meta.json")]) < 3:
+                await asyncio.sleep(0.02)
+        engine.process.send_signal(signal.SIGKILL)
+        engine.process.wait()
+    # As where its recording had been refused: then the journal alone knows.
+    shutil.rmtree(next(place.parent for place in places if place.parent.name == ramping))
+    with running_engine(tmp_path, sim=False, config=config) as again:
+        client = client_of(again)
+        await client.initialize("2025-11-25")
+        after = {run["run_id"]: run for run in (await told(client, "bench__runs"))["runs"]}
+        assert after.keys() == before.keys()
+        for run_id, run in after.items():
+            assert run["who"] == before[run_id]["who"] == "test 1 at 127.0.0.1"
+            assert abs(run["started_ms"] - before[run_id]["started_ms"]) < 500
+            assert run["kind"] == before[run_id]["kind"]
+        assert [after[name]["state"] for name in (resting, pointing, ramping)] == [
+            "interrupted",
+            "failed",
+            "failed",
+        ]
+        status = await told(client, "get_sweep_status", sweep_id=ramping)
+        assert status["who"] == "test 1 at 127.0.0.1"
+        lost = await told(client, "bench__runs", run_id=resting)
+        assert "daemon died" in lost["error"]

@@ -221,11 +221,8 @@ def _limits(commands: Mapping[str, Command]) -> dict[str, Any]:
 def caller_told(caller: Caller) -> dict[str, str]:
     """Who asked for it, as meta.json says."""
     return {
-        "route": caller.route.value,
-        "remote": caller.remote,
+        **caller.to_json(),
         "session": caller.session_id,
-        "subject": caller.subject,
-        "client": caller.client,
         "who": caller.who,
         "tool": caller.outer_tool,
     }

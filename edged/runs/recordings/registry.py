@@ -48,7 +48,7 @@ from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.run_head import RunHead
 from edged.runs.running_stats import TableStats
 
-__all__ = ["Closer", "Recording", "RunRegistry"]
+__all__ = ["Book", "Recording", "RunRegistry"]
 
 MAX_WAITING_ROWS: Final = 100_000
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
@@ -57,8 +57,12 @@ MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 TOO_SLOW: Final = "The disk was too slow."
 
 
-class Closer(Protocol):
-    """What ends a recording: the book that began it."""
+class Book(Protocol):
+    """Where a recording was begun."""
+
+    def note_first_row(self, recording: Recording) -> None:
+        """What it measures with is set up by now."""
+        ...
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
         """Everything is on disk when this returns."""
@@ -68,7 +72,7 @@ class Closer(Protocol):
 class Recording:
     """One recording; implements ``ports.RowSink``. Its files are touched by the book alone."""
 
-    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: Closer, clock: Clock) -> None:
+    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: Book, clock: Clock) -> None:
         self.head = head
         self.meta = meta
         self.files: RunFiles | None = None
@@ -111,6 +115,8 @@ class Recording:
         else:
             self.rows.append(tuple(row))
         self._row_count += 1
+        if self._row_count == 1:
+            self._book.note_first_row(self)
 
     def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
         """See ``RowSink``."""
@@ -345,12 +351,21 @@ class RunRegistry:
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
         self._open[head.run_id] = recording
-        if head.is_measured:
-            recording.settings = asyncio.create_task(
-                self._read_settings(recording), name=f"settings-{head.run_id}"
-            )
+        if not head.sets_up:
+            self._ask_settings(recording)
         self._publish(head.run_id)
         return recording
+
+    def note_first_row(self, recording: Recording) -> None:
+        """See ``Book``."""
+        if recording.head.sets_up:
+            self._ask_settings(recording)
+
+    def _ask_settings(self, recording: Recording) -> None:
+        if recording.head.is_measured:
+            recording.settings = asyncio.create_task(
+                self._read_settings(recording), name=f"settings-{recording.head.run_id}"
+            )
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
         """End a recording; see ``RowSink.close``."""

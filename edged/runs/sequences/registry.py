@@ -18,8 +18,8 @@ from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId, Perform, Precheck, Recorder
-from edged.runs.run_head import RunNow
+from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
+from edged.runs.run_head import RunNow, held_by
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
@@ -62,7 +62,7 @@ class SequenceRegistry:
         precheck: the command path's judgement without its effect.
         new_id: makes action ids.
         clock: for waits and polls.
-        recorder: records tables; ``None`` records none.
+        recorder: keeps who ran what, and the rows; ``None`` keeps none.
         journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
     """
 
@@ -76,7 +76,7 @@ class SequenceRegistry:
         recorder: Recorder | None = None,
         journal: SequenceJournal | None = None,
     ) -> None:
-        self._steps = SequenceSteps(perform=perform, clock=clock, recorder=recorder)
+        self._steps = SequenceSteps(perform=perform, clock=clock)
         self._check = SequenceCheck(precheck=precheck)
         self._new_id = new_id
         self._journal = journal
@@ -89,13 +89,14 @@ class SequenceRegistry:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def running(self) -> tuple[dict[str, Any], ...]:
-        """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, who}."""
+        """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, …}."""
         return tuple(
             {
                 "run_id": run.run_id,
                 "instrument_id": run.action.instrument_id,
                 "sequence_name": run.sequence.name,
                 "steps_executed": run.steps_executed,
+                "started_ms": run.started_ms,
                 "who": run.caller.who,
             }
             for run in self._running.values()
@@ -172,6 +173,10 @@ class SequenceRegistry:
             run.over.set()
             del self._running[run.run_id]
             raise
+        if self._recorder is not None:
+            run.opening = asyncio.create_task(
+                self._recorder.open(run.head), name=f"{run.run_id}-record"
+            )
         return run
 
     async def _to_end(self, run: SequenceRun) -> SequenceResult:
@@ -202,7 +207,7 @@ class SequenceRegistry:
         )
 
     async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
-        """Its last words: memory and recording, also of one that recorded no rows."""
+        """Its last words: memory and recording."""
         if run.state is SequenceState.RUNNING:
             # It did not come to its first step.
             run.state = SequenceState.FAILED
@@ -218,9 +223,9 @@ class SequenceRegistry:
         if run.recording is not None:
             # Whoever goes away meanwhile leaves no recording half ended.
             await asyncio.shield(run.recording.close(run.state.value, summary))
-        elif self._recorder is not None:
+        elif run.opening is not None:
             # Nobody waits for the disk: what it says stands in the answer already.
-            self._keep(_record(self._recorder, run, summary), f"{run.run_id}-record")
+            self._keep(_close(run.opening, run.state, summary), f"{run.run_id}-recorded")
 
     def runs(self) -> tuple[RunNow, ...]:
         """Those that run, and the last ones that are over."""
@@ -294,10 +299,10 @@ class SequenceRegistry:
         """The sequence that runs there already and would mix its steps with this one's."""
         for run in self._running.values():
             if alone_on and run.alone_on == alone_on:
+                held = held_by(run.run_id, run.caller.who, self._clock.monotonic() - run.began)
                 return Conflict(
-                    f"{run.sequence.name} ({run.run_id}) is running on {alone_on}, "
-                    f"started by {run.caller.who}: "
-                    f"{sequence.name} would mix its steps with it.",
+                    f"{alone_on} is {held}, which is {run.sequence.name}: {sequence.name} would "
+                    "mix its steps with it.",
                     data={
                         "run_id": run.run_id,
                         "sequence": run.sequence.name,
@@ -315,14 +320,18 @@ class SequenceRegistry:
         alone_on: str = "",
     ) -> SequenceRun:
         run_id = f"seq-{action.action_id}"
+        caller = action.caller.nested(tool=action.tool, scope=sequence.name, on_behalf_of=run_id)
+        started_ms = self._clock.wall_ms()
         return SequenceRun(
             alone_on=alone_on,
-            started_ms=self._clock.wall_ms(),
+            began=self._clock.monotonic(),
+            started_ms=started_ms,
             run_id=run_id,
             new_id=self._new_id,
             action=action,
             sequence=sequence,
-            caller=action.caller.nested(tool=action.tool, scope=sequence.name, on_behalf_of=run_id),
+            caller=caller,
+            head=table_head(run_id, action, sequence, caller, started_ms),
             values={**values},
         )
 
@@ -330,9 +339,7 @@ class SequenceRegistry:
         """What must run at the end stands in the journal, as far as it is known beforehand."""
         if self._journal is None or not run.sequence.finally_steps:
             return contextlib.nullcontext()
-        return self._journal.kept(
-            run.run_id, run.action.instrument_id, run.sequence.name, tuple(run.clean_up)
-        )
+        return self._journal.kept(run)
 
     async def _run_to_end(self, run: SequenceRun) -> None:
         """Body, then ``finally``, then the state; raises what the body raised."""
@@ -435,9 +442,8 @@ def _error_of(run: SequenceRun) -> str:
 
 
 def _run_now(run: SequenceRun) -> RunNow:
-    head = run.table or table_head(run.run_id, run.action, run.sequence, run.caller)
     return RunNow(
-        head=head,
+        head=run.head,
         state=run.state.value,
         started_ms=run.started_ms,
         rows=len(run.rows),
@@ -445,11 +451,12 @@ def _run_now(run: SequenceRun) -> RunNow:
     )
 
 
-async def _record(recorder: Recorder, run: SequenceRun, summary: Mapping[str, Any]) -> None:
-    """Write down a run that recorded no rows."""
-    head = table_head(run.run_id, run.action, run.sequence, run.caller, run.started_ms)
-    recording = await recorder.open(head)
-    await recording.close(run.state.value, summary)
+async def _close(
+    opening: asyncio.Task[RowSink], state: SequenceState, summary: Mapping[str, Any]
+) -> None:
+    """End the recording of a run without rows."""
+    recording = await opening
+    await recording.close(state.value, summary)
 
 
 def _refuse_stopped(run: SequenceRun) -> None:

@@ -30,7 +30,7 @@ from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
 from edged.profiles.model import CommandStep, ForStep, Scalar, Sequence
 from edged.profiles.template import placeholders, render
-from edged.runs.journal_port import HEARTBEAT_S, Journalling, place_of
+from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.ports import NewId, RowSink
 from edged.runs.run_head import RunHead
 from edged.runs.states import SequenceState
@@ -189,6 +189,10 @@ class SequenceRun:
     sequence: Sequence
     caller: Caller
     values: Values
+    # What of it is recorded.
+    head: RunHead
+    # Monotonic seconds when it was started; the same for people.
+    began: float
     started_ms: int
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
@@ -210,7 +214,9 @@ class SequenceRun:
     # What its waits take together, and what only the run can tell and why, as far as was checked.
     waits_s: float = 0.0
     later: dict[str, str] = field(default_factory=dict)
-    table: RunHead | None = None
+    # Its recording, which begins with it: the steps wait for the disk only to record a row.
+    opening: asyncio.Task[RowSink] | None = None
+    # Where its rows go; ``None`` before the first.
     recording: RowSink | None = None
     told: int = 0
 
@@ -295,18 +301,16 @@ class SequenceJournal:
     clock: Clock
 
     @contextlib.asynccontextmanager
-    async def kept(
-        self, run_id: str, instrument_id: str, sequence_name: str, lines: tuple[str, ...]
-    ) -> AsyncIterator[None]:
+    async def kept(self, run: SequenceRun) -> AsyncIterator[None]:
         """A row while the sequence runs, its ``finally`` included; it hears that the run lives.
 
-        Args:
-            lines: what cleans up; empty where that depends on answers: then the profile's abort.
+        Where what cleans up depends on answers, that is the profile's abort.
 
         Raises:
             Failed: STORE_FAILED; the sequence must not begin.
         """
-        instrument = self.pool.get(instrument_id)
+        run_id, lines = run.run_id, tuple(run.clean_up)
+        instrument = self.pool.get(run.action.instrument_id)
         profile = instrument.profile
         abort = profile.abort if profile is not None and not lines else ()
         proofs = proofs_of(profile, abort) if profile is not None else ()
@@ -317,8 +321,8 @@ class SequenceJournal:
                 instrument_id=instrument.id,
                 unit=unit_of_instrument(instrument).key,
                 payload={
-                    **place_of(instrument),
-                    "sequence": sequence_name,
+                    **work_of(run.caller, instrument),
+                    "sequence": run.sequence.name,
                     "abort": list(lines or (step.send for step in abort)),
                     "proofs": [proof.to_json() for proof in proofs],
                 },

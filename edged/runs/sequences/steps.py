@@ -32,7 +32,7 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.raw import is_query
-from edged.runs.ports import Perform, Precheck, Recorder
+from edged.runs.ports import Perform, Precheck
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
     UNKNOWN,
@@ -52,17 +52,9 @@ __all__ = ["SequenceCheck", "SequenceSteps", "row_cells", "table_head"]
 
 
 def table_head(
-    run_id: str,
-    action: RunSequence,
-    sequence: Sequence,
-    caller: Caller,
-    started_ms: int | None = None,
+    run_id: str, action: RunSequence, sequence: Sequence, caller: Caller, started_ms: int
 ) -> RunHead:
-    """What is recorded: one column for each that any ``row`` step of the sequence fills.
-
-    Args:
-        started_ms: given where nothing was recorded before its end.
-    """
+    """What is recorded: one column for each that any ``row`` step of the sequence fills."""
     steps = (*sequence.steps, *sequence.finally_steps)
     names = dict.fromkeys(name for row in _rows(steps) for name in row.columns)
     return RunHead(
@@ -73,7 +65,7 @@ def table_head(
         columns=tuple(Column(name=name) for name in names),
         caller=caller,
         parameters=action.parameters,
-        is_measured=started_ms is None,
+        sets_up=True,
         started_ms=started_ms,
     )
 
@@ -107,13 +99,11 @@ class SequenceSteps:
     Args:
         perform: the command path.
         clock: for waits and polls.
-        recorder: records tables; ``None`` records none.
     """
 
-    def __init__(self, *, perform: Perform, clock: Clock, recorder: Recorder | None) -> None:
+    def __init__(self, *, perform: Perform, clock: Clock) -> None:
         self._perform = perform
         self._clock = clock
-        self._recorder = recorder
 
     async def do_all(self, run: SequenceRun, steps: tuple[Step, ...], purpose: Purpose) -> None:
         """Do steps in order.
@@ -159,14 +149,11 @@ class SequenceSteps:
         run.steps_executed += 1
 
     async def _record(self, run: SequenceRun, row: Mapping[str, Any]) -> None:
-        """Record a row; the first one begins the recording."""
-        if self._recorder is None:
+        """Record a row, once the recording is there to take it."""
+        if run.opening is None:
             return
-        if run.table is None:
-            run.table = table_head(run.run_id, run.action, run.sequence, run.caller)
-        if run.recording is None:
-            run.recording = await self._recorder.open(run.table)
-        run.recording.append(row_cells(run.table, row))
+        run.recording = await asyncio.shield(run.opening)
+        run.recording.append(row_cells(run.head, row))
         run.tell(json.dumps(row, default=str))
 
     async def _poll(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> None:

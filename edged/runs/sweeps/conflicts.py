@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from edged.clock import Clock, ago
+from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
+from edged.runs.run_head import held_by
 from edged.runs.states import SweepState
 from edged.runs.sweeps.sweep import Sweep, SweptThing
 from edged.scpi.line import Message, messages
@@ -191,10 +192,10 @@ class SweepClaims:
         thing = holder.thing
         is_parked = sweep is not None and sweep.state is SweepState.HOLDING
         wait = "It does not end by itself:" if is_parked else "Wait for its end, or"
+        held = held_by(holder.sweep_id, holder.who, self._clock.monotonic() - holder.since_s)
         return Conflict(
-            f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is held by "
-            f"{holder.sweep_id}, started {ago(self._clock.monotonic() - holder.since_s)} by "
-            f"{holder.who}, which is {state}.",
+            f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is {held}, "
+            f"which is {state}.",
             code=ErrorCode.SWEEP_CONFLICT,
             data={"sweep_id": holder.sweep_id, "status": state, "who": holder.who},
             remedy=f"{wait} call stop_sweep with sweep_id {holder.sweep_id!r}, "

@@ -26,7 +26,7 @@ import structlog
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
-from edged.runs.journal_port import HEARTBEAT_S, Journalling, place_of
+from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import NewId, Perform, Precheck, Recorder
 from edged.runs.run_head import Column, RunHead, RunKind
@@ -65,7 +65,7 @@ class SweepJournal:
                 instrument_id=instrument.id,
                 unit=unit_of_instrument(instrument).key,
                 payload={
-                    **place_of(instrument),
+                    **work_of(sweep.caller, instrument),
                     "command": thing.command.name,
                     "parameter": thing.plan.parameter,
                     "unit": thing.parameter.unit,

@@ -86,7 +86,7 @@ class Lab:
     ) -> Any:
         action = RunSequence(
             tool="execute_sequence",
-            caller=Caller(route=Route.DIRECT),
+            caller=Caller(route=Route.DIRECT, remote="127.0.0.1", client="claude-code 2.1"),
             action_id=action_id,
             instrument_id="psu",
             sequence_name=sequence.name,
@@ -121,13 +121,18 @@ async def test_steps_run_in_order_and_the_result_holds_the_saved_answer(lab: Lab
     assert lab.book.running() == ()
 
 
+@promise("callers.conflict-names-who")
 async def test_two_sequences_never_mix_their_steps_on_one_instrument(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     first = asyncio.create_task(lab.run(POINT, alone_on="PSU::1", voltage=5.0, channel=1))
     await lab.reached("measure")
-    with pytest.raises(Conflict, match=r"point \(seq-outer\) is running on PSU::1") as refused:
+    await lab.clock.advance(200)
+    with pytest.raises(Conflict) as refused:
         await lab.run(POINT, alone_on="PSU::1", voltage=1.0, channel=1)
+    held = "PSU::1 is held by seq-outer, started 3 min ago by claude-code 2.1 at 127.0.0.1, which"
+    assert held in refused.value.message
     assert refused.value.code is ErrorCode.BUSY
+    assert refused.value.data["who"] == "claude-code 2.1 at 127.0.0.1"
     assert lab.names() == ["set_voltage", "output_on", "measure"]
     asking = Sequence(name="asking", steps=(CommandStep(command="identify"),))
     await lab.run(asking, action_id="b")
@@ -424,8 +429,11 @@ class Shelf:
 
     def __init__(self) -> None:
         self.sheets: list[Sheet] = []
+        self.may_open = asyncio.Event()
+        self.may_open.set()
 
     async def open(self, head: RunHead) -> Sheet:
+        await self.may_open.wait()
         self.sheets.append(Sheet(head))
         return self.sheets[-1]
 
@@ -441,6 +449,53 @@ TABLE = Sequence(
     ),
     finally_steps=(CommandStep(command=":OUTP CH1,OFF"),),
 )
+
+
+@promise("runs.on-disk-at-once")
+async def test_a_sequence_without_rows_is_recorded_from_its_beginning_with_who_asked(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    lab = Lab(driven_clock, shelf)
+    lab.gate["measure"] = asyncio.Event()
+    begun_ms = driven_clock.wall_ms()
+    running = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
+    await lab.reached("measure")
+    await driven_clock.advance(7)
+    (sheet,) = shelf.sheets
+    assert (sheet.head.run_id, sheet.ended) == ("seq-outer", None)
+    assert sheet.head.caller.who == "claude-code 2.1 at 127.0.0.1"
+    assert sheet.head.started_ms == begun_ms
+    lab.gate["measure"].set()
+    assert (await running).recording is None
+    await settle()
+    assert sheet.ended is not None
+    assert (sheet.ended[0], len(shelf.sheets)) == ("completed", 1)
+
+
+async def test_a_disk_that_hangs_keeps_no_sequence_without_rows_from_its_end(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    shelf.may_open.clear()
+    lab = Lab(driven_clock, shelf)
+    done = await lab.run(POINT, voltage=5.0, channel=1)
+    assert done.steps_executed == 4
+    shelf.may_open.set()
+    await settle()
+    assert shelf.sheets[0].ended is not None
+    assert shelf.sheets[0].ended[0] == "completed"
+
+
+async def test_one_that_is_refused_before_its_first_step_leaves_no_recording(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    lab = Lab(driven_clock, shelf)
+    lab.refusing["output_on"] = Invalid("over the limit")
+    with pytest.raises(Invalid):
+        await lab.run(POINT, voltage=5.0, channel=1)
+    assert (shelf.sheets, lab.book.runs()) == ([], ())
 
 
 @promise("sequence.client-gone-tells")
