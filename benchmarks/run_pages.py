@@ -2,6 +2,7 @@
 
 First, middle and last page, and one that is thinned over the whole run; of a run that has ended,
 and of one whose daemon was killed: that has no statistics until the next start has mended it.
+Then the list: twenty of a day with 2,000 runs, the first time and from then on.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.bench.engine_process import EngineProcess, running_engine
 ROWS = 100_000
 TRIES = 20
 BOUND_MS = 100
+RUNS_A_DAY = 2_000
 ENDED, KILLED = "sweep-ended", "sweep-killed"
 PAGES: dict[str, dict[str, Any]] = {
     "first page": {},
@@ -52,6 +54,7 @@ def main() -> int:
                 for run_id in (ENDED, KILLED)
                 for name, wish in PAGES.items()
             )
+            figures += _lists(engine, directory / "data")
     return tell(f"a page of {ROWS} recorded rows", figures, as_json=as_json)
 
 
@@ -113,6 +116,36 @@ def _page_ms(engine: EngineProcess, run_id: str, wish: dict[str, Any]) -> float:
     took_ms = (time.perf_counter() - began) * 1000
     if told["total_rows"] != ROWS or told["statistics"]["a"]["n"] != ROWS or not told["rows"]:
         raise SystemExit(f"the page is wrong: {told['total_rows']} rows, {told['statistics']}")
+    return took_ms
+
+
+def _lists(engine: EngineProcess, data_dir: Path) -> tuple[Figure, ...]:
+    """A page of the list, where there are 2,000 runs in the newest day."""
+    (ended,) = data_dir.glob(f"runs/*/{ENDED}")
+    meta = json.loads((ended / "meta.json").read_text())
+    for number in range(RUNS_A_DAY):
+        run_id = f"sweep-{number:04}"
+        (ended.parent / run_id).mkdir()
+        told = {**meta, "run_id": run_id, "started_ms": meta["started_ms"] + number + 1}
+        (ended.parent / run_id / "meta.json").write_text(json.dumps(told, indent=1))
+    first, *later = (_list_ms(engine) for _ in range(TRIES + 1))
+    return (
+        Figure(name=f"20 of {RUNS_A_DAY} runs, the first time", value=first, unit="ms"),
+        Figure(
+            name=f"20 of {RUNS_A_DAY} runs, p90",
+            value=percentile(later, 0.9),
+            unit="ms",
+            bound=BOUND_MS,
+        ),
+    )
+
+
+def _list_ms(engine: EngineProcess) -> float:
+    began = time.perf_counter()
+    runs = engine.tool("bench__runs", limit=20)["result"]["runs"]
+    took_ms = (time.perf_counter() - began) * 1000
+    if [run["run_id"] for run in runs[:2]] != ["sweep-1999", "sweep-1998"]:
+        raise SystemExit(f"the list is wrong: {runs[:2]}")
     return took_ms
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import io
 import json
 import math
+import os
 import re
 import sys
 from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +53,9 @@ CHUNK_BYTES: Final = 1024 * 1024
 """Of one answer of ``export_run``; a longer recording comes in several."""
 MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
 """A table is put into an archive in one piece."""
+MOST_PLACES: Final = 16_384
+"""Recordings whose places in the list are remembered, in some 8 MB; a day of 2,000 costs a page of
+20 no more than 20 files then. Of a day with more than this each is read for every list."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 DATE: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
 SHOWN: Final = (
@@ -67,18 +73,55 @@ def list_runs(root: Path, limit: int, kind: str = "", instrument: str = "") -> l
     """
     found: list[dict[str, Any]] = []
     for date in sorted(root.glob(DATE), reverse=True):
-        day = []
-        for meta_file in date.glob(f"*/{META_FILE}"):
-            meta = _read_meta(meta_file)
-            if meta is None or (kind and meta.get("kind") != kind) or not _is_on(meta, instrument):
-                continue
-            entry = {**{name: meta.get(name) for name in SHOWN}, "who": _who(meta)}
-            day.append((meta.get("started_ms") or 0, {**entry, "path": str(meta_file.parent)}))
-        day.sort(key=lambda item: item[0], reverse=True)
-        found += [entry for _, entry in day]
-        if len(found) >= limit:
-            break
-    return found[:limit]
+        for directory in _newest_first(date, kind, instrument):
+            if len(found) >= limit:
+                return found
+            if meta := read_meta(directory):
+                shown = {name: meta.get(name) for name in SHOWN}
+                found.append({**shown, "who": _who(meta), "path": str(directory)})
+    return found
+
+
+def _newest_first(date: Path, kind: str, instrument: str) -> list[Path]:
+    """The recordings of a day that fit."""
+    text = instrument.casefold()
+    fitting: list[tuple[int, str]] = []
+    with contextlib.suppress(OSError), os.scandir(date) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError, ValueError):
+                place = _place_of(entry.path)
+                if kind in ("", place.kind) and any(text in name for name in place.names):
+                    fitting.append((place.started_ms, entry.name))
+    fitting.sort(key=lambda item: item[0], reverse=True)
+    return [date / name for _, name in fitting]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What decides whether and where a recording stands in a list; ``names`` are its units'."""
+
+    started_ms: int
+    kind: str
+    names: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=MOST_PLACES)
+def _place_of(directory: str) -> _Place:
+    """Remembered, for it stands in meta.json from the beginning on and never changes.
+
+    Raises:
+        OSError, ValueError: there is no meta.json, or it is none; asked anew the next time.
+    """
+    meta = json.loads(Path(directory, META_FILE).read_text(encoding="utf-8"))
+    if not isinstance(meta, dict):
+        raise ValueError(directory)  # noqa: TRY004 - caught here, with what json itself raises
+    units = meta.get("instruments") or [{"id": meta.get("instrument_id")}]
+    names = [str(unit.get(key, "")) for unit in units for key in ("id", "alias")]
+    return _Place(
+        started_ms=meta.get("started_ms") or 0,
+        kind=str(meta.get("kind")),
+        names=tuple(sys.intern(name.casefold()) for name in names),
+    )
 
 
 def _who(meta: Mapping[str, Any]) -> str | None:
@@ -197,14 +240,6 @@ def find_run(root: Path, run_id: str) -> Path:
 def read_meta(directory: Path) -> dict[str, Any]:
     """A recording's meta.json; empty where it cannot be read."""
     return _read_meta(directory / META_FILE) or {}
-
-
-def _is_on(meta: dict[str, Any], instrument: str) -> bool:
-    text = instrument.casefold()
-    places = meta.get("instruments") or [{"id": meta.get("instrument_id")}]
-    return not text or any(
-        text in str(place.get(key, "")).casefold() for place in places for key in ("id", "alias")
-    )
 
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
