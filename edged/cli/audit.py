@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from edged.actions.caller import who_of
-from edged.cli.shared.options import add_engine_options, connect, load, locate
+from edged.cli.shared.options import add_engine_options, connect, load
 from edged.cli.shared.output import cell, print_fields, print_json, print_table, unwritable
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
@@ -90,9 +90,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _follow(options: argparse.Namespace) -> int:
-    loaded = load(options)
-    engine, token = locate(loaded), loaded.config.inbound_auth_token
-    for kind, params in follow_events(engine, ["audit"], token=token):
+    for kind, params in follow_events(connect(options), ["audit"]):
         if kind == "missed":
             print(f"edged: {params['count']} rows were missed.", file=sys.stderr)
         elif options.json:
