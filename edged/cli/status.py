@@ -100,6 +100,15 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
     for sweep in status["sweeps"]:
         if sweep["status"] == "holding":
             yield f"{_swept(sweep, name)}, parked until somebody stops it"
+        if sweep["abort"]["state"] == "pending":
+            unit = name(sweep["instrument_id"])
+            yield f"{unit}: the abort of {sweep['sweep_id']} is tried until it is obeyed"
+    for instrument_id in status["stopping"]:
+        yield f"{name(instrument_id)}: its stop is tried until it is confirmed"
+    for line in status["waiting_calls"]:
+        yield f"{name(line['instrument_id'])}: calls that wait for its line: {line['calls']}"
+    if waiting := status["recordings"]["waiting"]:
+        yield f"recordings that have ended and wait for the disk: {waiting}"
     for lock in status["lockouts"]:
         yield f"{name(lock['instrument_id'])}: locked out by {lock['by']}: {lock['reason']}"
     for place in status["set_aside"]:

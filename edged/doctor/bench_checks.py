@@ -238,11 +238,7 @@ def check_attention(facts: Facts) -> CheckLine:
         return skip("No engine answers.")
     # Those of this life of the daemon, and what a former one left in the journal.
     found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
-    needy = {
-        sweep["sweep_id"]: sweep.get("instrument_id")
-        for sweep in found
-        if sweep.get("needs_attention")
-    }
+    needy = {sweep["sweep_id"]: _called(sweep) for sweep in found if sweep.get("needs_attention")}
     if not needy:
         return passed("No sweep has left an output as it is.")
     told = ", ".join(f"{sweep_id} on {instrument}" for sweep_id, instrument in needy.items())
@@ -259,9 +255,7 @@ def check_lockouts(facts: Facts) -> CheckLine:
     locked = facts.status.get("lockouts", [])
     if not locked:
         return passed("Nothing is locked out.")
-    told = "; ".join(
-        f"{lock['instrument_id']} by {lock['by']}: {lock['reason']}" for lock in locked
-    )
+    told = "; ".join(f"{_called(lock)} by {lock['by']}: {lock['reason']}" for lock in locked)
     return warn(f"Locked out: {told}.", "`edged lockout INSTRUMENT --clear` when hands are out.")
 
 

@@ -398,11 +398,20 @@ class Engine:
                 "loop": self._watch.status,
                 "store": self._stores.status,
                 "sdk": self._sdk.registry.status,
-                "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
+                "lockouts": self._lockouts,
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
         )
+
+    def _lockouts(self) -> list[dict[str, Any]]:
+        """What is locked out, with what its owner calls it where that is known."""
+        known = self._pool.known()
+        called = {self._stores.lockout_of(i): i.alias for i in known if i.alias}
+        return [
+            {**lock.to_json(), "alias": called.get(lock, "")}
+            for lock in self._stores.lockouts.all()
+        ]
 
     def _under_way(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """What bench__check tells of beside the units."""
@@ -410,7 +419,7 @@ class Engine:
             "sweeps": self._work.sweeps.active(),
             "streams": self._work.streams.running(),
             "sequences": self._work.sequences.running(),
-            "lockouts": [lock.to_json() for lock in self._stores.lockouts.all()],
+            "lockouts": self._lockouts(),
         }
 
     def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:

@@ -225,6 +225,7 @@ class LongWork:
         return {
             "recordings": self.runs.status,
             "waveforms": self.waveforms.status,
+            "stopping": lambda: list(self.bench_stop.trying()),
             "needs_attention": lambda: [
                 left.told() for left in self._after_crash.found if left.needs_attention
             ],

@@ -102,6 +102,11 @@ class StatusReport:
                     for i in instruments
                     if (state := self._state_of(i)) not in IN_ORDER
                 ],
+                "waiting_calls": [
+                    {"instrument_id": i.id, "alias": i.alias, "calls": calls}
+                    for i in instruments
+                    if (calls := i.waiting)
+                ],
                 "uptime_s": round(now_s - self._began, 3),
                 "platform": self._platform,
                 "mcp": self._mcp(),

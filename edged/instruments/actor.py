@@ -131,6 +131,11 @@ class Actor:
         return is_free and self.state is LineState.READY
 
     @property
+    def waiting(self) -> int:
+        """How many wait to be served, beside the one that is."""
+        return len(self._mailbox)
+
+    @property
     def bound(self) -> BoundInstrument:
         """Who is known to live here."""
         return self._line.bound

@@ -345,6 +345,11 @@ class Instrument:
         """Its line is ready, and nobody is or waits to be served on it."""
         return self.actor is not None and self.actor.is_idle
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for their turn on its line."""
+        return self.actor.waiting if self.actor else 0
+
     def trace(self) -> list[dict[str, object]]:
         """The last exchanges on its line, oldest first."""
         return [entry.as_json() for entry in self.actor.exchanges()] if self.actor else []

@@ -46,6 +46,7 @@ def work_of(caller: Caller, instrument: Instrument) -> dict[str, Any]:
     """Who began it, where the instrument answered, and how to speak to it there."""
     return {
         "caller": caller.to_json(),
+        "alias": instrument.alias,
         "address": instrument.address,
         "profile": instrument.profile.key if instrument.profile else "",
         "connection": connection_facts(instrument.connection),

@@ -117,6 +117,7 @@ class LeftWork:
             "sweep_id": self.entry.id,
             "status": "failed",
             "instrument_id": self.entry.instrument_id,
+            "alias": payload.get("alias", ""),
             "command_name": payload.get("command", ""),
             "parameter": payload.get("parameter", ""),
             "unit": payload.get("unit", ""),

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,33 @@ def test_status_and_instruments_tell_of_the_bench(engine: EngineProcess) -> None
         "rigol_dp832"
     ]
     assert as_json(engine, "scan") == []
+
+
+@promise("cli.status-glance")
+def test_what_waits_for_a_line_and_who_is_locked_out_stand_under_what_people_call_it(
+    engine: EngineProcess,
+) -> None:
+    call = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
+    edged(engine.state_dir, "lockout", "psu1", "--reason", "hands inside", "--by", "anna")
+    engine.sim("fault", instrument="dmm1", kind="late", seconds=3, count=1)
+    with ThreadPoolExecutor() as callers:
+        answers = [callers.submit(engine.tool, "execute_command", **call) for _ in range(4)]
+        deadline = time.monotonic() + 10
+        while (waiting := engine.tool("get_status")["result"]["waiting_calls"]) == []:
+            assert time.monotonic() < deadline
+        assert [line["alias"] for line in waiting] == ["dmm1"]
+        shown = edged(engine.state_dir, "status").stdout
+        assert "dmm1: calls that wait for its line: 3" in shown
+        assert "psu1: locked out by anna: hands inside" in shown
+        assert all(answer.result()["result"]["success"] for answer in answers)
+    assert engine.tool("get_status")["result"]["waiting_calls"] == []
+    (line,) = [
+        check["found"]
+        for check in as_json(engine, "doctor")["checks"]
+        if check["check"] == "lockouts"
+    ]
+    assert line.startswith("Locked out: psu1 (TCPIP::127.0.0.1::")
+    edged(engine.state_dir, "lockout", "psu1", "--clear")
 
 
 @promise("cli.typed-arguments")

@@ -295,6 +295,7 @@ class Sweep:
             "sweep_id": self.sweep_id,
             "status": self.state.value,
             "instrument_id": self.thing.instrument.id,
+            "alias": self.thing.instrument.alias,
             "command_name": self.thing.command.name,
             "parameter": self.thing.plan.parameter,
             "unit": self.thing.parameter.unit,

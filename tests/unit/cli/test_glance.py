@@ -35,12 +35,14 @@ IDLE: dict[str, Any] = {
     "lockouts": [],
     "told_on": [],
     "troubled_lines": [],
+    "waiting_calls": [],
+    "stopping": [],
     "needs_attention": [],
     "set_aside": [],
     "discovery": {"warnings": []},
     "sdk": {"wrappers": [], "complaints": []},
     "store": {"state": "healthy", "reason": ""},
-    "recordings": {"is_full": False, "error": ""},
+    "recordings": {"is_full": False, "error": "", "waiting": 0},
     "relay": {"configured": False, "link": {"state": "off", "last_error": "none"}},
     "profiles": {"complaints": [], "bench_error": "", "bench_copy_error": ""},
 }
@@ -64,7 +66,11 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
     status = {
         **IDLE,
         "told_on": [{"instrument_id": "TCPIP::1", "outputs": ["OUTP CH1", "*"], "since_ms": 0}],
-        "sweeps": [SWEEP, {**SWEEP, "sweep_id": "sweep-2", "status": "holding"}],
+        "sweeps": [
+            SWEEP,
+            {**SWEEP, "sweep_id": "sweep-2", "status": "holding"},
+            {**SWEEP, "sweep_id": "sweep-3", "status": "failed", "abort": {"state": "pending"}},
+        ],
         "streams": [
             {
                 "stream_id": "stream-1",
@@ -91,7 +97,9 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "set_aside": [place, {**place, "name": "odd", "is_set_aside": True}],
         "discovery": {"warnings": [{"instrument_id": "TCPIP::2", "warning": "answers its writes"}]},
         "store": {"state": "stalled", "reason": "the disk hangs"},
-        "recordings": {"is_full": True, "error": ""},
+        "recordings": {"is_full": True, "error": "", "waiting": 2},
+        "waiting_calls": [{"instrument_id": "TCPIP::1", "alias": "psu1", "calls": 3}],
+        "stopping": ["TCPIP::1"],
         "relay": {"configured": True, "link": {"state": "reconnecting", "last_error": "refused"}},
         "sdk": {
             "wrappers": [
@@ -110,6 +118,10 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
     ]
     assert lines[waits + 1 : wrong] == [
         "  sweep-2: psu1 set_voltage is at 1.5 V of 0 to 5 V, parked until somebody stops it",
+        "  psu1: the abort of sweep-3 is tried until it is obeyed",
+        "  psu1: its stop is tried until it is confirmed",
+        "  psu1: calls that wait for its line: 3",
+        "  recordings that have ended and wait for the disk: 2",
         "  psu1: locked out by anna: hands inside",
         "  TCPIP::9: has not answered yet: refused",
     ]

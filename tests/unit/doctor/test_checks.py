@@ -455,18 +455,26 @@ def test_the_states_of_instruments_are_told_and_one_in_trouble_is_a_warning_by_i
 
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?", "remedy": "On."}
-    left_over = {"sweep_id": "sweep-1", "instrument_id": "psu", "needs_attention": True}
+    left_over = {
+        "sweep_id": "sweep-1",
+        "instrument_id": "TCPIP::1",
+        "alias": "psu",
+        "needs_attention": True,
+    }
     status = {
         **STATUS,
         "set_aside": [silent],
         "sweeps": [left_over],
         "needs_attention": [left_over],
-        "lockouts": [{"instrument_id": "psu", "by": "anna", "reason": "hands"}],
+        "lockouts": [
+            {"instrument_id": "TCPIP::1", "alias": "psu", "by": "anna", "reason": "hands"},
+            {"instrument_id": "TCPIP::2", "alias": "", "by": "otto", "reason": "hot"},
+        ],
     }
     for check, says in (
         (bench_checks.check_set_aside, "no answer"),
-        (bench_checks.check_attention, "The abort of sweep-1 on psu was"),
-        (bench_checks.check_lockouts, "anna: hands"),
+        (bench_checks.check_attention, "The abort of sweep-1 on psu (TCPIP::1) was"),
+        (bench_checks.check_lockouts, "psu (TCPIP::1) by anna: hands; TCPIP::2 by otto: hot"),
     ):
         assert told(check(facts(tmp_path)))[0] == "PASS"
         verdict, found = told(check(facts(tmp_path, status=status)))
