@@ -367,6 +367,11 @@ class Discovery:
         """Addresses at which nobody is known, with the reason; for doctor and get_status."""
         return [place.told() for place in self._places.values() if place.reason]
 
+    def is_aside(self, address: str) -> bool:
+        """Whether what is at an address hangs, is no instrument or cannot be opened."""
+        place = self._places.get(place_key(address))
+        return place is not None and place.is_aside
+
     def report(self) -> dict[str, Any]:
         """What discovery does and has met; for the RPC method ``discovery``."""
         seen = [

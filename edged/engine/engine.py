@@ -273,7 +273,8 @@ class Engine:
 
     def _state_of(self, instrument: Instrument) -> UnitState:
         is_locked = self._stores.lockout_of(instrument) is not None
-        return unit_state(facts_of(instrument, is_locked=is_locked))
+        aside = self._discovery.is_aside
+        return unit_state(facts_of(instrument, is_locked=is_locked, is_aside=aside))
 
     def _marks(self) -> tuple[object, ...]:
         """Another value after anything that get_status tells of was done."""

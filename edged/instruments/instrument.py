@@ -217,7 +217,9 @@ class Instrument:
     @property
     def line_reason(self) -> str:
         """Why its line is not ready; empty while it is."""
-        return self.actor.reason if self.actor else f"{self.address} was taken away"
+        if self.actor is not None:
+            return self.actor.reason
+        return f"it was taken away from {self.address}, or something else answers there"
 
     @property
     def is_silent(self) -> bool:

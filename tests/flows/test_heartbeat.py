@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ LATER_S = 3_600.0
 
 
 def state_of(instrument: Instrument) -> UnitState:
-    return unit_state(facts_of(instrument, is_locked=False))
+    return unit_state(facts_of(instrument, is_locked=False, is_aside=lambda _: False))
 
 
 class Bench:
@@ -157,16 +157,56 @@ async def test_a_silent_meter_is_told_so_everywhere_within_two_heartbeats(tmp_pa
         async with asyncio.timeout(2 * HEARTBEAT_S + TIMEOUT_S + SLOW_S):
             while state_in(await listed(client), meter["id"]) != "silent":
                 await asyncio.sleep(0.1)
-        counted = Counter(i["state"] for i in await listed(client))
-        status = (await client.call("get_status"))["structuredContent"]
-        assert status["instruments_by_state"] == counted
-        assert [line["instrument_id"] for line in status["troubled_lines"]] == [meter["id"]]
-        page = await asyncio.to_thread(read, f"http://127.0.0.1:{engine.ports['rpc_port']}/metrics")
-        assert dict(METRIC.findall(page)) == {name: f"{n}.0" for name, n in counted.items()}
-        said = await asyncio.to_thread(edged, engine, "doctor")
-        assert re.search(rf"{re.escape(meter['id'])}.* is silent", said)
-        assert "silent" in await asyncio.to_thread(edged, engine, "instruments")
-        assert "1 silent" in await asyncio.to_thread(edged, engine, "status")
+        await assert_told_alike(client, engine, meter["id"], "silent")
+
+
+@promise("health.one-state")
+async def test_a_unit_that_was_taken_away_and_hangs_since_it_is_back_is_set_aside_everywhere(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    port = free_port()
+    address = f"TCPIP::127.0.0.1::{port}::SOCKET"
+    bench_meter = {"name": "odd", "model": METER, "port": port, "serial": "MY42"}
+    entries = [{"name": "odd", "address": address, "timeout_ms": 500}]
+    config = {"INSTRUMENTS": entries, "RESCAN_INTERVAL_SEC": 3600}
+    with running_engine(tmp_path, "--instruments", "psu1", config=config) as engine:
+        client = McpClient(port=engine.ports["mcp_port"])
+        await client.initialize("2025-06-18")
+
+        async def becomes(state: str) -> None:
+            async with asyncio.timeout(SLOW_S):
+                while {i["id"]: i["state"] for i in await listed(client)}.get(address) != state:
+                    await client.call("scan_instruments")
+
+        engine.sim("add", **bench_meter)
+        await becomes("ready")
+        engine.sim("remove", name="odd")
+        await becomes("away")
+        engine.sim("add", **bench_meter)
+        engine.sim("fault", instrument="odd", kind="hang")
+        await becomes("set_aside")
+        await assert_told_alike(client, engine, address, "set_aside")
+        checked = (await client.call("bench__check"))["structuredContent"]["instruments"]
+        assert {unit["alias"]: unit["state"] for unit in checked}["odd"] == "set_aside"
+        engine.sim("clear", instrument="odd")
+        await becomes("ready")
+
+
+async def assert_told_alike(
+    client: McpClient, engine: EngineProcess, instrument_id: str, state: str
+) -> None:
+    """list_instruments, get_status, metrics, doctor and the command line say the same of it."""
+    counted = Counter(i["state"] for i in await listed(client))
+    status = (await client.call("get_status"))["structuredContent"]
+    assert status["instruments_by_state"] == counted
+    troubled = {line["instrument_id"]: line["state"] for line in status["troubled_lines"]}
+    assert troubled == {instrument_id: state}
+    page = await asyncio.to_thread(read, f"http://127.0.0.1:{engine.ports['rpc_port']}/metrics")
+    assert dict(METRIC.findall(page)) == {name: f"{n}.0" for name, n in counted.items()}
+    said = await asyncio.to_thread(edged, engine, "doctor")
+    assert re.search(rf"{re.escape(instrument_id)}.* is {state}", said)
+    assert state in await asyncio.to_thread(edged, engine, "instruments")
+    assert f"1 {state}" in await asyncio.to_thread(edged, engine, "status")
 
 
 def rows_of(engine: EngineProcess) -> int:

@@ -11,16 +11,22 @@ from tests.promises import promise
 
 R, L, U = RegistrationState, LineState, UnitState
 EVERYTHING = [
-    Facts(registration=registration, line=line, is_locked=is_locked, is_silent=is_silent)
-    for registration, line, is_locked, is_silent in itertools.product(
-        R, L, (False, True), (False, True)
+    Facts(
+        registration=registration,
+        line=line,
+        is_set_aside=is_set_aside,
+        is_locked=is_locked,
+        is_silent=is_silent,
+    )
+    for registration, line, is_set_aside, is_locked, is_silent in itertools.product(
+        R, L, (False, True), (False, True), (False, True)
     )
 ]
 
 
 def expected(facts: Facts) -> UnitState:
     """As docs/instruments.md has it, written out another way than the rules are."""
-    if facts.registration is R.SET_ASIDE:
+    if facts.is_set_aside:
         return U.SET_ASIDE
     if facts.is_locked:
         return U.LOCKED
@@ -35,7 +41,7 @@ def expected(facts: Facts) -> UnitState:
 
 @promise("health.one-state")
 def test_every_combination_of_facts_has_the_first_state_that_holds() -> None:
-    assert len(EVERYTHING) == len(R) * len(L) * 4
+    assert len(EVERYTHING) == len(R) * len(L) * 8
     assert [unit_state(facts) for facts in EVERYTHING] == [expected(f) for f in EVERYTHING]
 
 
