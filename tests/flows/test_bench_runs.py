@@ -139,6 +139,59 @@ async def test_a_bode_plot_over_generator_and_lock_in_is_one_call(client: McpCli
     assert line.startswith("RC; over set (Hz): measure_r ")
 
 
+@promise("sweep.bode")
+async def test_a_bode_plot_over_generator_and_oscilloscope_is_one_call(client: McpClient) -> None:
+    """The generator's channel 1 is wired to the scope's channel 2, with nothing in between."""
+
+    async def set_up(name: str, command: str, **parameters: Any) -> None:
+        arguments = {"instrument_id": name, "command_name": command, "parameters": parameters}
+        assert (await told(client, "execute_command", **arguments))["success"]
+
+    # A stop of everything stops a scope, too: what it showed before would be measured.
+    await set_up("scope1", "run")
+    await set_up("scope1", "set_channel_display", channel=2, shown=True)
+    await set_up("scope1", "set_vertical", channel=2, probe="1", scale=0.5)
+    await set_up("scope1", "set_time_scale", scale=0.005)
+    await set_up("gen1", "set_frequency", channel=1, frequency=50)
+    await set_up("gen1", "set_amplitude", channel=1, amplitude=2)
+    await set_up("gen1", "output_on", channel=1)
+    begun = await told(
+        client,
+        "start_sweep",
+        instrument_id="gen1",
+        command_name="set_frequency",
+        parameters={"channel": 1},
+        target_value=2_000,
+        sweep_rate=1_000_000,
+        points={"count": 9, "spacing": "log"},
+        dwell_ms=20,
+        measure=[
+            {"instrument_id": "scope1", "command_name": name, "parameters": {"channel": 2}}
+            for name in ("measure_vpp", "measure_frequency")
+        ],
+    )
+    run = await over(client, begun["sweep_id"])
+    assert (run["state"], run["reason"], run["error"]) == ("completed", "target reached", None)
+    assert run["columns"] == ["t", "set", "measure_vpp", "measure_frequency", "elapsed_s"]
+    assert run["units"] == ["s", "Hz", "V", "Hz", "s"]
+    wanted = [50 * 40 ** (i / 8) for i in range(9)]
+    assert [row[1] for row in run["rows"]] == pytest.approx(wanted, rel=1e-5)
+    for _, hertz, vpp, seen_hertz, _ in run["rows"]:
+        assert vpp == pytest.approx(2, rel=0.06)
+        assert seen_hertz == pytest.approx(hertz, rel=0.05)
+    picture = await client.call(
+        "bench__plot",
+        {
+            "run_id": begun["sweep_id"],
+            "x": "set",
+            "y": ["measure_vpp"],
+            "log_x": True,
+            "log_y": True,
+        },
+    )
+    assert "over set (Hz): measure_vpp" in check_picture(picture)
+
+
 def check_picture(result: Any) -> str:
     """A PNG that is small enough, and a line of text; gives that."""
     text, image = result["content"]
