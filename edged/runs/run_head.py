@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.actions.caller import Caller
-from edged.clock import ago
 
-__all__ = ["ELAPSED", "Column", "RunHead", "RunKind", "RunNow", "held_by"]
+__all__ = ["ELAPSED", "Column", "RunHead", "RunKind", "RunNow"]
 
 
 class RunKind(enum.StrEnum):
@@ -91,8 +90,3 @@ class RunNow:
     rows: int = 0
     reason: str = ""
     error: str = ""
-
-
-def held_by(run_id: str, who: str, for_s: float) -> str:
-    """Who has what somebody else wants now, in the words of every refusal that a run causes."""
-    return f"held by {run_id}, started {ago(for_s)} by {who}"

@@ -17,9 +17,10 @@ from edged.actions.action import Purpose, RunSequence
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
+from edged.runs.held import held_by
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
-from edged.runs.run_head import RunNow, held_by
+from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
