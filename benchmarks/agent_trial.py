@@ -74,9 +74,7 @@ def _serve_bench() -> int:
 
 def _live_through_a_night(engine: EngineProcess) -> None:
     """Leave behind what a morning's questions are about."""
-    ids = {
-        unit["alias"]: unit["id"] for unit in engine.tool("list_instruments")["result"]
-    }
+    ids = {unit["alias"]: unit["id"] for unit in engine.tool("list_instruments")["result"]}
     night = Session(engine.mcp_url, {"name": "overnight-script", "version": "1.4"})
     notebook = Session(engine.mcp_url, {"name": "colleague-notebook", "version": "0.3"})
     for command, parameters in (

@@ -24,8 +24,9 @@ from edged.scpi.line import messages
 from edged.scpi.words import is_recalling, works_switch
 
 __all__ = [
-    "Effect", "Key", "Known", "Reach", "after", "asked", "couples_channels", "effects_of",
-    "effects_of_lines", "is_measuring", "is_selecting", "reach_of", "value_name",
+    "NOBODY_KNOWS", "Effect", "Key", "KnownSetting", "Reach", "after", "asked",
+    "couples_channels", "effects_of", "effects_of_lines", "is_measuring", "is_selecting",
+    "reach_of", "value_name",
 ]  # fmt: skip
 
 Key = tuple[str, str]
@@ -34,7 +35,7 @@ Key = tuple[str, str]
 _SELECTS: Final = re.compile(r":?INST", re.IGNORECASE)
 """The headers by which SCPI's channels are selected for what follows."""
 _MEASURES: Final = re.compile(r":?(?:MEAS|READ|FETC)", re.IGNORECASE)
-_COUPLES: Final = re.compile(r":(?:TRAC|COUP|COMB|PAIR)", re.IGNORECASE)
+_COUPLES: Final = re.compile(r"(?:^|:)(?:TRAC|COUP|COMB|PAIR)", re.IGNORECASE)
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT, ParameterType.BOOL})
 
 
@@ -63,7 +64,7 @@ _REACH: Final[Mapping[str, Reach]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSetting:
     """One setting and what it was set to; ``text`` is the wire's, empty where it cannot be read."""
 
     key: Key
@@ -72,10 +73,10 @@ class Known:
     unit: str = ""
 
 
-NOBODY_KNOWS: Final = Known(("", ""), "", Effect.ANYTHING)
+NOBODY_KNOWS: Final = KnownSetting(("", ""), "", Effect.ANYTHING)
 
 
-def effects_of(command: Command, lines: Sequence[str]) -> tuple[Known, ...]:
+def effects_of(command: Command, lines: Sequence[str]) -> tuple[KnownSetting, ...]:
     """What a command sets.
 
     Args:
@@ -86,12 +87,14 @@ def effects_of(command: Command, lines: Sequence[str]) -> tuple[Known, ...]:
     return tuple(_effects(command.scpi, lines, command.parameters))
 
 
-def effects_of_lines(lines: Sequence[str]) -> tuple[Known, ...]:
+def effects_of_lines(lines: Sequence[str]) -> tuple[KnownSetting, ...]:
     """What lines set that are sent as they stand."""
     return tuple(_effects(lines, lines, {}))
 
 
-def after(known: Mapping[Key, Known], effects: Sequence[Known], reach: Reach) -> dict[Key, Known]:
+def after(
+    known: Mapping[Key, KnownSetting], effects: Sequence[KnownSetting], reach: Reach
+) -> dict[Key, KnownSetting]:
     """What is known once they are carried out, one after the other."""
     found = dict(known)
     for told in effects:
@@ -151,7 +154,7 @@ def value_name(template: str) -> str:
 
 def _effects(
     templates: Sequence[str], lines: Sequence[str], parameters: Mapping[str, Parameter]
-) -> Iterator[Known]:
+) -> Iterator[KnownSetting]:
     selected, has_told = "", True
     for template, line in zip(templates, lines, strict=True):
         if is_selecting(line):
@@ -166,7 +169,7 @@ def _effects(
 
 def _effects_of_line(
     template: str, line: str, selected: str, parameters: Mapping[str, Parameter]
-) -> Iterator[Known]:
+) -> Iterator[KnownSetting]:
     told = tellings(line)
     if not told or line.startswith("*") or is_recalling(line) or not all(t.value for t in told):
         yield NOBODY_KNOWS
@@ -178,10 +181,10 @@ def _effects_of_line(
     elif parameter is not None and parameter.type in _NUMBERS:
         effect, unit = Effect.NUMBER, parameter.unit
     for one in told:
-        yield Known((selected, one.output), one.value, effect, unit)
+        yield KnownSetting((selected, one.output), one.value, effect, unit)
 
 
-def _is_left(one: Known, told: Known, reach: Reach) -> bool:
+def _is_left(one: KnownSetting, told: KnownSetting, reach: Reach) -> bool:
     """Whether something is still known once ``told``, which is no switch, was carried out."""
     if told.effect is Effect.ANYTHING:
         return False

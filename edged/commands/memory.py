@@ -21,7 +21,7 @@ from edged.commands.effects import (
     NOBODY_KNOWS,
     Effect,
     Key,
-    Known,
+    KnownSetting,
     Reach,
     after,
     asked,
@@ -64,7 +64,7 @@ class _Unit:
     """
 
     meeting: object
-    values: dict[Key, Known] = field(default_factory=dict)
+    values: dict[Key, KnownSetting] = field(default_factory=dict)
     under_way: list[Writing] = field(default_factory=list)
     has_raw_couplings: bool = False
 
@@ -79,9 +79,9 @@ class Writing:
     """
 
     unit: _Unit
-    effects: tuple[Known, ...]
+    effects: tuple[KnownSetting, ...]
     previous: dict[str, Scalar]
-    after: dict[Key, Known]
+    after: dict[Key, KnownSetting]
     is_alone: bool
 
     def done(self, readback: Scalar | None = None) -> None:
@@ -161,7 +161,7 @@ class _Question:
 
     profile: Profile
     sets: bool
-    answers: Known | None
+    answers: KnownSetting | None
     switches: tuple[Command, ...]
     names: tuple[str, ...]
     cases: dict[tuple[Scalar | None, ...], tuple[_Switch, ...]] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class Memory:
     def heard_answers(self, instrument: Instrument, answers: Mapping[str, str]) -> None:
         """What an instrument answered when it was asked about its outputs, by question."""
         for line, answer in answers.items():
-            self._remember(instrument, line, Known(("", ""), answer.strip(), Effect.SWITCH))
+            self._remember(instrument, line, KnownSetting(("", ""), answer.strip(), Effect.SWITCH))
 
     def notes(
         self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
@@ -253,7 +253,7 @@ class Memory:
         self,
         instrument: Instrument,
         unit: _Unit,
-        effects: tuple[Known, ...],
+        effects: tuple[KnownSetting, ...],
         previous: dict[str, Scalar],
     ) -> Writing:
         reach = self._reach(instrument)
@@ -268,7 +268,7 @@ class Memory:
         unit.under_way.append(writing)
         return writing
 
-    def _remember(self, instrument: Instrument, line: str, known: Known) -> None:
+    def _remember(self, instrument: Instrument, line: str, known: KnownSetting) -> None:
         unit = self._unit(instrument)
         if unit.under_way or len(unit.values) > MOST_KNOWN:
             return
@@ -336,7 +336,7 @@ def _question(profile: Profile, command: Command) -> _Question:
     return _Question(profile, sets, None if is_block else _answers(command), switches, names)
 
 
-def _answers(command: Command) -> Known | None:
+def _answers(command: Command) -> KnownSetting | None:
     answer = command.returns
     if len(command.scpi) != 1 or command.is_dangerous or not isinstance(answer, ScalarAnswer):
         return None
@@ -344,7 +344,7 @@ def _answers(command: Command) -> Known | None:
     if answer.map or answer.scale or is_measuring(command.scpi[0]):
         return None
     is_switch = works_switch(command.scpi[0].replace("?", "", 1))
-    return Known(("", ""), "", Effect.SWITCH if is_switch else Effect.NUMBER, answer.unit)
+    return KnownSetting(("", ""), "", Effect.SWITCH if is_switch else Effect.NUMBER, answer.unit)
 
 
 def _switches(commands: Sequence[Command], values: Mapping[str, Scalar]) -> Iterator[_Switch]:
@@ -367,7 +367,9 @@ def _note(key: Key, values: Mapping[str, Scalar]) -> str:
     return f"{kind} {numbers[-1]} is off" if numbers else f"the {kind} is off"
 
 
-def _previous(command: Command, told: Known, known: Known | None) -> dict[str, Scalar]:
+def _previous(
+    command: Command, told: KnownSetting, known: KnownSetting | None
+) -> dict[str, Scalar]:
     """What a setter replaces, as its parameter has it."""
     setting = [template for template in command.scpi if not is_selecting(template)]
     name = value_name(setting[0]) if len(setting) == 1 else ""
@@ -381,7 +383,7 @@ def _previous(command: Command, told: Known, known: Known | None) -> dict[str, S
     return {name: found[0]} if len(found) == 1 else {}
 
 
-def _switches_among(values: Mapping[Key, Known]) -> dict[Key, Known]:
+def _switches_among(values: Mapping[Key, KnownSetting]) -> dict[Key, KnownSetting]:
     return {key: known for key, known in values.items() if known.effect is Effect.SWITCH}
 
 

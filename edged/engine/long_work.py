@@ -88,8 +88,7 @@ class LongWork:
         self._profiles = profiles
         self._visa = visa
         self._clock = clock
-        self._note_stopped = note_stopped
-        self._memory = memory
+        self._note_stopped, self._memory = note_stopped, memory
         self.runs = RunRegistry(
             data_dir=config.data_dir,
             budget_mb=config.data_budget_mb,
