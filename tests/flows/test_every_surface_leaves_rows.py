@@ -158,6 +158,7 @@ def test_every_verb_that_asks_an_engine_leaves_a_row(engine: EngineProcess) -> N
         "completion": ["tools"],
         "restart": ["--when-idle"],
         "sweep": ["status", "sweep-none"],
+        "sequence": ["list"],
     }
     for verb in VERBS.keys() - BY_ITSELF:
         before = newest(engine)
