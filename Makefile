@@ -181,7 +181,7 @@ define pin
 { head -n 1 $(1); $(COMPILE) $(2); } > $(1).new && mv $(1).new $(1)
 endef
 lock:
-	$(call pin,requirements.lock,setup.cfg --upgrade)
+	$(call pin,requirements.lock,setup.cfg --upgrade --extra plot)
 	$(call pin,requirements-dev.lock,setup.cfg --upgrade --extra dev -c requirements.lock)
 	$(PY) packaging/vendored.py --lock
 	for client in tests/clients/requirements-*.txt benchmarks/peers/requirements-*.txt; do \

@@ -48,8 +48,17 @@ def tools() -> Iterator[str]:
     yield "# The tools that are always there\n"
     yield f"{MADE}\n"
     yield "Every command of a profile is a tool of its own besides ([profiles.md](profiles.md));"
-    yield "`bench__stop_all` is there while any instrument is registered. Null for an optional"
-    yield "argument is the same as leaving it out."
+    yield "those that begin with `bench__` are listed while any instrument is registered. Null for"
+    yield "an optional argument is the same as leaving it out.\n"
+    yield "**A list that fits.** The URL chooses what tools/list shows; of a session the URL of its"
+    yield "initialize counts:\n"
+    yield "| URL | lists |"
+    yield "|---|---|"
+    yield "| `/mcp` | everything (or what TOOLS says) |"
+    yield "| `/mcp?tools=essential` | the static and bench tools, and a few of each instrument |"
+    yield "| `/mcp?tools=static` | the static and bench tools alone |"
+    yield "| `/mcp?instrument=psu1,dmm1` | of the instruments' tools only those of these two |\n"
+    yield "What is not listed can be called all the same; `bench__find_tools` finds it."
     for tool in (*static_tools(), *bench_tools()):
         yield from _tool(tool)
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from typing import Final, Protocol
 
-__all__ = ["RELEASED_MS", "Clock", "SystemClock"]
+__all__ = ["RELEASED_MS", "Clock", "SystemClock", "ago"]
 
 RELEASED_MS: Final = 1_767_225_600_000
 """The beginning of 2026: a clock that says less has not been set."""
@@ -46,3 +46,11 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """See ``Clock``."""
         await asyncio.sleep(max(0.0, seconds))
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was, for people: "12 s ago", "3 min ago", "5 h ago", "2 days ago"."""
+    for unit, length_s in (("days", 2 * 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length_s:
+            return f"{int(seconds / (86_400 if unit == 'days' else length_s))} {unit} ago"
+    return f"{max(0, int(seconds))} s ago"

@@ -9,7 +9,7 @@ import sys
 
 sys.path[:0] = ["/usr/lib/edged", "/usr/lib/edged/vendor"]
 
-# Windows' own; and the program that draws, if matplotlib (suggested) is there.
+# Windows' own; and the program that draws, if matplotlib (recommended) is there.
 NOT_HERE = {"edged.discovery.hotplug_windows", "edged.plot.draw"}
 # Reached by name or late, so that an import of edged alone does not show that it is there.
 REACHED_LATE = """

@@ -131,11 +131,12 @@ class RunCommand(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSequence(Action):
-    """Run one profile sequence to its end."""
+    """Run one profile sequence to its end; where it is detached, whoever asked waits for none."""
 
     instrument_id: str
     sequence_name: str
     parameters: Arguments = field(default_factory=dict)
+    is_detached: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,21 @@
-"""Who asks: the route a request came by, and what its token (if any) allows."""
+"""Who asks: the route a request came by, what its token (if any) allows, and what it calls itself.
+
+What a client says of itself is a foreign text: it names a caller to people, and nothing is judged
+by it.
+"""
 
 from __future__ import annotations
 
 import enum
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-__all__ = ["Caller", "Claims", "Route"]
+__all__ = ["CLIENT_CHARS", "Caller", "Claims", "Route", "client_text", "who_of"]
+
+CLIENT_CHARS: Final = 64
+"""What a client may say of itself: its name and version, on one line of a table."""
 
 
 class Route(enum.StrEnum):
@@ -40,6 +50,7 @@ class Caller:
     """Who is behind an action; travels with it to the audit.
 
     Attributes:
+        client: what it calls itself, as ``client_text`` gives it; else its address.
         remote: peer address as text; the supervisor's proxy hands on the real one.
         subject: ``sub`` of the token on the relay route, else empty.
         outer_tool, outer_scope: for a nested action, the tool and scope it was allowed under.
@@ -50,10 +61,38 @@ class Caller:
     session_id: str = ""
     remote: str = ""
     subject: str = ""
+    client: str = ""
     claims: Claims | None = None
     outer_tool: str = ""
     outer_scope: str = ""
     on_behalf_of: str = ""
+
+    @property
+    def who(self) -> str:
+        """Who it is, for people; see ``who_of``."""
+        if self.route is Route.INTERNAL:
+            return "edged itself"
+        return who_of(self.client, self.remote, self.subject)
+
+    def to_json(self) -> dict[str, str]:
+        """Who it is, to be kept with what it began: nothing by which it could act again."""
+        return {
+            "route": self.route.value,
+            "remote": self.remote,
+            "subject": self.subject,
+            "client": self.client,
+        }
+
+    @classmethod
+    def from_json(cls, told: object) -> Caller:
+        """Who it was; what was not kept, or is spoiled, is left empty: then it is "somebody"."""
+        kept = told if isinstance(told, Mapping) else {}
+        remote, subject, client, route = (
+            text if isinstance(text := kept.get(name), str) else ""
+            for name in ("remote", "subject", "client", "route")
+        )
+        known = Route(route) if route in set(Route) else Route.DIRECT
+        return cls(route=known, remote=remote, subject=subject, client=client)
 
     def nested(self, *, tool: str, scope: str, on_behalf_of: str) -> Caller:
         """The same caller, acting from inside ``tool``; an outer tool already set stays."""
@@ -63,3 +102,26 @@ class Caller:
             outer_scope=self.outer_scope or scope,
             on_behalf_of=on_behalf_of,
         )
+
+
+@functools.lru_cache(maxsize=256)
+def client_text(said: str) -> str:
+    """What a client says of itself, on one line and bounded; empty where nothing is left of it.
+
+    Args:
+        said: bounded by who calls, for it is remembered.
+    """
+    # Neither control characters nor those that turn the direction of a line, or cannot be seen.
+    shown = "".join(char if char.isprintable() else " " for char in said)
+    return " ".join(shown.split())[:CLIENT_CHARS].rstrip()
+
+
+def who_of(client: str, remote: str, subject: str = "") -> str:
+    """Who a caller is, for people: "claude-code 2.1 at 127.0.0.1".
+
+    By a relay its subject stands there too: "claude-code 2.1 for alice at 10.0.0.7".
+    """
+    name = client if client != remote else ""
+    if subject:
+        name = f"{name} for {subject}" if name else subject
+    return f"{name} at {remote}" if name and remote else name or remote or "somebody"

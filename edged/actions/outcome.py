@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from edged.errors import EdgedError
 
@@ -12,9 +12,13 @@ __all__ = ["Done", "Outcome", "OutcomeStatus", "Picture", "ResourceLink"]
 
 
 class OutcomeStatus(enum.StrEnum):
-    """``REFUSED``: nothing was sent to anything. ``FAILED``: it was tried."""
+    """``REFUSED``: nothing was sent to anything. ``FAILED``: it was tried.
+
+    ``DRY_RUN``: it was only told what would have been sent.
+    """
 
     OK = "ok"
+    DRY_RUN = "dry_run"
     REFUSED = "refused"
     FAILED = "failed"
 
@@ -40,6 +44,8 @@ class ResourceLink:
 @dataclass(slots=True, kw_only=True)
 class Done:
     """What running an operation made. Made for every call, so not frozen."""
+
+    status: ClassVar = OutcomeStatus.OK
 
     data: Any
     scpi: tuple[str, ...] = ()

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from edged.actions.action import Action, Check, ProgressSink
 from edged.actions.caller import Caller
 
-__all__ = ["MakeAction", "Tool", "ToolAnnotations", "ToolCall"]
+__all__ = ["DRY_RUN", "MakeAction", "Tool", "ToolAnnotations", "ToolCall"]
+
+
+DRY_RUN: Final = "dry_run"
+"""The argument by which a call asks what it would send; no parameter may have this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +59,18 @@ class Tool:
     """What tools/list shows of a tool, and what a call of it does.
 
     Attributes:
+        title: for people; empty where the name says as much.
         check: the compiled ``input_schema``; the command path applies it after authorizing.
         wrap_key: the key under which a list result is wrapped in an object; else empty.
         instrument_id: the instrument a dynamic tool drives, else empty.
         is_essential: one of the few that a small list shows.
+        answers_alone: of the whole bench, and callable unlisted while nothing is registered.
         cancels_on_disconnect: a client that goes away ends this call.
+        takes_dry_run: ``dry_run`` among its arguments asks for a rehearsal; listed or not.
     """
 
     name: str
-    title: str
+    title: str = ""
     description: str
     input_schema: Mapping[str, Any]
     annotations: ToolAnnotations
@@ -75,6 +82,8 @@ class Tool:
     plain_name: str = ""
     is_essential: bool = False
     cancels_on_disconnect: bool = False
+    answers_alone: bool = False
+    takes_dry_run: bool = False
 
     def action(self, call: ToolCall) -> Action:
         """What this call of the tool asks for; nothing is judged yet."""

@@ -64,12 +64,7 @@ class Permissions:
         Raises:
             Refused: NOT_ALLOWED.
         """
-        if caller.outer_tool:
-            return
-        grant = self._grant_of(caller)
-        if grant.allows_tool(tool, scope):
-            return
-        if plain_tool and grant.allows_tool(plain_tool, scope):
+        if caller.outer_tool or self.allows_tool(caller, tool, scope, plain_tool):
             return
         asked = f"{tool}:{scope}" if scope else tool
         raise Refused(
@@ -78,6 +73,15 @@ class Permissions:
             data={"tool": tool, "scope": scope or None},
             remedy="Ask whoever issued the access for it.",
         )
+
+    def allows_tool(
+        self, caller: Caller, tool: str, scope: str | None, plain_tool: str = ""
+    ) -> bool:
+        """Whether a caller may use a tool under its called name or its unsuffixed one."""
+        grant = self._grant_of(caller)
+        if grant.allows_tool(tool, scope):
+            return True
+        return bool(plain_tool) and grant.allows_tool(plain_tool, scope)
 
     def authorize_measure(self, caller: Caller, command_name: str, tools: Sequence[str]) -> None:
         """Let a command that a caller put into a sweep's ``measure`` pass only by itself.

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from edged.cli.shared.options import add_engine_options, connect, load, locate
+from edged.actions.caller import who_of
+from edged.cli.shared.options import add_engine_options, connect, load
 from edged.cli.shared.output import cell, print_fields, print_json, print_table, unwritable
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
@@ -65,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--instrument", default="", help="its id or alias")
         verb.add_argument("--caller", default="", help="session, address, subject, route or run")
         verb.add_argument("--tool", default="", help="only this tool or method")
-        verb.add_argument("--outcome", choices=("ok", "refused", "failed"), default="")
+        verb.add_argument("--outcome", choices=("ok", "dry_run", "refused", "failed"), default="")
         for flag in ("--since", "--until"):
             verb.add_argument(
                 flag, metavar="WHEN", help="an age (90s, 15m, 2h, 7d) or a time (2026-11-21T08:00)"
@@ -89,9 +90,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _follow(options: argparse.Namespace) -> int:
-    loaded = load(options)
-    engine, token = locate(loaded), loaded.config.inbound_auth_token
-    for kind, params in follow_events(engine, ["audit"], token=token):
+    for kind, params in follow_events(connect(options), ["audit"]):
         if kind == "missed":
             print(f"edged: {params['count']} rows were missed.", file=sys.stderr)
         elif options.json:
@@ -202,7 +201,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "time": _time(row["time_ms"]),
-        "who": " ".join(str(who) for who in (row["route"], row["subject"] or row["remote"]) if who),
+        "who": f"{row['route']} {who_of(row['client'], row['remote'], row['subject'])}",
         "scpi": str(row["scpi"] or "").replace("\n", " | "),
         "outcome": f"{row['outcome']}{error}",
     }

@@ -7,8 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edged.cli.shared.options import add_engine_options, connect, parse_arguments
-from edged.cli.shared.output import print_result, show
+from edged.actions.tool import DRY_RUN
+from edged.cli.shared.options import (
+    add_dry_run_option,
+    add_engine_options,
+    connect,
+    parse_arguments,
+)
+from edged.cli.shared.output import print_dry_run, print_result, show
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -32,6 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("tool", help="its name, as tools/list shows it")
     parser.add_argument("words", nargs="*", metavar="key=value", help="key:=JSON takes JSON")
+    add_dry_run_option(parser)
     add_engine_options(parser)
     options = parser.parse_intermixed_args(arguments)
     client = connect(options)
@@ -41,10 +48,12 @@ def run(arguments: Sequence[str]) -> int:
     except Invalid as error:
         print(f"edged: {error}", file=sys.stderr)
         return ExitStatus.USAGE
+    if options.dry_run:
+        typed[DRY_RUN] = True
     answer = client.call_tool(
         "tools/call", {"name": options.tool, "arguments": typed}, timeout_s=options.timeout
     )
-    return show(answer, options, print_result)
+    return show(answer, options, print_dry_run if options.dry_run else print_result)
 
 
 def _schema_of(client: RpcClient, name: str) -> Mapping[str, Any] | None:

@@ -77,7 +77,7 @@ BASH: Final = """_edged() {
       %(instrument_verbs)s) words="$(edged completion names 2>/dev/null)" ;;
       *) words="$(edged completion words "$verb" 2>/dev/null)" ;;
     esac
-  elif [ "$COMP_CWORD" -eq 3 ] && [ "$verb" = sweep -o "$verb" = stream ]; then
+  elif [ "$COMP_CWORD" -eq 3 ] && [[ " sweep sequence stream " == *" $verb "* ]]; then
     words="$(edged completion names 2>/dev/null)"
   fi
   # Names of instruments hold colons, which readline takes for the ends of words.

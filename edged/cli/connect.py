@@ -11,11 +11,13 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from edged.cli.shared.options import add_config_options, load, locate
+from edged.config.keys import ListedTools
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus, keep_edge_id
@@ -63,11 +65,22 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--host", help="the name or address to use, instead of the one found")
     parser.add_argument("--name", default="edged", help="what the client shall call the bench")
     parser.add_argument("--relay", action="store_true", help="by the relay, with a token")
+    parser.add_argument(
+        "--tools", choices=[each.value for each in ListedTools], help="which tools it is to list"
+    )
+    parser.add_argument(
+        "--instrument",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="list only this one's tools: alias, id or serial number; may be said more than once",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     add_config_options(parser, ["--state-dir"])
     options = parser.parse_args(arguments)
     loaded = load(options)
     target, remark = _relayed(loaded, options) if options.relay else _direct(loaded, options)
+    target = replace(target, url=target.url + query_of(options.tools, options.instrument))
     client = CLIENTS[options.client]
     if options.json:
         told = {"client": options.client, "url": target.url, "configuration": client.write(target)}
@@ -91,6 +104,13 @@ def address_of(bound: Sequence[str], addresses: Sequence[str]) -> str:
     # Link-local addresses of IPv6 end in a zone, which means nothing elsewhere.
     private = [a for a in open_ones if is_private(a) and "%" not in a]
     return min(private, key=lambda address: ":" in address, default=LOOPBACK)
+
+
+def query_of(tools: str | None, instruments: Sequence[str]) -> str:
+    """What is put behind the URL of a client that chooses its tools; empty where it does not."""
+    chosen = {"tools": tools, "instrument": ",".join(instruments)}
+    query = urlencode({key: value for key, value in chosen.items() if value}, safe=",:")
+    return f"?{query}" if query else ""
 
 
 def why_loopback(bound: Sequence[str]) -> str:

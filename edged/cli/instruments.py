@@ -20,7 +20,7 @@ COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "model": "model",
         "serial": "serial",
         "profile_name": "profile",
-        "is_connected": "connected",
+        "state": "state",
     }
 )
 

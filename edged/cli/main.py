@@ -59,6 +59,9 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
             "edged.cli.stream", "measure on a grid: edged stream start | list | stop"
         ),
         "sweep": CliVerb("edged.cli.sweep", "ramp a set-point: edged sweep start | status | stop"),
+        "sequence": CliVerb(
+            "edged.cli.sequence", "run a profile's sequence: edged sequence start | list | stop"
+        ),
         "stop": CliVerb("edged.cli.stop", "make the whole bench safe, now"),
         "runs": CliVerb("edged.cli.runs", "recorded data: edged runs list | show | export"),
         "audit": CliVerb(

@@ -25,6 +25,7 @@ COLUMNS: Final = {
     "command_name": "command",
     "instrument_id": "instrument",
     "rows": "rows",
+    "who": "who",
 }
 FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
 READ_TIMEOUT_S: Final = 120.0

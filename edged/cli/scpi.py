@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from edged.cli.shared.options import add_engine_options, connect
-from edged.cli.shared.output import cell, show
+from edged.actions.tool import DRY_RUN
+from edged.cli.shared.options import add_dry_run_option, add_engine_options, connect
+from edged.cli.shared.output import cell, print_dry_run, show
 
 __all__ = ["run"]
 
@@ -17,11 +18,14 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged scpi", description=__doc__)
     parser.add_argument("instrument", help="id or alias, as `edged instruments` shows it")
     parser.add_argument("line", help="for example '*IDN?'")
+    add_dry_run_option(parser)
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     asked = {"instrument_id": options.instrument, "scpi_command": options.line}
+    if options.dry_run:
+        asked = {**asked, DRY_RUN: True}
     answer = connect(options).call_tool("send_scpi", asked, timeout_s=options.timeout)
-    return show(answer, options, _print_response)
+    return show(answer, options, print_dry_run if options.dry_run else _print_response)
 
 
 def _print_response(result: dict[str, Any]) -> None:

@@ -1,14 +1,26 @@
-"""``edged status``: how the running engine is."""
+"""``edged status``: what is on, what runs, what waits, and what is wrong, at a glance.
+
+``--json`` has all that the engine tells of itself.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
-from edged.cli.shared.output import add_watch_option, print_fields, show, watched
+from edged.cli.shared.output import add_watch_option, cell, show, watched
 
-__all__ = ["run"]
+__all__ = ["glance", "run"]
+
+Told = Mapping[str, Any]
+Name = Callable[[object], str]
+MINUTE_S: Final = 60
+HOUR_S: Final = 3_600
+DAY_S: Final = 86_400
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -17,6 +29,155 @@ def run(arguments: Sequence[str]) -> int:
     add_watch_option(parser)
     add_engine_options(parser)
     options = parser.parse_args(arguments)
-    return watched(
-        options, lambda: show(connect(options).call_tool("status"), options, print_fields)
+
+    def once() -> int:
+        engine = connect(options)
+        status = engine.call_tool("status")
+        if options.json or status.error is not None:
+            return show(status, options, lambda _: None)
+        known = engine.call_tool("instruments", {"filter": ""}).result or []
+
+        def draw(told: Any) -> None:
+            for line in glance(told, known):
+                print(cell(line, limit=400))
+
+        return show(status, options, draw)
+
+    return watched(options, once)
+
+
+def glance(status: Told, instruments: Sequence[Told]) -> Iterator[str]:
+    """The lines.
+
+    Args:
+        status: what get_status tells.
+        instruments: what list_instruments tells, for what people call them.
+    """
+    names = {str(i["id"]): str(i["alias"]) for i in instruments if i.get("alias")}
+
+    def name(instrument_id: object) -> str:
+        return names.get(str(instrument_id), str(instrument_id))
+
+    mcp = status["mcp"]
+    door = f"MCP on port {mcp['port']}, {mcp['sessions']} sessions" if mcp["enabled"] else "no MCP"
+    yield (
+        f"{status['edge_name']} ({status['edge_id']}), edged {status['version']}, "
+        f"up {_lasting(status['uptime_s'])}; {door}"
     )
+    states = status["instruments_by_state"]
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"
+    for title, section in SECTIONS.items():
+        lines = list(section(status, name))
+        yield f"{title}: {'' if lines else 'nothing'}".strip()
+        yield from (f"  {line}" for line in lines)
+
+
+def _on(status: Told, name: Name) -> Iterator[str]:
+    for unit in status["told_on"]:
+        outputs = ", ".join("an output" if one == "*" else str(one) for one in unit["outputs"])
+        yield f"{name(unit['instrument_id'])}: {outputs}, told so {_since(unit['since_ms'])}"
+
+
+def _running(status: Told, name: Name) -> Iterator[str]:
+    for sweep in status["sweeps"]:
+        if sweep["status"] == "running":
+            late = f", {sweep['behind_s']:g} s behind" if sweep["behind_s"] > 1 else ""
+            yield f"{_swept(sweep, name)} at {sweep['sweep_rate']:g} {sweep['unit']}/s{late}"
+    for stream in status["streams"]:
+        yield (
+            f"{stream['stream_id']}: {name(stream['instrument_id'])} {stream['command_name']} "
+            f"every {stream['interval_ms'] / 1000:g} s, {stream['count']} points"
+        )
+    for run in status["sequences"]:
+        yield (
+            f"{run['run_id']}: {name(run['instrument_id'])} {run['sequence_name']}, "
+            f"{run['steps_executed']} steps done"
+        )
+
+
+def _waiting(status: Told, name: Name) -> Iterator[str]:
+    for sweep in status["sweeps"]:
+        if sweep["status"] == "holding":
+            yield f"{_swept(sweep, name)}, parked until somebody stops it"
+        if sweep["abort"]["state"] == "pending":
+            unit = name(sweep["instrument_id"])
+            yield f"{unit}: the abort of {sweep['sweep_id']} is tried until it is obeyed"
+    for instrument_id in status["stopping"]:
+        yield f"{name(instrument_id)}: its stop is tried until it is confirmed"
+    for line in status["waiting_calls"]:
+        yield f"{name(line['instrument_id'])}: calls that wait for its line: {line['calls']}"
+    if waiting := status["recordings"]["waiting"]:
+        yield f"recordings that have ended and wait for the disk: {waiting}"
+    for lock in status["lockouts"]:
+        yield f"{name(lock['instrument_id'])}: locked out by {lock['by']}: {lock['reason']}"
+    for place in status["set_aside"]:
+        if not place["is_set_aside"]:
+            yield f"{place['name'] or place['address']}: has not answered yet: {place['reason']}"
+
+
+def _wrong(status: Told, name: Name) -> Iterator[str]:
+    for line in status["troubled_lines"]:
+        yield f"{name(line['instrument_id'])} is {line['state']}: {line['reason']}"
+    needy = {s["sweep_id"]: s for s in [*status["sweeps"], *status["needs_attention"]]}
+    for sweep_id, sweep in needy.items():
+        if sweep.get("needs_attention"):
+            unit = name(sweep.get("instrument_id"))
+            yield f"{unit}: the abort of {sweep_id} was not confirmed; its output may be on"
+    for place in status["set_aside"]:
+        if place["is_set_aside"]:
+            yield f"{place['name'] or place['address']} is set aside: {place['reason']}"
+    for one in status["discovery"]["warnings"]:
+        yield f"{name(one['instrument_id'])}: {one['warning']}"
+    for one in status["sdk"]["wrappers"]:
+        if not one["is_usable"]:
+            yield f"wrapper {one['wrapper']} ({one['state']}): {one['problem']}"
+    store, profiles, mcp = status["store"], status["profiles"], status["mcp"]
+    if store["state"] != "healthy":
+        yield f"the database is {store['state']}: {store['reason']}"
+    if status["recordings"]["is_full"]:
+        yield "recordings: the budget is used up, new ones are refused"
+    link = status["relay"]["link"]
+    if status["relay"]["configured"] and link["state"] != "connected":
+        yield f"the relay is {link['state']}: {link['last_error']}"
+    plain = [
+        *status["sdk"]["complaints"],
+        *map(str, profiles["complaints"]),
+        profiles["bench_error"],
+        profiles["bench_copy_error"],
+        status["recordings"]["error"],
+        mcp["error"],
+        mcp["warning"],
+    ]
+    yield from filter(None, plain)
+
+
+def _swept(sweep: Told, name: Name) -> str:
+    unit = f" {sweep['unit']}" if sweep["unit"] else ""
+    return (
+        f"{sweep['sweep_id']}: {name(sweep['instrument_id'])} {sweep['command_name']} is at "
+        f"{sweep['set_value']:g}{unit} of {sweep['start_value']:g} to {sweep['target_value']:g}"
+        f"{unit}"
+    )
+
+
+def _lasting(seconds: float) -> str:
+    """``3 h 12 min``: two units at most."""
+    if seconds < MINUTE_S:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // MINUTE_S)
+    if seconds < HOUR_S:
+        return f"{minutes} min"
+    if seconds < DAY_S:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 1_440} d {minutes // 60 % 24} h"
+
+
+def _since(since_ms: int) -> str:
+    moment = datetime.fromtimestamp(since_ms / 1000, tz=UTC).astimezone()
+    return f"since {moment:%Y-%m-%d %H:%M}"
+
+
+SECTIONS: Final[Mapping[str, Callable[[Told, Name], Iterator[str]]]] = MappingProxyType(
+    {"ON": _on, "RUNS": _running, "WAITS": _waiting, "WRONG": _wrong}
+)

@@ -109,7 +109,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     if options.detach:
         return show(client.call_tool("start_stream", wishes), options, print_fields)
     # Listening comes first, so that no point is missed; looking on leaves no rows in the audit.
-    with open_events(client.engine, ["stream"], token=client.token) as messages:
+    with open_events(client, ["stream"]) as messages:
         answer = client.call_tool("start_stream", wishes)
         if answer.error is not None:
             return show(answer, options, print_fields)

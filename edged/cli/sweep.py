@@ -13,8 +13,24 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from edged.cli.shared.options import add_engine_options, connect, finite, number, parse_arguments
-from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
+from edged.actions.tool import DRY_RUN
+from edged.cli.shared.options import (
+    add_dry_run_option,
+    add_engine_options,
+    connect,
+    finite,
+    number,
+    parse_arguments,
+    positive,
+)
+from edged.cli.shared.output import (
+    cell,
+    print_dry_run,
+    print_fields,
+    print_json,
+    print_table,
+    show,
+)
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -45,6 +61,8 @@ SHOWN: Final = (
 LOOK_EVERY_S: Final = 0.2
 STOP_TIMEOUT_S: Final = 15.0
 GOOD: Final = frozenset({"completed", "holding", "running"})
+AS_ASKED: Final = ("target reached", "stop_when")
+"""How the reason of one begins that was stopped because its caller wanted it so."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -105,7 +123,21 @@ def _add_start_options(start: argparse.ArgumentParser) -> None:
         metavar=("COLUMN", "OP", "VALUE", "THEN"),
         help="such as: --stop-when measure_current '>' 0.5 hold (or abort)",
     )
+    start.add_argument(
+        "--points",
+        type=positive,
+        metavar="N",
+        help="read at so many set-points only, not each step",
+    )
+    start.add_argument("--spacing", choices=("linear", "log"), help="of these set-points (linear)")
+    start.add_argument("--dwell", type=finite, default=0, metavar="MS", help="stay at each (0)")
+    start.add_argument(
+        "--then",
+        choices=("hold", "abort"),
+        help="at the target: stay there, or make it safe (hold)",
+    )
     start.add_argument("--detach", action="store_true", help="do not watch it")
+    add_dry_run_option(start)
 
 
 def _start(client: RpcClient, options: argparse.Namespace) -> int:
@@ -115,6 +147,8 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
         print(f"edged: {error}", file=sys.stderr)
         return ExitStatus.USAGE
     answer = client.call_tool("start_sweep", wishes, timeout_s=options.timeout)
+    if options.dry_run:
+        return show(answer, options, print_dry_run)
     if options.detach or answer.error is not None:
         return show(answer, options, print_fields)
     end = _watch(client, answer.result["sweep_id"], is_quiet=options.json)
@@ -122,7 +156,8 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
         print_json(end)
     else:
         _print_end(end)
-    return ExitStatus.OK if end["status"] in GOOD else ExitStatus.FAILED
+    is_as_asked = end["status"] in GOOD or str(end["reason"] or "").startswith(AS_ASKED)
+    return ExitStatus.OK if is_as_asked else ExitStatus.FAILED
 
 
 def _wishes(options: argparse.Namespace) -> dict[str, Any]:
@@ -133,7 +168,16 @@ def _wishes(options: argparse.Namespace) -> dict[str, Any]:
         "sweep_rate": options.rate,
         "parameters": parse_arguments(options.words, None),
         "settle_ms": options.settle,
+        "dwell_ms": options.dwell,
     }
+    if options.spacing and not options.points:
+        raise Invalid("--spacing is of set-points: say --points N with it.")
+    if options.points:
+        wishes["points"] = {"count": options.points, "spacing": options.spacing or "linear"}
+    if options.then:
+        wishes["then"] = options.then
+    if options.dry_run:
+        wishes[DRY_RUN] = True
     if options.measure:
         wishes["measure"] = [_measure(words) for words in options.measure]
     if options.stop_when:
@@ -239,8 +283,9 @@ def _print_end(told: Mapping[str, Any]) -> None:
     fields = {name: told[name] for name in SHOWN if name in told}
     if recording:
         fields["recorded"] = recording.get("path") or recording.get("error")
-    if told.get("error"):
-        fields["error"] = told["error"]
+    for name in ("reason", "error"):
+        if told.get(name):
+            fields[name] = told[name]
     print_fields(fields)
     if told.get("points"):
         print()

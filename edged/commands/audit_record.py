@@ -47,6 +47,7 @@ AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
 NOBODY: Final = (None, None)
 MAX_REPEATED: Final = 1_024
+NOT_TRIED: Final = frozenset({OutcomeStatus.REFUSED, OutcomeStatus.DRY_RUN})
 NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
 """Stands for the outcome in the row of an intent."""
 # What failed without the instrument having been asked, or having had a chance to answer.
@@ -154,6 +155,7 @@ class AuditRecord:
                 session=clip(caller.session_id),
                 remote=clip(caller.remote),
                 subject=clip(caller.subject),
+                client=caller.client,
                 outcome=OutcomeStatus.REFUSED.value,
                 code=error.code.value,
                 error=clip(error.message, ERROR_CHARS),
@@ -184,6 +186,7 @@ class AuditRecord:
                 route=caller.route.value,
                 session=clip(caller.session_id),
                 remote=clip(caller.remote),
+                client=caller.client,
                 instrument=clip(self._id_of(instrument)) if isinstance(instrument, str) else "",
                 arguments=bounded_arguments(params),
                 outcome=(outcome if error else OutcomeStatus.OK).value,
@@ -223,6 +226,7 @@ class AuditRecord:
             caller.session_id,
             caller.remote,
             caller.subject,
+            caller.client,
             clip(action.scope) if action.scope else "",
             clip(instrument_id) if instrument_id else "",
             clip(command) if command else "",
@@ -239,7 +243,7 @@ class AuditRecord:
     def _count(self, unit: Unit, command: str, outcome: Outcome) -> None:
         error = outcome.error
         is_ok = outcome.status is OutcomeStatus.OK
-        if outcome.status is OutcomeStatus.REFUSED or (error and error.code in NOT_ITS_FAULT):
+        if outcome.status in NOT_TRIED or (error and error.code in NOT_ITS_FAULT):
             return
         self._capability.note(
             unit,

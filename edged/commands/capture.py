@@ -16,6 +16,7 @@ from typing import Any, Final
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import ResourceLink
 from edged.commands.freshness import Acquisitions, notes_of
+from edged.commands.rehearsal import Spoken, agreeing, spoken
 from edged.commands.run import GRACE_S, PRIORITY
 from edged.commands.send_guard import guarded
 from edged.commands.target import SendGuard, Target
@@ -40,7 +41,7 @@ from edged.profiles.template import render
 from edged.runs.points import LargePicture, as_base64
 from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
 
-__all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures"]
+__all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures", "would_capture"]
 
 TRANSFER_S: Final = 60.0
 """What moving the bytes may take besides; a slice of a block that stands still ends it earlier."""
@@ -123,7 +124,7 @@ class Captures:
                 stream_id = _stream_of(action)
                 index = self._waveforms.add(stream_id, waveform)
                 told = {**waveform.told(), "stream_id": stream_id, "point_index": index}
-                part = self._with_freshness(instrument, capture, told)
+                part = self._with_freshness(target, capture, told)
                 return Captured(part=part, sent=capture.sent)
             case ImageAnswer() as answer:
                 capture = await self._capture(action.purpose, instrument, command, target)
@@ -132,9 +133,9 @@ class Captures:
                 except Failed as unreadable:
                     raise _after(unreadable, capture.sent) from unreadable
                 if len(data) > LARGEST_INLINE_BYTES:
-                    return self._as_resource(action, instrument, capture, answer.mime, data)
+                    return self._as_resource(action, target, capture, answer.mime, data)
                 told = await self._waveforms.on_thread(_picture, answer, data)
-                part = self._with_freshness(instrument, capture, told)
+                part = self._with_freshness(target, capture, told)
                 return Captured(part=part, sent=capture.sent)
             case _:
                 raise TypeError(f"{command.name} answers with no block")
@@ -147,7 +148,7 @@ class Captures:
     def _as_resource(
         self,
         action: RunCommand,
-        instrument: Instrument,
+        target: Target,
         capture: _Capture,
         mime: str,
         data: memoryview,
@@ -162,7 +163,7 @@ class Captures:
             tool=made_by, command_name=action.command_name, picture_id=picture_id
         )
         told = {"mime": mime, "length": len(data), "uri": uri, "picture_id": picture_id}
-        part = self._with_freshness(instrument, capture, told)
+        part = self._with_freshness(target, capture, told)
         note = (
             f"The picture has {len(data)} bytes, more than the {LARGEST_INLINE_BYTES} that a "
             f"result holds: read it by resources/read of {uri} (over RPC by pictures.show), soon."
@@ -174,13 +175,16 @@ class Captures:
         )
 
     def _with_freshness(
-        self, instrument: Instrument, capture: _Capture, told: dict[str, Any]
+        self, target: Target, capture: _Capture, told: dict[str, Any]
     ) -> dict[str, Any]:
         """{data, notes?}: with whether what was fetched is of now, where that can be known."""
+        instrument, command = target.aimed_command()
         acquisition = _acquisition_of(instrument)
         if acquisition is None or capture.doing is None:
             return {"data": told}
-        is_fresh = self._acquisitions.is_fresh(instrument.id, acquisition, capture.doing)
+        is_fresh = self._acquisitions.is_fresh(
+            instrument.id, acquisition, capture.doing, command, target.values
+        )
         part: dict[str, Any] = {"data": {**told, "is_fresh": is_fresh}}
         notes = notes_of(is_fresh)
         return {**part, "notes": notes} if notes else part
@@ -212,19 +216,10 @@ async def _converse(
     values: Mapping[str, Scalar],
     guard: SendGuard | None,
 ) -> _Capture:
-    connection, answer = instrument.connection, command.returns
-    if not isinstance(answer, WaveformAnswer | ImageAnswer):
-        raise TypeError(f"{command.name} answers with no block")
+    connection = instrument.connection
     if command.timeout_ms is not None:
         connection = dataclasses.replace(connection, timeout_ms=command.timeout_ms)
-    stretches = _stretches(command, answer, values)
-    preamble: tuple[str, ...] = ()
-    if isinstance(answer, WaveformAnswer):
-        preamble = tuple(
-            render(line, command.parameters, values) for line in answer.preamble_queries
-        )
-    acquisition = _acquisition_of(instrument)
-    question = acquisition.ask if acquisition is not None else ""
+    stretches, preamble, question = _plan(instrument, command, values)
     steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble) + bool(question)
     own = {line for stretch in stretches for line in (*stretch.setup, stretch.data)}
     return await instrument.converse(
@@ -237,6 +232,32 @@ async def _converse(
         timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,
         name=command.name,
     )
+
+
+def would_capture(instrument: Instrument, command: Command, values: Mapping[str, Scalar]) -> Spoken:
+    """Every line of a capture where the instrument agrees; nothing is sent."""
+    connection = dataclasses.replace(instrument.connection, acknowledge=None)
+    stretches, preamble, question = _plan(instrument, command, values)
+    willing = agreeing(command)
+    conversation = _captured(willing, stretches, preamble, connection, values, question)
+    return spoken(conversation, connection)
+
+
+def _plan(
+    instrument: Instrument, command: Command, values: Mapping[str, Scalar]
+) -> tuple[tuple[_Stretch, ...], tuple[str, ...], str]:
+    """What is read, how it is told what that means, and what asks whether it is fresh."""
+    answer = command.returns
+    if not isinstance(answer, WaveformAnswer | ImageAnswer):
+        raise TypeError(f"{command.name} answers with no block")
+    preamble: tuple[str, ...] = ()
+    if isinstance(answer, WaveformAnswer):
+        preamble = tuple(
+            render(line, command.parameters, values) for line in answer.preamble_queries
+        )
+    acquisition = _acquisition_of(instrument)
+    question = acquisition.ask if acquisition is not None else ""
+    return _stretches(command, answer, values), preamble, question
 
 
 def _stretches(

@@ -2,15 +2,17 @@
 
 What the instrument is doing is asked in the same job as the trace. Where it is stopped that alone
 does not tell a capture that has just ended by itself (``single``) from one of an hour ago; so it is
-remembered which instrument was told to capture after it was last stopped.
+remembered which instrument was told to capture after it was last stopped, and what was fetched of
+that capture: fetched once more it is from before, whatever was set up in between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edged.patterns import found_in
-from edged.profiles.model import Acquisition, Command, Profile
+from edged.profiles.model import Acquisition, Command, Profile, Scalar
 from edged.profiles.raw import identify
 
 __all__ = ["Acquisitions", "notes_of"]
@@ -18,42 +20,75 @@ __all__ = ["Acquisitions", "notes_of"]
 STOPPED: Final = "acquisition is stopped: this trace is from before"
 WAITING: Final = "it waits for a trigger: this trace may be from before"
 
+Fetched = tuple[str, tuple[tuple[str, Scalar], ...]]
+"""A command that fetches, and its values."""
+
 
 class Acquisitions:
     """Which instruments were told to capture and have not been stopped since, by their ids."""
 
     def __init__(self) -> None:
-        self._started: set[str] = set()
+        # What has been fetched of that capture.
+        self._started: dict[str, set[Fetched]] = {}
 
-    def note(self, instrument_id: str, profile: Profile | None, command: Command) -> None:
-        """A command was carried out."""
-        if profile is None or profile.acquisition is None:
+    def note(
+        self, instrument_id: str, profile: Profile | None, command: Command, lines: Sequence[str]
+    ) -> None:
+        """A command was carried out.
+
+        Args:
+            lines: its own, rendered: one with a parameter may be what ``single`` is.
+        """
+        if profile is None or profile.acquisition is None or command.is_query:
             return
-        if command.is_safe:
+        known = [profile.commands[name] for name in profile.acquisition.started_by]
+        if command in known or any(tuple(lines) == start.scpi for start in known):
+            self._started[instrument_id] = set()
+        elif command.is_safe or _headers(command) & set().union(*map(_headers, known)):
             self.note_stopped(instrument_id)
-        elif command.name in profile.acquisition.started_by:
-            self._started.add(instrument_id)
 
     def note_raw(self, instrument_id: str, profile: Profile | None, line: str) -> None:
         """A raw line was carried out."""
         if profile is None or profile.acquisition is None:
             return
+        started_by = profile.acquisition.started_by
         for part in identify(profile, line):
-            for match in part.matches:
-                self.note(instrument_id, profile, match.command)
+            commands = [match.command for match in part.matches]
+            # The first is the likeliest, but where one line is several commands' it may start.
+            commands.sort(key=lambda command: command.name not in started_by)
+            if commands:
+                self.note(instrument_id, profile, commands[0], ())
 
     def note_stopped(self, instrument_id: str) -> None:
         """Its abort is on its way."""
-        self._started.discard(instrument_id)
+        self._started.pop(instrument_id, None)
 
-    def is_fresh(self, instrument_id: str, acquisition: Acquisition, answer: str) -> bool | None:
-        """Whether what it holds is of now; ``None``: it waits, and nobody knows since when."""
+    def is_fresh(
+        self,
+        instrument_id: str,
+        acquisition: Acquisition,
+        answer: str,
+        command: Command,
+        values: Mapping[str, Scalar],
+    ) -> bool | None:
+        """Whether what a command has fetched is of now; ``None``: it waits, nobody knows how long.
+
+        Args:
+            answer: what the instrument was doing.
+        """
         said = answer.strip()
         if found_in(said, acquisition.running) is not None:
+            # Whoever stops it then, it is no capture that ends by itself.
+            self.note_stopped(instrument_id)
             return True
         if found_in(said, acquisition.stopped) is None:
             return None
-        return instrument_id in self._started
+        fetched = self._started.get(instrument_id)
+        what = (command.name, tuple(sorted(values.items())))
+        if fetched is None or what in fetched:
+            return False
+        fetched.add(what)
+        return True
 
 
 def notes_of(is_fresh: bool | None) -> list[str]:
@@ -61,3 +96,7 @@ def notes_of(is_fresh: bool | None) -> list[str]:
     if is_fresh:
         return []
     return [WAITING if is_fresh is None else STOPPED]
+
+
+def _headers(command: Command) -> set[str]:
+    return {line.partition(" ")[0] for line in command.scpi}

@@ -13,6 +13,7 @@ from typing import Any
 
 from edged.actions.action import Action
 from edged.commands.pending import Running
+from edged.commands.rehearsal import Rehearse, no_rehearsal
 from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.static_tool import StaticTool
 from edged.commands.target import Target
@@ -63,6 +64,7 @@ class Operation:
         failed: the data of a failure, in the tool's own shape.
         refused: the same where nothing was sent to anything.
         tool: the static tool that asks for it.
+        rehearse: tells what it would send; of those whose tools take ``dry_run``. A method, too.
     """
 
     action: type[Action]
@@ -71,11 +73,17 @@ class Operation:
     failed: Callable[[Failure], Any] = error_alone
     refused: Callable[[Failure], Any] = said_by_its_error
     tool: StaticTool | None = None
+    rehearse: Rehearse = no_rehearsal
 
 
 def bind(family: object, rows: Iterable[Operation]) -> dict[type[Action], Operation]:
-    """Each row under its action, its ``run`` bound to the object that has what it works with."""
-    return {row.action: dataclasses.replace(row, run=row.run.__get__(family)) for row in rows}
+    """Each row under its action, its methods bound to the object that has what it works with."""
+    return {
+        row.action: dataclasses.replace(
+            row, run=row.run.__get__(family), rehearse=row.rehearse.__get__(family)
+        )
+        for row in rows
+    }
 
 
 def failure_data(

@@ -8,8 +8,9 @@ schema belongs to the command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -17,6 +18,7 @@ from edged.actions.action import (
     Action,
     StartSweep,
 )
+from edged.actions.caller import Route
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
@@ -24,11 +26,12 @@ from edged.commands.operation import Operation, failure_data
 from edged.commands.pending import LineJob, Pending, Running, Tell, Work, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
+from edged.commands.rehearsal import Rehearsal, Rehearsed
 from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Precondition, Target
 from edged.commands.telling import NoteTold
-from edged.errors import EdgedError, Failed, Fault, NotFound
+from edged.errors import Conflict, EdgedError, Failed, Fault, NotFound, Refused
 from edged.profiles.naming import tool_name
 from edged.runs.sweeps.request import SweepRequest
 
@@ -93,8 +96,12 @@ class CommandPath:
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
-    def judge(self, action: Action) -> Target:
+    def judge(self, action: Action, conflicts: list[EdgedError] | None = None) -> Target:
         """Everything up to the record: may it, can it, what exactly would be sent.
+
+        Args:
+            conflicts: takes what stands in the way just now, for who only wants to know; without
+                it that is raised as well.
 
         Raises:
             EdgedError: why not; nothing has been sent.
@@ -111,8 +118,20 @@ class CommandPath:
         if target.is_aimed and not target.is_safe:
             for each in (target, *target.inner):
                 self._policy.check_name(action, each)
-            self._check_preconditions(action, target)
+            if conflicts is None:
+                self._check_preconditions(action, target)
+            else:
+                conflicts.extend(self._in_the_way(action, target))
         return self._policy.check_values(action, target)
+
+    def _in_the_way(self, action: Action, target: Target) -> Iterator[EdgedError]:
+        """Everything that stands in the way just now."""
+        for precondition in self._preconditions:
+            for each in (target, *target.inner):
+                try:
+                    precondition(action, each)
+                except (Refused, Conflict) as held:
+                    yield held
 
     def _check_preconditions(self, action: Action, target: Target) -> None:
         for precondition in self._preconditions:
@@ -167,6 +186,8 @@ class CommandPath:
         self._note_change(action)
         try:
             target = self.judge(action)
+            if target.instrument is not None and action.caller.route is not Route.INTERNAL:
+                target.instrument.used_by = action.caller
             if target.is_write and not target.is_safe:
                 target.send_guard = self._send_guards.of(action, target)
                 # In the same breath: what is marked when all is stopped is called back by that.
@@ -182,6 +203,25 @@ class CommandPath:
             outcome = self._outcome(action, target, began, running)
         self.record.conclude(action, target, outcome)
         self._note_change(action)
+        return outcome
+
+    def rehearse(self, action: Action, tell: Tell) -> Outcome | Pending:
+        """``begin`` up to the run, and then what that would send: not a byte goes out."""
+        began = self._clock.monotonic()
+        target: Target | None = None
+        rehearsal = Rehearsal(self.judge, lambda step: self._operations[type(step)].rehearse)
+        try:
+            target = self.judge(action, rehearsal.conflicts)
+            rehearsal.check_target(target)
+            left = self._operations[type(action)].rehearse(action, target, rehearsal)
+            if left is not None:
+                work = _rehearsed(left, rehearsal)
+                return self._pending(action, target, began, work, tell)
+        except Exception as error:  # noqa: BLE001 - as in begin
+            outcome = self._outcome(action, target, began, error)
+        else:
+            outcome = self._outcome(action, target, began, Rehearsed(data=rehearsal.told()))
+        self.record.conclude(action, target, outcome)
         return outcome
 
     def _pending(
@@ -232,7 +272,7 @@ class CommandPath:
 
     def _success(self, done: Done, began: float) -> Outcome:
         return Outcome(
-            status=OutcomeStatus.OK,
+            status=done.status,
             data=done.data,
             scpi=done.scpi,
             execution_time_ms=self._since_ms(began),
@@ -264,3 +304,9 @@ class CommandPath:
 
     def _since_ms(self, began: float) -> float:
         return (self._clock.monotonic() - began) * 1000
+
+
+async def _rehearsed(left: Coroutine[Any, Any, None], rehearsal: Rehearsal) -> Done:
+    """What takes turns, to its end."""
+    await left
+    return Rehearsed(data=rehearsal.told())

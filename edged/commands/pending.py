@@ -38,6 +38,9 @@ class LineJob:
         """What came of it. Raises ``Failed``."""
         raise NotImplementedError
 
+    def over(self) -> None:
+        """It has ended, however that was; said once or more, and last."""
+
 
 Work = Coroutine[Any, Any, Done | LineJob]
 """What needs a task; it may come to a job on a line."""
@@ -91,7 +94,11 @@ class Pending:
             EdgedError: it was not begun.
         """
         self._line_job = job
-        self._job = job.submit(self)
+        try:
+            self._job = job.submit(self)
+        except EdgedError:
+            job.over()
+            raise
 
     def run_as_task(self, work: Work) -> None:
         """Make a task of a coroutine; it ends by itself, by ``cancel``, or as a job on a line."""
@@ -105,6 +112,7 @@ class Pending:
         if isinstance(found, Done):
             return found
         if self._is_cancelled:
+            found.over()
             raise _gone()
         self.run_on_line(found)
         self._task = None
@@ -168,6 +176,8 @@ class Pending:
 
     def _settle(self, found: Done | Exception) -> None:
         self._is_over = True
+        if self._line_job is not None:
+            self._line_job.over()
         outcome = self._conclude(found)
         try:
             self._tell(None if self._is_cancelled else outcome)

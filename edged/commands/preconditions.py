@@ -48,7 +48,7 @@ def locked_out(
             code=ErrorCode.LOCKED_OUT,
             data=lockout.to_json(),
             remedy="Reads and safe commands still work. Who locked it out lifts it, at the edge "
-            "itself, by `edged lockout --clear`.",
+            "itself; no tool does.",
         )
 
     return check

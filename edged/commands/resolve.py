@@ -27,7 +27,7 @@ from edged.profiles.raw import RawPart, identify, split_compound
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
+__all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
 
 NOTHING: Final = Target()
 MAX_RAW_LINE: Final = 4096
@@ -150,6 +150,10 @@ class Resolver:
             is_write=is_abort,
             lines=action.lines,
         )
+
+    def unit(self, instrument_id: str) -> Target:
+        """An instrument that is only asked how it is: a lockout does not hold that back."""
+        return Target(instrument=self._pool.get(instrument_id), is_let_through=True)
 
     def wrapper(self, action: CallWrapper) -> Target:
         """A tool of an SDK wrapper."""

@@ -17,7 +17,9 @@ from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Done
+from edged.commands.memory import NOTHING_REMEMBERED, Remembering
 from edged.commands.pending import LineJob
+from edged.commands.rehearsal import Spoken, agreeing, spoken
 from edged.commands.send_guard import guarded
 from edged.commands.target import SendGuard
 from edged.errors import ErrorCode, Failed
@@ -35,6 +37,7 @@ from edged.profiles.answers import Answer, matches, parse_answer, picked
 from edged.profiles.model import (
     Command,
     CompletionKind,
+    Connection,
     Parameter,
     Profile,
     Scalar,
@@ -55,6 +58,11 @@ __all__ = [
 ]
 
 Finish = Callable[[Mapping[str, Any], tuple[str, ...]], Done]
+Read = Callable[[str], Any]
+
+
+def _as_it_is(answer: str) -> str:
+    return answer
 
 
 def at_one_meeting(
@@ -120,6 +128,7 @@ class CommandJob(LineJob):
         note_written: called on the line's thread once a setter's lines have gone out.
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
             primary?}, and of what was sent.
+        remembers: told when it is put on its line, and when it has ended.
     """
 
     __slots__ = (
@@ -131,6 +140,7 @@ class CommandJob(LineJob):
         "_note_written",
         "_priority",
         "_profile",
+        "_remembers",
         "_values",
     )
 
@@ -144,6 +154,7 @@ class CommandJob(LineJob):
         *,
         guard: SendGuard | None,
         finish: Finish,
+        remembers: Remembering = NOTHING_REMEMBERED,
         note_written: Callable[[], None] | None = None,
     ) -> None:
         self._instrument = instrument
@@ -155,9 +166,11 @@ class CommandJob(LineJob):
         self._guard = guard
         self._note_written = note_written
         self._finish = finish
+        self._remembers = remembers
 
     def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
+        self._remembers.begin()
         return self._instrument.submit(
             self._talk,
             waiter,
@@ -173,41 +186,55 @@ class CommandJob(LineJob):
         part = {"data": {"set": dict(self._values), "readback": reply.readback}}
         return self._finish(part, reply.sent)
 
+    def over(self) -> None:
+        """See ``LineJob``."""
+        self._remembers.over()
+
     async def finished_by_any_line(self) -> Done:
         """``finished``, said by another line too where the first is late or fails."""
-        reply = await self._instrument.converse(
-            self._talk,
-            priority=self._priority,
-            timeout_s=self._timeout_s,
-            name=self._command.name,
-            is_repeatable=True,
-        )
-        return self.done(reply)
+        self._remembers.begin()
+        try:
+            reply = await self._instrument.converse(
+                self._talk,
+                priority=self._priority,
+                timeout_s=self._timeout_s,
+                name=self._command.name,
+                is_repeatable=True,
+            )
+            return self.done(reply)
+        finally:
+            self.over()
 
     @property
     def _timeout_s(self) -> float:
         return _longest_s(self._command, self._profile) + GRACE_S
 
+    def would_say(self) -> Spoken:
+        """Every line of it on an instrument that agrees, questions too; nothing is sent."""
+        command = agreeing(self._command)
+        conversation = self._conversation(command, _as_it_is, _as_it_is)
+        return spoken(conversation, self._profile.connection, command)
+
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        command, values = self._command, self._values
-        verify = command.verify
         conversation = guarded(
-            command_conversation(
-                lines=self._lines,
-                command=_with_poll(command, values),
-                connection=self._profile.connection,
-                read=self._read,
-                is_urgent=self._priority is Priority.SAFE,
-                verify=render(verify.query, command.parameters, values) if verify else None,
-                confirm=self._confirm,
-            ),
-            self._lines,
-            self._guard,
+            self._conversation(self._command, self._read, self._confirm), self._lines, self._guard
         )
         if self._note_written is None:
             return conversation
         return noting_write(conversation, len(self._lines), self._note_written)
+
+    def _conversation(self, command: Command, read: Read, confirm: Read) -> Conversation[Reply]:
+        values, verify = self._values, command.verify
+        return command_conversation(
+            lines=self._lines,
+            command=_with_poll(command, values),
+            connection=self._profile.connection,
+            read=read,
+            is_urgent=self._priority is Priority.SAFE,
+            verify=render(verify.query, command.parameters, values) if verify else None,
+            confirm=confirm,
+        )
 
     def _read(self, answer: str) -> Answer:
         return parse_answer(self._command.returns, answer, self._values)
@@ -222,6 +249,7 @@ class RawJob(LineJob):
     Args:
         is_known: see ``raw_conversation``.
         finish: makes the result.
+        remembers: see ``CommandJob``.
     """
 
     __slots__ = (
@@ -232,6 +260,7 @@ class RawJob(LineJob):
         "_is_known",
         "_lines",
         "_purpose",
+        "_remembers",
     )
 
     def __init__(
@@ -243,6 +272,7 @@ class RawJob(LineJob):
         is_known: bool,
         guard: SendGuard | None,
         finish: Callable[[Reply], Done],
+        remembers: Remembering = NOTHING_REMEMBERED,
     ) -> None:
         self._instrument = instrument
         self._connection = instrument.connection
@@ -251,9 +281,11 @@ class RawJob(LineJob):
         self._is_known = is_known
         self._guard = guard
         self._finish = finish
+        self._remembers = remembers
 
     def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
+        self._remembers.begin()
         return self._instrument.submit(
             self._talk,
             waiter,
@@ -281,17 +313,25 @@ class RawJob(LineJob):
             )
         return self._finish(reply)
 
+    def over(self) -> None:
+        """See ``LineJob``."""
+        self._remembers.over()
+
+    def would_say(self) -> Spoken:
+        """See ``CommandJob``."""
+        connection = dataclasses.replace(self._connection, acknowledge=None)
+        return spoken(self._conversation(connection), connection)
+
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        return guarded(
-            raw_conversation(
-                lines=self._lines,
-                asks=is_query(self._lines[-1]),
-                connection=self._connection,
-                is_known=self._is_known,
-            ),
-            self._lines,
-            self._guard,
+        return guarded(self._conversation(self._connection), self._lines, self._guard)
+
+    def _conversation(self, connection: Connection) -> Conversation[Reply]:
+        return raw_conversation(
+            lines=self._lines,
+            asks=is_query(self._lines[-1]),
+            connection=connection,
+            is_known=self._is_known,
         )
 
 

@@ -9,19 +9,21 @@ after it has authorized, and nobody reads the fields before that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
-from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
+from edged.actions.tool import DRY_RUN, MakeAction, Tool, ToolAnnotations, ToolCall
 from edged.profiles.arguments import Given, compile_given, compile_schema
+from edged.protocol.jsonrpc import encode_text
 
 __all__ = [
-    "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE", "NO_ARGUMENTS",
-    "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema", "StaticTool",
-    "command_of", "integer_of", "mapping_of", "only_asking", "parameters_of", "result_of",
-    "rows_of", "text_of",
+    "ANSWER_BYTES", "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE",
+    "NO_ARGUMENTS", "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema",
+    "StaticTool",
+    "command_of", "fitting", "integer_of", "limit_of", "mapping_of", "only_asking", "parameters_of",
+    "result_of", "rows_of", "text_of",
 ]  # fmt: skip
 
 Schema = dict[str, Any]
@@ -55,24 +57,47 @@ def parameters_of(required: tuple[str, ...] = (), **properties: Schema) -> Schem
 
 
 def result_of(**properties: Schema) -> Schema:
-    """An output schema: these are there, more may be; ``error`` comes with a failure."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    """An output schema: what is there is of these types, more may be."""
+    return {"type": "object", "properties": properties}
 
 
 def rows_of(wrap_key: str, /, **properties: Schema) -> Schema:
     """The output schema of a list result, which structuredContent wraps."""
-    row = {"type": "object", "properties": properties, "required": list(properties)}
+    row = {"type": "object", "properties": properties}
     return result_of(**{wrap_key: {"type": "array", "items": row}})
 
 
 INSTRUMENT_ID: Final[Schema] = {
     "type": "string",
-    "description": "The instrument's id or alias, as list_instruments shows it.",
+    "description": "Id or alias, as list_instruments shows it.",
 }
 PARAMETERS: Final[Schema] = {
     "type": "object",
-    "description": "The command's own arguments by name; get_capabilities has their schema.",
+    "description": "Its own arguments by name; get_capabilities has their schema.",
 }
+
+ANSWER_BYTES: Final = 8_000
+"""Of a bench tool's answer unless more was asked for, its text and structured content together."""
+
+
+def fitting(
+    rows: Sequence[Any], around: Mapping[str, Any], most_bytes: int = ANSWER_BYTES
+) -> list[Any]:
+    """As many of the rows, from the first on, as one answer holds beside ``around``."""
+    room = most_bytes - _size(around)
+    found: list[Any] = []
+    for row in rows:
+        room -= _size(row) + 2
+        if room < 0 and found:
+            break
+        found.append(row)
+    return found
+
+
+def _size(value: Any) -> int:
+    """Bytes of a value in an answer: as structured content, and once more escaped in its text."""
+    text = encode_text(value)
+    return 2 * len(text) + text.count('"') + text.count("\\")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,35 +105,49 @@ class StaticTool:
     """One static tool as it is written; the attributes are those of ``Tool``.
 
     Attributes:
-        needs_instruments: it is there only while any instrument is registered.
+        needs_instruments: it is listed only while any instrument is registered.
+        answers_alone: it can be called all the same when none is.
+        output: of the static tools; the bench tools leave it out, a list has room for so much.
+        takes_dry_run: it has ``dry_run`` besides, and then the result of a rehearsal, in which
+            nothing of the output schema stands.
     """
 
     name: str
     title: str
     description: str
     schema: Schema
-    output: Schema
+    output: Schema | None = None
     annotations: ToolAnnotations
     make: MakeAction
     wrap_key: str = ""
     cancels_on_disconnect: bool = False
     needs_instruments: bool = False
+    answers_alone: bool = False
+    takes_dry_run: bool = False
 
     def compiled(self) -> Tool:
         """The tool, its schema compiled."""
+        schema = _with_dry_run(self.schema) if self.takes_dry_run else self.schema
         return Tool(
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=self.schema,
+            input_schema=schema,
             output_schema=self.output,
             annotations=self.annotations,
-            check=compile_schema(self.name, self.schema),
-            make=_make_of_given(self.make, compile_given(self.schema)),
+            check=compile_schema(self.name, schema),
+            make=_make_of_given(self.make, compile_given(schema)),
             wrap_key=self.wrap_key,
             is_essential=True,
             cancels_on_disconnect=self.cancels_on_disconnect,
+            answers_alone=self.answers_alone,
+            takes_dry_run=self.takes_dry_run,
         )
+
+
+def _with_dry_run(schema: Schema) -> Schema:
+    told = {**BOOLEAN, "description": "Only tell what would be sent."}
+    return {**schema, "properties": {**schema["properties"], DRY_RUN: told}}
 
 
 def _make_of_given(make: MakeAction, given: Given) -> MakeAction:
@@ -155,6 +194,11 @@ def integer_of(arguments: Mapping[str, Any], name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
         return -1
     return int(value)
+
+
+def limit_of(arguments: Mapping[str, Any], default: int, name: str = "limit") -> int:
+    """An argument that says how many at most."""
+    return integer_of(arguments, name) if arguments.get(name) is not None else default
 
 
 def mapping_of(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:

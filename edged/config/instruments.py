@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.config.kinds import TEXT, BadValue, Kind, Value, integer, list_of, matching
+from edged.config.kinds import BOOL, TEXT, BadValue, Kind, Value, integer, list_of, matching
 
 __all__ = ["INSTRUMENTS", "TALK_FIELDS", "ErrorsEntry", "InstrumentEntry", "ProbeEntry"]
 
@@ -158,6 +158,7 @@ TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
     "encoding": _encoding,
     "errors": _errors,
     "acknowledge": _acknowledge,
+    "heartbeat": BOOL.parse,
     "probe": _probe,
     "on_connect": _lines(_why_not_on_connect),
     "on_release": _lines(_why_not_on_release),
@@ -193,6 +194,7 @@ class InstrumentEntry:
     encoding: str | None = None
     errors: ErrorsEntry | None = None
     acknowledge: str | None = None
+    heartbeat: bool | None = None
     probe: ProbeEntry | None = None
     on_connect: tuple[str, ...] | None = None
     on_release: tuple[str, ...] | None = None

@@ -74,10 +74,11 @@ class ListedTools(enum.StrEnum):
 
 
 class ToolNames(enum.StrEnum):
-    """Tool names as the specification has them, or with dots turned into ``_``."""
+    """Tool names as promised, with dots turned into ``_``, or with aliases for short ids."""
 
     SPEC = "spec"
     STRICT = "strict"
+    ALIAS = "alias"
 
 
 class RawScpi(enum.StrEnum):
@@ -292,8 +293,8 @@ _TABLE: Final = (
         sentence="Instruments with a fixed address: address, and optionally profile, name, "
         "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
         "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow, encoding, errors, "
-        "acknowledge, probe, on_connect, on_release. Each entry is an instrument of its own; "
-        "entries with the same name are addresses of one (docs/instruments.md).",
+        "acknowledge, probe, heartbeat, on_connect, on_release. Each entry is an instrument of its "
+        "own; entries with the same name are addresses of one (docs/instruments.md).",
     ),
     Key(
         name="DISCOVERY",
@@ -360,7 +361,8 @@ _TABLE: Final = (
         name="TOOL_NAMES",
         kind=choice(ToolNames),
         default=ToolNames.SPEC,
-        sentence="strict turns dots in tool names into _; calls accept both spellings.",
+        sentence="strict turns dots in tool names into _ (calls accept both spellings); alias puts "
+        "a unit's alias in place of its short id.",
     ),
     Key(
         name="RAW_SCPI",
@@ -439,6 +441,13 @@ _TABLE: Final = (
         kind=_MEBIBYTES,
         default=10_240,
         sentence="Size of DATA_DIR from which new recordings are refused.",
+    ),
+    Key(
+        name="HEARTBEAT_SEC",
+        kind=integer(0, 86_400),
+        default=60,
+        sentence="Seconds after which an idle LAN or serial instrument is asked its probe, so that "
+        "one that does not answer is known; 0: never.",
     ),
     Key(
         name="GONE_AFTER_SEC",

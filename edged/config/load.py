@@ -103,6 +103,7 @@ class Config:
     max_block_mb: int
     audit_retention_days: int
     data_budget_mb: int
+    heartbeat_sec: int
     gone_after_sec: int
     abort_after_crash_sec: int
     log_level: LogLevel

@@ -216,12 +216,12 @@ SCAN_LIMIT_S: Final = 15.0
 PickMonitor = Callable[[ListThings, Clock], Picked]
 
 
-SWITCH_IT: Final = "Switch it on, or off and on again, then `edged scan`."
+SWITCH_IT: Final = "Switch it on, or off and on again, then scan (scan_instruments)."
 NAME_IT: Final = (
     "It answers, but not by a name: correct its terminations or baud rate in INSTRUMENTS, or name "
     "its profile there, then start edged again."
 )
-OPEN_IT: Final = "Correct what is said, then `edged scan`."
+OPEN_IT: Final = "Correct what is said, then scan (scan_instruments)."
 REPORT_IT: Final = "Report this as a bug, with the engine's log."
 
 
@@ -367,6 +367,11 @@ class Discovery:
         """Addresses at which nobody is known, with the reason; for doctor and get_status."""
         return [place.told() for place in self._places.values() if place.reason]
 
+    def is_aside(self, address: str) -> bool:
+        """Whether what is at an address hangs, is no instrument or cannot be opened."""
+        place = self._places.get(place_key(address))
+        return place is not None and place.is_aside
+
     def report(self) -> dict[str, Any]:
         """What discovery does and has met; for the RPC method ``discovery``."""
         seen = [
@@ -392,17 +397,29 @@ class Discovery:
             "scans": self._scan_schedule.scans,
             "rescan_interval_s": self._rescan_interval_s,
             "ties": [
-                {"instrument_id": i.id, "profiles": list(i.tied), "remark": i.remark}
+                {
+                    "instrument_id": i.id,
+                    "alias": i.alias,
+                    "profiles": list(i.tied),
+                    "remark": i.remark,
+                }
                 for i in self._pool.all()
                 if i.tied
             ],
             "twins": [
-                {"instrument_id": i.id, "serial": i.identity.serial, "addresses": list(i.twins)}
+                {
+                    "instrument_id": i.id,
+                    "alias": i.alias,
+                    "serial": i.identity.serial,
+                    "addresses": list(i.twins),
+                }
                 for i in self._pool.all()
                 if i.twins
             ],
             "warnings": [
-                {"instrument_id": i.id, "warning": i.warning} for i in self._pool.all() if i.warning
+                {"instrument_id": i.id, "alias": i.alias, "warning": i.warning}
+                for i in self._pool.all()
+                if i.warning
             ],
         }
 

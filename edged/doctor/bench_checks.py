@@ -143,8 +143,8 @@ def check_tool_list(facts: Facts) -> CheckLine:
     if warning:
         return warn(
             f"{told} {warning}",
-            "Set TOOLS: essential, or connect with ?tools=essential; everything is reached by "
-            "execute_command as well.",
+            "Give clients that URL (edged connect --tools essential), or set TOOLS: essential; "
+            "execute_command and bench__find_tools reach everything.",
         )
     long = [name for name in names if len(name) > LONGEST_NAME]
     dotted = [name for name in names if "." in name]
@@ -164,7 +164,7 @@ def check_discovery(facts: Facts) -> CheckLine:
     known = facts.status.get("discovery", {})
     ties = known.get("ties", [])
     if ties:
-        told = "; ".join(f"{t['instrument_id']}: {', '.join(t['profiles'])}" for t in ties[:SHOWN])
+        told = "; ".join(f"{_called(t)}: {', '.join(t['profiles'])}" for t in ties[:SHOWN])
         return warn(
             f"Several profiles fit equally well: {told}. The first is used.",
             "Name the right one in INSTRUMENTS, or make its match more specific.",
@@ -172,7 +172,7 @@ def check_discovery(facts: Facts) -> CheckLine:
     twins = known.get("twins", [])
     if twins:
         told = "; ".join(
-            f"{t['instrument_id']} tells {t['serial']} as {', '.join(t['addresses'][:SHOWN])} do"
+            f"{_called(t)} tells {t['serial']} as {', '.join(t['addresses'][:SHOWN])} do"
             for t in twins[:SHOWN]
         )
         return warn(
@@ -181,7 +181,7 @@ def check_discovery(facts: Facts) -> CheckLine:
         )
     warnings = known.get("warnings", [])
     if warnings:
-        told = "; ".join(f"{w['instrument_id']}: {w['warning']}" for w in warnings[:SHOWN])
+        told = "; ".join(f"{_called(w)}: {w['warning']}" for w in warnings[:SHOWN])
         return warn(
             f"{len(warnings)} instruments work with a restriction: {told}",
             "Correct `errors` in the profile or in INSTRUMENTS, then start edged again.",
@@ -195,22 +195,27 @@ def check_discovery(facts: Facts) -> CheckLine:
 
 
 def check_lines(facts: Facts) -> CheckLine:
-    """Where the lines to known instruments are, and which of them are in trouble."""
+    """How the known instruments are, and which of them are in trouble."""
     if not facts.is_answering:
         return skip("No engine answers.")
     states = facts.status.get("instruments_by_state", {})
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
     troubled = facts.status.get("troubled_lines", [])
     if not troubled:
-        return passed(f"Lines: {told}.")
+        return passed(f"Instruments: {told}.")
     which = "; ".join(
-        f"{line['instrument_id']} is {line['line_state']}: {line['reason']}"
-        for line in troubled[:SHOWN]
+        f"{_called(line)} is {line['state']}: {line['reason']}" for line in troubled[:SHOWN]
     )
     return warn(
-        f"Lines: {told}. {which}.",
+        f"Instruments: {told}. {which}.",
         "Check power and cable; a line comes back by itself. `edged trace ADDRESS` shows it.",
     )
+
+
+def _called(unit: Mapping[str, Any]) -> str:
+    """What people call it, and its id."""
+    alias, instrument_id = unit.get("alias"), str(unit["instrument_id"])
+    return f"{alias} ({instrument_id})" if alias else instrument_id
 
 
 def check_set_aside(facts: Facts) -> CheckLine:
@@ -233,11 +238,7 @@ def check_attention(facts: Facts) -> CheckLine:
         return skip("No engine answers.")
     # Those of this life of the daemon, and what a former one left in the journal.
     found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
-    needy = {
-        sweep["sweep_id"]: sweep.get("instrument_id")
-        for sweep in found
-        if sweep.get("needs_attention")
-    }
+    needy = {sweep["sweep_id"]: _called(sweep) for sweep in found if sweep.get("needs_attention")}
     if not needy:
         return passed("No sweep has left an output as it is.")
     told = ", ".join(f"{sweep_id} on {instrument}" for sweep_id, instrument in needy.items())
@@ -254,9 +255,7 @@ def check_lockouts(facts: Facts) -> CheckLine:
     locked = facts.status.get("lockouts", [])
     if not locked:
         return passed("Nothing is locked out.")
-    told = "; ".join(
-        f"{lock['instrument_id']} by {lock['by']}: {lock['reason']}" for lock in locked
-    )
+    told = "; ".join(f"{_called(lock)} by {lock['by']}: {lock['reason']}" for lock in locked)
     return warn(f"Locked out: {told}.", "`edged lockout INSTRUMENT --clear` when hands are out.")
 
 

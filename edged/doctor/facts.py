@@ -71,7 +71,9 @@ def gather(
     }
     if engine is None:
         return Facts(**known)
-    client = RpcClient(engine, token=config.inbound_auth_token, timeout_s=ANSWER_S)
+    client = RpcClient(
+        engine, token=config.inbound_auth_token, timeout_s=ANSWER_S, program="edged doctor"
+    )
     try:
         version = client.call("version")["version"]
         # Has the store write what waits: a disk that hangs shows only when it is written to.

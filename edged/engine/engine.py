@@ -12,9 +12,9 @@ import itertools
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -26,6 +26,7 @@ from edged.clock import SystemClock
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
 from edged.commands.lockout import LockoutControl
+from edged.commands.memory import Memory
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
 from edged.commands.preconditions import locked_out, swept
@@ -35,6 +36,7 @@ from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
 from edged.config.load import Config, ToolNames
+from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
@@ -51,10 +53,15 @@ from edged.host import (
     keep_edge_id,
     write_atomically,
 )
+from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
+from edged.instruments.unit_state import UnitState, facts_of, unit_state
 from edged.operations.bench import BenchOperations
+from edged.operations.bench_check import BenchCheck
 from edged.operations.commands import CommandOperations
+from edged.operations.history import History
 from edged.operations.table import bench_tools, static_tools
+from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
@@ -154,8 +161,12 @@ class Engine:
         )
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
+        self._memory = Memory()
         self._work = self._make_work(new_id, visited)
-        self._path = self._make_path(permissions)
+        self._heartbeat = Heartbeat(
+            self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
+        )
+        self._path = self._make_path(permissions, new_id)
         self._registry = self._make_registry()
         self._sdk.registry.subscribe(self._registry.refresh)
         self._late = LateImports(clock)
@@ -207,6 +218,8 @@ class Engine:
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
         await self._discovery.start()
+        self._heartbeat.start()
+        parts.push_async_callback(self._heartbeat.stop)
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
         await self._mcp.start(parts, bound=self._tell_again)
@@ -258,6 +271,11 @@ class Engine:
     def _precheck(self, action: Action) -> tuple[str, ...]:
         return self._path.precheck(action)
 
+    def _state_of(self, instrument: Instrument) -> UnitState:
+        is_locked = self._stores.lockout_of(instrument) is not None
+        aside = self._discovery.is_aside
+        return unit_state(facts_of(instrument, is_locked=is_locked, is_aside=aside))
+
     def _marks(self) -> tuple[object, ...]:
         """Another value after anything that get_status tells of was done."""
         return (
@@ -294,6 +312,7 @@ class Engine:
             stores=self._stores,
             profiles=lambda: self._profiles.knowledge.library.profiles,
             note_stopped=self._acquisitions.note_stopped,
+            memory=self._memory,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -312,6 +331,7 @@ class Engine:
             catalog=self._catalog,
             wrappers=self._sdk.registry.offered,
             is_strict=self._config.tool_names is ToolNames.STRICT,
+            uses_aliases=self._config.tool_names is ToolNames.ALIAS,
         )
 
     def _make_restart(self, *, is_supervised: bool) -> IdleRestart:
@@ -363,6 +383,7 @@ class Engine:
             edge_id=self._edge_id,
             edge_name=self._config.edge_name,
             pool=self._pool,
+            state_of=self._state_of,
             sequences=self._work.sequences,
             streams=self._work.streams,
             sweeps=self._work.sweeps,
@@ -378,16 +399,36 @@ class Engine:
                 "loop": self._watch.status,
                 "store": self._stores.status,
                 "sdk": self._sdk.registry.status,
-                "lockouts": lambda: [lock.to_json() for lock in self._stores.lockouts.all()],
+                "lockouts": self._lockouts,
                 "told_on": self._stores.told_on.told,
+                "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
         )
 
-    def _make_path(self, permissions: Permissions) -> CommandPath:
+    def _lockouts(self) -> list[dict[str, Any]]:
+        """What is locked out, with what its owner calls it where that is known."""
+        known = self._pool.known()
+        called = {self._stores.lockout_of(i): i.alias for i in known if i.alias}
+        return [
+            {**lock.to_json(), "alias": called.get(lock, "")}
+            for lock in self._stores.lockouts.all()
+        ]
+
+    def _under_way(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """What bench__check tells of beside the units."""
+        return {
+            "sweeps": self._work.sweeps.active(),
+            "streams": self._work.streams.running(),
+            "sequences": self._work.sequences.running(),
+            "lockouts": self._lockouts(),
+        }
+
+    def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:
         commands = CommandOperations(
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms, self._acquisitions),
             acquisitions=self._acquisitions,
+            memory=self._memory,
             clock=self._clock,
             on_safe=self._work.sweeps.note_safe,
         )
@@ -400,6 +441,7 @@ class Engine:
             status=lambda: self._status(),
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
+            state_of=self._state_of,
             make_safe=self._work.bench_stop.stop_all,
             wrappers=self._sdk.capabilities,
         )
@@ -415,6 +457,24 @@ class Engine:
             record=self._counts,
             operations={
                 **bench.table(),
+                **BenchCheck(
+                    pool=self._pool,
+                    state_of=self._state_of,
+                    moves=self._work.moves,
+                    perform=self._perform,
+                    new_id=new_id,
+                    clock=self._clock,
+                    under_way=self._under_way,
+                    memory=self._memory,
+                ).table(),
+                **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
+                **History(
+                    audit=self._stores.audit,
+                    pool=self._pool,
+                    permissions=permissions,
+                    plain_name=lambda name: self._registry.plain_name(name),
+                    clock=self._clock,
+                ).table(),
                 **commands.table(),
                 **self._work.operations(),
                 **self._sdk.operations(),
@@ -432,6 +492,7 @@ class Engine:
             stores=self._stores,
             counts=self._counts,
             pool=self._pool,
+            state_of=self._state_of,
             lockout=LockoutControl(
                 pool=self._pool,
                 lockouts=self._stores.lockouts,

@@ -14,14 +14,16 @@ from typing import Any, Final
 
 from edged.actions.action import Action
 from edged.clock import Clock
+from edged.commands.memory import Memory
 from edged.commands.operation import Operation
 from edged.config.load import Config
 from edged.discovery.visit import Guest, visiting
 from edged.engine.parts import Stores
 from edged.errors import NotFound
-from edged.instruments.instrument import connection_for
+from edged.instruments.instrument import Instrument, connection_for
 from edged.instruments.pool import InstrumentPool
 from edged.operations.resources import ResourceOperations
+from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
 from edged.operations.sweeps import SweepOperations
 from edged.plot.artist import Artist
@@ -60,6 +62,7 @@ class LongWork:
         recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
         note_stopped: told of each instrument whose abort is on its way.
+        memory: what is known of settings.
     """
 
     def __init__(
@@ -78,13 +81,14 @@ class LongWork:
         recall: Callable[[], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
         note_stopped: Callable[[str], None],
+        memory: Memory,
     ) -> None:
         self._config = config
         self._pool = pool
         self._profiles = profiles
         self._visa = visa
         self._clock = clock
-        self._note_stopped = note_stopped
+        self._note_stopped, self._memory = note_stopped, memory
         self.runs = RunRegistry(
             data_dir=config.data_dir,
             budget_mb=config.data_budget_mb,
@@ -146,6 +150,7 @@ class LongWork:
         """Before any scan: what a former life of the daemon left under way is made safe."""
         await self._after_crash.clean_up()
         self.sweeps.adopt(self._after_crash.found)
+        self.sequences.adopt(self._after_crash.found)
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
@@ -157,7 +162,7 @@ class LongWork:
         """End everything that runs, side by side and within bounds."""
         ends = (
             self.sweeps.close(ABORT_WITHIN_S),
-            self.sequences.stop_all(),
+            self.sequences.close(),
             self.streams.stop_all(StreamEvent.SHUTDOWN),
         )
         await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
@@ -173,6 +178,15 @@ class LongWork:
                 sweeps=self.sweeps,
                 artist=self.artist,
                 note_stopped=self._note_stopped,
+                memory=self._memory,
+            ).table(),
+            **RunOperations(
+                runs=self.runs,
+                sweeps=self.sweeps,
+                streams=self.streams,
+                sequences=self.sequences,
+                waveforms=self.waveforms,
+                artist=self.artist,
             ).table(),
             **ResourceOperations(
                 profiles=self._profiles,
@@ -190,11 +204,27 @@ class LongWork:
             *(str(run["run_id"]) for run in self.sequences.running()),
         )
 
+    def moves(self, instrument_id: str) -> tuple[str, ...]:
+        """Ids of the sweeps and sequences that are in the middle of something on it."""
+        sequences = (
+            str(run["run_id"])
+            for run in self.sequences.running()
+            if self._is(str(run["instrument_id"]), instrument_id)
+        )
+        return (*self.sweeps.running_on(instrument_id), *sequences)
+
+    def uses(self, instrument: Instrument) -> bool:
+        """Whether anything that runs has to do with it."""
+        return bool(self.moves(instrument.id)) or any(
+            stream["instrument_id"] == instrument.id for stream in self.streams.running()
+        )
+
     def status(self) -> Mapping[str, Callable[[], Any]]:
         """Entries of get_status."""
         return {
             "recordings": self.runs.status,
             "waveforms": self.waveforms.status,
+            "stopping": lambda: list(self.bench_stop.trying()),
             "needs_attention": lambda: [
                 left.told() for left in self._after_crash.found if left.needs_attention
             ],

@@ -254,7 +254,8 @@ class SimulatedBus:
         state = _ask_control(self._sim.control_port, "state")
         found = [
             Candidate(
-                entry=InstrumentEntry(address=entry["address"], name=entry["name"]),
+                # Nobody works at a front panel here that a heartbeat could disturb.
+                entry=InstrumentEntry(address=entry["address"], name=entry["name"], heartbeat=True),
                 plug=f"{entry['serial']} {entry['address']}",
             )
             for entry in state["instruments"].values()

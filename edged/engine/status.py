@@ -8,14 +8,13 @@ is told at most that much late.
 from __future__ import annotations
 
 import platform
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged import __version__
 from edged.clock import Clock
-from edged.instruments.line_state import LineState
 from edged.instruments.pool import InstrumentPool
+from edged.instruments.unit_state import StateOf, UnitState, counted
 from edged.protocol.results import Told
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
@@ -23,7 +22,8 @@ from edged.runs.sweeps.registry import SweepRegistry
 
 __all__ = ["StatusReport"]
 
-IN_ORDER: Final = frozenset({LineState.READY, LineState.BUSY})
+IN_ORDER: Final = frozenset({UnitState.READY, UnitState.BUSY, UnitState.LOCKED})
+"""What is locked out stands among the lockouts."""
 KEPT_S: Final = 0.02
 
 Part = Callable[[], Any]
@@ -35,6 +35,7 @@ class StatusReport:
     Args:
         edge_id, edge_name: who this edge is.
         pool: the instruments.
+        state_of: gives the state of one.
         sequences, streams, sweeps: those that run; of sweeps also those that need attention.
         mcp: tells of the MCP listener.
         marks: gives something that is unequal after anything was done.
@@ -48,6 +49,7 @@ class StatusReport:
         edge_id: str,
         edge_name: str,
         pool: InstrumentPool,
+        state_of: StateOf,
         sequences: SequenceRegistry,
         streams: StreamRegistry,
         sweeps: SweepRegistry,
@@ -59,6 +61,7 @@ class StatusReport:
         self._identity = {"edge_id": edge_id, "edge_name": edge_name, "version": __version__}
         self._platform = f"{platform.system()} {platform.machine()}"
         self._pool = pool
+        self._state_of = state_of
         self._sequences = sequences
         self._streams = streams
         self._sweeps = sweeps
@@ -86,16 +89,23 @@ class StatusReport:
             {
                 **self._identity,
                 "instrument_count": len(instruments),
-                "instruments_by_state": Counter(i.line_state.value for i in instruments),
+                "instruments_by_state": counted(instruments, self._state_of),
                 "troubled_lines": [
                     {
                         "instrument_id": i.id,
+                        "alias": i.alias,
                         "address": i.address,
+                        "state": state.value,
                         "line_state": i.line_state.value,
                         "reason": i.line_reason,
                     }
                     for i in instruments
-                    if i.line_state not in IN_ORDER
+                    if (state := self._state_of(i)) not in IN_ORDER
+                ],
+                "waiting_calls": [
+                    {"instrument_id": i.id, "alias": i.alias, "calls": calls}
+                    for i in instruments
+                    if (calls := i.waiting)
                 ],
                 "uptime_s": round(now_s - self._began, 3),
                 "platform": self._platform,

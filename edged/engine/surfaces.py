@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +31,7 @@ from edged.engine.parts import Stores
 from edged.errors import EdgedError, Failed, NotFound
 from edged.host import host_name, qualified_host_name
 from edged.instruments.pool import InstrumentPool
+from edged.instruments.unit_state import StateOf, counted
 from edged.plot.artist import Artist
 from edged.profiles.model import Profile
 from edged.runs.recordings.registry import RunRegistry
@@ -193,7 +193,9 @@ class McpParts:
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),
             "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},
-            "warning": warning_of(listed),
+            "warning": warning_of(
+                listed, f"http://127.0.0.1:{self.surface.port}{self._config.mcp_path}"
+            ),
         }
 
     def _instrument_id_of(self, name: str) -> str | None:
@@ -229,6 +231,7 @@ class RpcParts:
     stores: Stores
     counts: CountedRecord
     pool: InstrumentPool
+    state_of: StateOf
     lockout: LockoutControl
     runs: RunRegistry
     streams: StreamRegistry
@@ -259,7 +262,7 @@ class RpcParts:
         """What stands beside ``/rpc``."""
         hub = EventHub(
             sources={
-                "instrument": instrument_feed(self.pool, self.stores.lockouts),
+                "instrument": instrument_feed(self.pool, self.state_of, self.stores.lockouts),
                 "sweep": sweep_feed(self.sweeps),
                 "stream": stream_feed(self.streams),
                 "audit": audit_feed(self.stores.audit),
@@ -287,9 +290,9 @@ class RpcParts:
         return (
             MetricFigure(
                 name="instruments",
-                help="Listed instruments by the state of their lines.",
+                help="Listed instruments by their state.",
                 label="state",
-                read=lambda: Counter(i.line_state.value for i in self.pool.all()),
+                read=lambda: counted(self.pool.all(), self.state_of),
             ),
             MetricFigure(
                 name="lockouts",

@@ -115,6 +115,27 @@ class Actor:
         return self._line.reason
 
     @property
+    def is_silent(self) -> bool:
+        """The unit can be reached, and did not answer what it was asked last."""
+        return self._line.is_silent
+
+    @property
+    def heard_at(self) -> float:
+        """When the last answer came, in monotonic seconds; minus infinity before the first."""
+        return self._line.heard_at
+
+    @property
+    def is_idle(self) -> bool:
+        """The line is ready, and nobody is or waits to be served."""
+        is_free = self._serving is None and len(self._mailbox) == 0
+        return is_free and self.state is LineState.READY
+
+    @property
+    def waiting(self) -> int:
+        """How many wait to be served, beside the one that is."""
+        return len(self._mailbox)
+
+    @property
     def bound(self) -> BoundInstrument:
         """Who is known to live here."""
         return self._line.bound

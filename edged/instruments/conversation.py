@@ -37,6 +37,7 @@ __all__ = [
     "Apart",
     "Ask",
     "AskBlock",
+    "Beat",
     "Conversation",
     "ExpectMore",
     "Listen",
@@ -114,6 +115,14 @@ class AskBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """``Ask``, where ``is_answer`` knows the answer; noted in the trace only if it is another."""
+
+    text: str
+    is_answer: Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class Listen:
     """Read one more line; answered by its text, or ``None`` when none comes in time."""
 
@@ -139,7 +148,7 @@ class Apart:
     work: Callable[[], None]
 
 
-Step = Send | Ask | AskBlock | ExpectMore | Listen | Pause | Apart
+Step = Send | Ask | AskBlock | Beat | ExpectMore | Listen | Pause | Apart
 Answer = str | bytes | bytearray | None
 Conversation = Generator[Step, Answer, T]
 

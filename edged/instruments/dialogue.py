@@ -21,6 +21,7 @@ from edged.instruments.conversation import (
     Apart,
     Ask,
     AskBlock,
+    Beat,
     Conversation,
     ExpectMore,
     Listen,
@@ -105,6 +106,8 @@ class Dialogue:
         self.in_step = InStep(drops_unread=has_messages)
         # When the last byte moved, for min_gap_ms.
         self._quiet_since = float("-inf")
+        # When the last answer came; any thread may read it.
+        self.heard_at = float("-inf")
         # The last conversation met something odd.
         self.is_suspect = False
         # The last questions, as they come back from a line that sends what it is sent.
@@ -344,6 +347,12 @@ class Dialogue:
                     return self._read_line(connection, limit)
                 except LinkTimeout:
                     return None
+            case Beat():
+                with self._trace.aside() as held:
+                    answer = self._do(Ask(step.text), connection, deadline, job)
+                    if isinstance(answer, str) and step.is_answer(answer):
+                        held.clear()
+                return answer
             case Apart():
                 self._link.wake.apart(step.work)
                 return None
@@ -457,7 +466,7 @@ class Dialogue:
         data = self._link.read_message(terminator, limit - self._clock.monotonic())
         if data[:1] == b"#":
             data = self._whole_block(data, terminator, limit)
-        self._quiet_since = self._clock.monotonic()
+        self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
         text = data.decode(connection.encoding, errors="replace")
         if "\ufffd" in text:
@@ -504,7 +513,7 @@ class Dialogue:
             data = self._read_slices(begun, head.total, left_s)
         if step.trailing_bytes:
             self._link.read_exactly(step.trailing_bytes, left_s())
-        self._quiet_since = self._clock.monotonic()
+        self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
         return data
 

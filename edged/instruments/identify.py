@@ -9,10 +9,17 @@ from collections.abc import Callable
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Ask, Conversation, Listen, Send
+from edged.instruments.conversation import Ask, Beat, Conversation, Listen, Send
 from edged.scpi.answer_text import clean_text
 
-__all__ = ["IDENTITY_QUESTION", "has_name_form", "identify", "identify_again", "identify_known"]
+__all__ = [
+    "IDENTITY_QUESTION",
+    "beat",
+    "has_name_form",
+    "identify",
+    "identify_again",
+    "identify_known",
+]
 
 IDENTITY_QUESTION: Final = "*IDN?"
 NAME_COMMAS: Final = 2
@@ -149,6 +156,20 @@ def identify_again(is_known: Callable[[str], bool], *, owed: int) -> Conversatio
         if (yield Listen()) is None:
             break
     return answer
+
+
+def beat(question: str, is_answer: Callable[[str], bool]) -> Conversation[None]:
+    """Ask what is known by heart, to learn whether anybody answers.
+
+    Raises:
+        Failed: BAD_ANSWER, something else came: the line is brought back before it is used.
+    """
+    answer = yield Beat(question, is_answer)
+    if not (isinstance(answer, str) and is_answer(answer)):
+        raise Failed(
+            f"{question} was answered by {clean_text(str(answer))[:40]!r}.",
+            code=ErrorCode.BAD_ANSWER,
+        )
 
 
 def _asked() -> Conversation[str]:

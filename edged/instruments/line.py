@@ -133,6 +133,9 @@ class Line:
         self.bound = NOBODY
         # Why the line is not ready, for people; empty while it is.
         self.reason = "not connected yet"
+        # The connection stands, and what was asked on it last was not answered in time; until the
+        # unit has said who it is. Any thread may read it.
+        self.is_silent = False
         # Counts connections and clears: who was greeted since need not prove itself again.
         self.openings = 0
         # Set by the loop before the work is asked to end: pre-empted waits are then no offence.
@@ -168,6 +171,11 @@ class Line:
         self._failed_at = float("-inf")
         # The unit bound here in whose place another unit was found.
         self._foreign_to: BoundInstrument | None = None
+
+    @property
+    def heard_at(self) -> float:
+        """When the last answer came; any thread may ask."""
+        return self._dialogue.heard_at
 
     # What the work does
 
@@ -443,6 +451,7 @@ class Line:
         """The unit has proved who it is on this very connection, and has been greeted."""
         self._is_trusted = True
         self._owes_identity = False
+        self.is_silent = False
         self._failures = 0
         self.reason = ""
         if self._is_down:
@@ -468,6 +477,9 @@ class Line:
         if isinstance(error, LinkLost):
             self._lose(error)
         elif self.state in {LineState.BUSY, LineState.READY}:
+            self.is_silent = isinstance(error, LinkTimeout)
+            if self.is_silent:
+                self.reason = str(error)
             self._enter(LineEvent.SPOILED)
         elif self.state is LineState.CONNECTING:
             self._lose(LinkLost(str(error)))
@@ -482,6 +494,7 @@ class Line:
         self._link.close()
         self._is_trusted = False
         self._owes_identity = True
+        self.is_silent = False
         self.reason = str(error)
         self._enter(LineEvent.LOST)
 
@@ -494,7 +507,8 @@ class Line:
         self._failed_at = self._clock.monotonic()
         self.reason = str(error)
         # Connected but silent is a busy instrument; refused or unreachable may be anybody's end.
-        self._is_trusted = self._is_trusted and was_connected and isinstance(error, LinkTimeout)
+        self.is_silent = was_connected and isinstance(error, LinkTimeout)
+        self._is_trusted = self._is_trusted and self.is_silent
         bound = self.bound
         if bound.number and not self._is_down:
             self._is_down = True

@@ -80,7 +80,7 @@ def search(
     if not called:
         raise _unknown(name, instruments)
     bearers = bearers_of(name, instruments, given)
-    here = [instrument for instrument in bearers if instrument.state not in GONE]
+    here = [instrument for instrument in bearers if instrument.registration not in GONE]
     # Of units that came one after the other a name stays with the first; twins are there together.
     if len(here) > 1 or any(instrument.twins for instrument in bearers if len(bearers) > 1):
         raise _ambiguous(name, bearers)
@@ -119,7 +119,7 @@ def address_key(text: str) -> str:
 
 
 def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
-    listed = [i for i in instruments if i.state is not RegistrationState.ABSENT]
+    listed = [i for i in instruments if i.registration is not RegistrationState.ABSENT]
     known = [f"{i.id} ({i.alias})" if i.alias else i.id for i in listed]
     shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"
     more = len(known) - NAMES_IN_MESSAGE
@@ -281,7 +281,9 @@ class InstrumentPool:
         """
         if self._listed is None:
             self._listed = tuple(
-                i for i in self._instruments.values() if i.state is not RegistrationState.ABSENT
+                i
+                for i in self._instruments.values()
+                if i.registration is not RegistrationState.ABSENT
             )
         return self._listed
 
@@ -386,7 +388,7 @@ class InstrumentPool:
         now = self._clock.monotonic()
         for instrument in self._instruments.values():
             is_late = now - instrument.silent_since >= gone_after_s
-            if instrument.state is RegistrationState.RECONNECTING and is_late:
+            if instrument.registration is RegistrationState.RECONNECTING and is_late:
                 # Silent, but nobody says that it was taken away: it stays listed.
                 is_there = instrument.actor is not None
                 gone = RegistrationEvent.GONE_PLACED if is_there else _gone(instrument)
@@ -409,7 +411,7 @@ class InstrumentPool:
             return
         match report:
             case LineDown():
-                if instrument.state is not RegistrationState.RECONNECTING:
+                if instrument.registration is not RegistrationState.RECONNECTING:
                     instrument.silent_since = self._clock.monotonic()
                 log.warning("instrument_silent", id=instrument.id, reason=report.reason)
                 self._meet(instrument, RegistrationEvent.NO_ANSWER)
@@ -489,7 +491,7 @@ class InstrumentPool:
         self._forget()
         self._settle(instrument, actor, found)
         log.info("instrument_back", id=instrument.id, address=instrument.address)
-        if instrument.state is RegistrationState.ABSENT:
+        if instrument.registration is RegistrationState.ABSENT:
             instrument.meet(RegistrationEvent.SEEN)
             self._forget()
         self._meet(instrument, _answered(instrument))
@@ -530,10 +532,10 @@ class InstrumentPool:
 
     def _meet(self, instrument: Instrument, event: RegistrationEvent) -> None:
         """Change the state by the table, and publish what that is to others."""
-        before = instrument.state
+        before = instrument.registration
         instrument.meet(event)
         self._forget()
-        after = instrument.state
+        after = instrument.registration
         if after is before:
             return
         if before is RegistrationState.PROBING or before is RegistrationState.AWAY:

@@ -27,7 +27,10 @@ class RegistrationState(enum.StrEnum):
     """What is known of an instrument.
 
     ``LISTED`` has no profile and is reached by raw SCPI; ``REGISTERED`` has its tools;
-    ``RECONNECTING`` keeps them for a while; ``AWAY`` is listed without them.
+    ``RECONNECTING`` keeps them for a while; ``AWAY`` is listed without them. ``SET_ASIDE`` is what
+    becomes of an address at which nobody was ever known (``KnownAddress.is_aside`` of discovery): a
+    unit that was met never gets there. Of one that has gone ``unit_state.py`` says what its address
+    has come to.
     """
 
     ABSENT = "absent"

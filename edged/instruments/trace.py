@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,21 +59,40 @@ class TraceEntry:
         }
 
 
+Entries = deque[tuple[int, Direction, bytes | bytearray, int]]
+
+
 class Trace:
     """The last ``RING_LENGTH`` exchanges of one line."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         # Plain tuples, because the hot path appends two an exchange; oldest fall out.
-        self._ring: deque[tuple[int, Direction, bytes | bytearray, int]] = deque(maxlen=RING_LENGTH)
+        self._ring: Entries = deque(maxlen=RING_LENGTH)
+        # Where what moves now is noted.
+        self._into = self._ring
 
     def add(self, direction: Direction, data: bytes | bytearray) -> None:
         """Note what moved."""
-        self._ring.append((self._clock.wall_ms(), direction, data[:KEPT_BYTES], len(data)))
+        self._into.append((self._clock.wall_ms(), direction, data[:KEPT_BYTES], len(data)))
 
     def note(self, text: str) -> None:
         """Note what happened to the line."""
         self.add(Direction.NOTE, text.encode("utf-8", errors="replace"))
+
+    @contextmanager
+    def aside(self) -> Iterator[Entries]:
+        """What moves meanwhile comes in at the end, but for what is taken out of what this gives.
+
+        By the line's work only.
+        """
+        held: Entries = deque(maxlen=RING_LENGTH)
+        self._into = held
+        try:
+            yield held
+        finally:
+            self._into = self._ring
+            self._ring.extend(held)
 
     def tail(self) -> list[dict[str, object]]:
         """The last few exchanges, shortened and cleaned: for the data of a failure."""

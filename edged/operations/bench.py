@@ -33,6 +33,7 @@ from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
+from edged.instruments.unit_state import StateOf
 from edged.profiles.model import ProfileHead
 from edged.store.experience import CommandKnowledge
 from edged.store.lockouts import Lockout
@@ -94,6 +95,7 @@ class BenchOperations:
         status: gives get_status's result; the composition root knows all that it tells of.
         experience: gives what is known of an instrument's commands, by their names.
         lockout: gives the lockout of an instrument, or none.
+        state_of: gives the state of an instrument.
         make_safe: everything, at once.
         verified_on: gives the units on which a profile was tried, by its key.
         wrappers: gives what get_capabilities tells of SDK wrappers.
@@ -106,6 +108,7 @@ class BenchOperations:
     status: Callable[[], dict[str, Any]]
     experience: Callable[[Instrument], Mapping[str, CommandKnowledge]]
     lockout: Callable[[Instrument], Lockout | None]
+    state_of: StateOf
     make_safe: Callable[[StopAll], Awaitable[dict[str, Any]]]
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
     wrappers: Callable[[], list[dict[str, Any]]] = list
@@ -174,7 +177,11 @@ class BenchOperations:
 
     def _summary(self, instrument: Instrument) -> dict[str, Any]:
         lockout = self.lockout(instrument)
-        return {**instrument.summary(), "lockout": lockout.to_json() if lockout else None}
+        return {
+            **instrument.summary(),
+            "state": self.state_of(instrument).value,
+            "lockout": lockout.to_json() if lockout else None,
+        }
 
 
 def _holds(value: Any, text: str) -> bool:
@@ -333,20 +340,13 @@ OPERATIONS: Final = (
             title="Make the whole bench safe",
             description=(
                 "Stop everything at once: ends every sweep, stream and sequence and runs the abort "
-                "of each sweep, instrument and SDK wrapper (outputs off), ahead of whatever is on "
-                "the lines. Within a second it reports for each instrument what was sent and what "
-                "it confirmed: is_confirmed is true only if all that was told to put something out "
-                "answered that it is off. Use it whenever something looks wrong; it is never "
-                "refused for danger, conflicts or lockouts. No substitute for an emergency switch."
+                "of each instrument and SDK wrapper (outputs off), ahead of whatever is on the "
+                "lines. Within a second it tells for each what was sent; is_confirmed is true only "
+                "if all that was told to put something out answered that it is off. Use it "
+                "whenever something looks wrong: it is never refused. No substitute for an "
+                "emergency switch."
             ),
             schema=NO_ARGUMENTS,
-            output=result_of(
-                is_confirmed=BOOLEAN,
-                took_ms=NUMBER,
-                instruments=LIST,
-                unproved=LIST,
-                sweeps=LIST,
-            ),
             annotations=CALM,
             make=only_asking(StopAll),
             needs_instruments=True,

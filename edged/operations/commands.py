@@ -10,10 +10,13 @@ from edged.actions.action import Action, Check, Purpose, RunCommand, RunSequence
 from edged.actions.outcome import Done
 from edged.actions.tool import ToolCall
 from edged.clock import Clock
-from edged.commands.capture import Captures
+from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import Acquisitions
+from edged.commands.memory import Memory, Remembering, Writing
+from edged.commands.notes import notes_of_sequence
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
+from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
 from edged.commands.run import CommandJob, RawJob, at_one_meeting
 from edged.commands.static_tool import (
@@ -21,7 +24,9 @@ from edged.commands.static_tool import (
     BOOLEAN,
     INSTRUMENT_ID,
     INTEGER,
+    LIST,
     NUMBER,
+    OBJECT,
     PARAMETERS,
     STRING,
     WORK,
@@ -69,6 +74,7 @@ def execute_sequence(call: ToolCall, check: Check) -> Action:
         instrument_id=text_of(call.arguments, "instrument_id"),
         sequence_name=sequence_name,
         parameters=mapping_of(call.arguments, "parameters"),
+        is_detached=call.arguments.get("detach") is True,
     )
 
 
@@ -88,6 +94,7 @@ class CommandOperations:
     Attributes:
         captures: runs commands that answer with a block.
         acquisitions: told of what is carried out, so that a capture can say whether it is fresh.
+        memory: what is known of settings, so that a result can say what it replaced.
         on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
     """
 
@@ -95,6 +102,7 @@ class CommandOperations:
     captures: Captures
     clock: Clock
     acquisitions: Acquisitions = field(default_factory=Acquisitions)
+    memory: Memory = field(default_factory=Memory)
     on_safe: OnSafe = _nobody_minds
 
     def table(self) -> dict[type[Action], Operation]:
@@ -108,10 +116,12 @@ class CommandOperations:
             self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             return self._capture(action, target, began)
+        remembers = Remembering(lambda: self._begin(target))
         written: list[float] = []
         is_step = action.purpose is Purpose.SWEEP_STEP
 
         def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
+            part = self._with_memory(target, part, remembers.writing)
             done = self._done(instrument, command, target.lines, began, part, sent)
             # The moment by which a step of a ramp had gone out.
             done.written_at = max(written) if written else 0.0
@@ -127,12 +137,38 @@ class CommandOperations:
             guard=at_one_meeting(action, instrument, guard) if is_step else guard,
             note_written=(lambda: written.append(self.clock.monotonic())) if is_step else None,
             finish=finish,
+            remembers=remembers,
         )
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
+    def _begin(self, target: Target) -> Writing | None:
+        """A command is put on its line."""
+        instrument, command = target.aimed_command()
+        if target.is_write:
+            return self.memory.begin(instrument, command, target.lines)
+        self.memory.begin_question(instrument, command)
+        return None
+
+    def _with_memory(
+        self, target: Target, part: Mapping[str, Any], writing: Writing | None
+    ) -> Mapping[str, Any]:
+        """The result with what is known of what was there before, or is off."""
+        instrument, command = target.aimed_command()
+        if writing is not None:
+            writing.done(None if command.is_query else part["data"]["readback"])
+            return {**part, "previous": writing.previous} if writing.previous else part
+        notes = self.memory.notes(instrument, command, target.values)
+        self.memory.heard(instrument, command, target.lines, part["data"])
+        return {**part, "notes": notes} if notes else part
+
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
-        captured = await self.captures.run(action, instrument, command, target)
+        writing = self._begin(target)
+        try:
+            captured = await self.captures.run(action, instrument, command, target)
+        finally:
+            if writing is not None:
+                writing.over()
         done = self._done(instrument, command, target.lines, began, captured.part, captured.sent)
         done.links = captured.links
         return done
@@ -146,7 +182,7 @@ class CommandOperations:
         part: Mapping[str, Any],
         sent: tuple[str, ...],
     ) -> Done:
-        self.acquisitions.note(instrument.id, instrument.profile, command)
+        self.acquisitions.note(instrument.id, instrument.profile, command, lines)
         data = {
             "success": True,
             **part,
@@ -156,30 +192,34 @@ class CommandOperations:
         return Done(data=data, scpi=sent)
 
     async def run_sequence(self, action: RunSequence, target: Target, began: float) -> Done:
-        """One sequence, to its end."""
-        instrument, sequence = target.aimed_instrument(), target.aimed_sequence()
-        steps = (*sequence.steps, *sequence.finally_steps)
-        commands = instrument.profile.commands if instrument.profile is not None else {}
-        done = await self.sequences.run(
-            action,
-            sequence,
-            target.values,
-            alone_on=instrument.id if is_sequence_writing(steps, commands) else "",
-        )
-        data = {
+        """One sequence, to its end; a detached one until it is under way."""
+        sequence, alone_on = target.aimed_sequence(), _alone_on(target)
+        if action.is_detached:
+            run_id = await self.sequences.detach(action, sequence, target.values, alone_on=alone_on)
+            under_way = {"run_id": run_id, "status": "running", "result": None, "steps_executed": 0}
+            return Done(data={**under_way, "execution_time_ms": self._since_ms(began)})
+        done = await self.sequences.run(action, sequence, target.values, alone_on=alone_on)
+        data: dict[str, Any] = {
+            "run_id": done.run_id,
+            "status": "completed",
             "result": done.result,
             "steps_executed": done.steps_executed,
             "execution_time_ms": self._since_ms(began),
         }
         if done.recording is not None:
             data["recording"] = done.recording
+        if notes := notes_of_sequence(done.result):
+            data["notes"] = notes
         return Done(data=data, scpi=done.sent)
 
     def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:
         """One raw line."""
         instrument = target.aimed_instrument()
+        remembers = Remembering(lambda: self.memory.begin_raw(instrument, target.parts))
 
         def finish(reply: Reply) -> Done:
+            if remembers.writing is not None:
+                remembers.writing.done()
             for line in target.lines:
                 self.acquisitions.note_raw(instrument.id, instrument.profile, line)
             data = {
@@ -196,10 +236,73 @@ class CommandOperations:
             is_known=target.is_one_command,
             guard=target.send_guard,
             finish=finish,
+            remembers=remembers,
         )
+
+    def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
+        """What ``run_command`` would say."""
+        instrument, command = target.aimed_command()
+        if isinstance(command.returns, WaveformAnswer | ImageAnswer):
+            rehearsal.say(would_capture(instrument, command, target.values))
+            return
+        job = CommandJob(
+            instrument,
+            command,
+            target.values,
+            target.lines,
+            action.purpose,
+            guard=None,
+            finish=_nothing_done,
+        )
+        rehearsal.say(job.would_say())
+
+    async def rehearse_sequence(
+        self, action: RunSequence, target: Target, rehearsal: Rehearsal
+    ) -> None:
+        """What ``run_sequence`` would say, as far as it hangs on no answer."""
+        sequence = target.aimed_sequence()
+        held = self.sequences.held_by(sequence, _alone_on(target))
+        if held is not None:
+            rehearsal.conflicts.append(held)
+        told = await self.sequences.rehearse(action, sequence, target.values, rehearsal.step)
+        rehearsal.steps = told.steps
+        if rehearsal.duration_s is not None:
+            rehearsal.duration_s += told.waits_s
+        for what, why in told.later.items():
+            rehearsal.check(what, why, is_ok=None)
+
+    def rehearse_raw(self, action: SendScpi, target: Target, rehearsal: Rehearsal) -> None:
+        """What ``send_scpi`` would say."""
+        for part in target.parts:
+            names = ", ".join(match.command.name for match in part.matches)
+            # Nobody knows what it does, or whether it is answered.
+            is_ok = True if names else None
+            rehearsal.check(part.text, names or "the profile does not know it", is_ok=is_ok)
+        job = RawJob(
+            target.aimed_instrument(),
+            target.lines,
+            action.purpose,
+            is_known=target.is_one_command,
+            guard=None,
+            finish=_nothing_done,
+        )
+        rehearsal.say(job.would_say())
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _nothing_done(*_came: object) -> Done:
+    """Of a rehearsal nothing comes."""
+    return Done(data=None)
+
+
+def _alone_on(target: Target) -> str:
+    """On which instrument no other such sequence may run meanwhile; empty where any may."""
+    instrument, sequence = target.aimed_instrument(), target.aimed_sequence()
+    steps = (*sequence.steps, *sequence.finally_steps)
+    commands = instrument.profile.commands if instrument.profile is not None else {}
+    return instrument.id if is_sequence_writing(steps, commands) else ""
 
 
 def failed_command(failure: Failure) -> dict[str, Any]:
@@ -213,9 +316,16 @@ def failed_command(failure: Failure) -> dict[str, Any]:
     }
 
 
+RUN_KEYS: Final = ("run_id", "left")
+
+
 def failed_sequence(failure: Failure) -> dict[str, Any]:
     """execute_sequence's result."""
+    known: dict[str, Any] = {
+        key: failure.error.data[key] for key in RUN_KEYS if key in failure.error.data
+    }
     return {
+        **known,
         "result": None,
         "steps_executed": failure.error.data.get("steps_executed", 0),
         "execution_time_ms": failure.time_ms,
@@ -250,6 +360,7 @@ OPERATIONS: Final = (
     Operation(
         action=RunCommand,
         run=CommandOperations.run_command,
+        rehearse=CommandOperations.rehearse_command,
         aim=Resolver.command,
         failed=failed_command,
         tool=StaticTool(
@@ -258,8 +369,7 @@ OPERATIONS: Final = (
             description=(
                 "Run one profile command on one instrument; arguments are checked against the "
                 "profile's limits before anything is sent. Prefer this (or the command's own tool) "
-                "over send_scpi. Commands marked requires_sweep are refused: use start_sweep for "
-                "those."
+                "over send_scpi. Commands marked requires_sweep need start_sweep."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name"),
@@ -275,15 +385,22 @@ OPERATIONS: Final = (
                 },
             ),
             output=result_of(
-                success=BOOLEAN, data=ANYTHING, scpi_command=STRING, execution_time_ms=NUMBER
+                success=BOOLEAN,
+                data=ANYTHING,
+                previous=OBJECT,
+                notes=LIST,
+                scpi_command=STRING,
+                execution_time_ms=NUMBER,
             ),
             annotations=WORK,
             make=execute_command,
+            takes_dry_run=True,
         ),
     ),
     Operation(
         action=RunSequence,
         run=CommandOperations.run_sequence,
+        rehearse=CommandOperations.rehearse_sequence,
         aim=Resolver.sequence,
         failed=failed_sequence,
         tool=StaticTool(
@@ -291,8 +408,8 @@ OPERATIONS: Final = (
             title="Run a sequence",
             description=(
                 "Run one of the profile's sequences: several commands in order that do a whole "
-                "measurement and leave the instrument safe, also when a step fails. One call "
-                "instead of many."
+                "measurement and leave the instrument safe, also when a step fails or you go. With "
+                "detach it outlives you; bench__runs has its data by run_id."
             ),
             schema=parameters_of(
                 ("instrument_id", "sequence_name"),
@@ -302,16 +419,25 @@ OPERATIONS: Final = (
                     "description": "The sequence's name, as get_capabilities lists it.",
                 },
                 parameters=PARAMETERS,
+                detach={
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Return at once with run_id; it goes on without you.",
+                },
             ),
-            output=result_of(result=ANYTHING, steps_executed=INTEGER, execution_time_ms=NUMBER),
+            output=result_of(
+                result=ANYTHING, notes=LIST, steps_executed=INTEGER, execution_time_ms=NUMBER
+            ),
             annotations=WORK,
             make=execute_sequence,
             cancels_on_disconnect=True,
+            takes_dry_run=True,
         ),
     ),
     Operation(
         action=SendScpi,
         run=CommandOperations.send_scpi,
+        rehearse=CommandOperations.rehearse_raw,
         aim=Resolver.raw,
         failed=failed_raw,
         refused=refused_raw,
@@ -321,9 +447,8 @@ OPERATIONS: Final = (
             description=(
                 "Send one raw SCPI line and return the answer if it is a query. It bypasses the "
                 "profile's checks (never the owner's limits), so it counts as dangerous: use "
-                "execute_command whenever the profile has the command. A failure is told in "
-                "`error`: a text, or an object with code and remedy where the line was refused and "
-                "not sent."
+                "execute_command whenever the profile has the command. `error` is a text, or an "
+                "object with code and remedy where the line was refused and not sent."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),
@@ -342,6 +467,7 @@ OPERATIONS: Final = (
             ),
             annotations=WORK,
             make=send_scpi,
+            takes_dry_run=True,
         ),
     ),
 )

@@ -148,9 +148,8 @@ OPERATIONS: Final = (
             description=(
                 "Measure one query command every interval_ms for duration_ms; each point is "
                 "recorded, and comes as a progress notification if you sent a progressToken. "
-                "Returns when the time is over (or stop_stream is called), unless detach is true: "
-                "then it goes on in the daemon and you get the stream_id at once; its data are the "
-                "resource edged://runs/{stream_id}. For a single reading use execute_command."
+                "Returns when the time is over or stop_stream is called; with detach at once with"
+                " stream_id, and bench__runs has its data. For one reading use execute_command."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name"),
@@ -194,8 +193,7 @@ OPERATIONS: Final = (
             title="Stop a stream",
             description=(
                 "End a stream now, from any session; what it measured stays recorded, and a "
-                "waiting start_stream returns it. Of a stream that is over already its own end is "
-                "told."
+                "waiting start_stream returns it."
             ),
             schema=parameters_of(("stream_id",), stream_id=STREAM_ID),
             output=result_of(status=STRING),
@@ -210,11 +208,11 @@ OPERATIONS: Final = (
             name="fetch_waveform",
             title="Fetch a waveform",
             description=(
-                "Fetch one captured waveform by the stream_id and point_index that execute_command "
-                "or start_stream told. summary gives extremes, mean, RMS, peak to peak and a "
-                "frequency estimate; decimated an outline of at most `points` numbers that keeps "
-                "every spike; png a picture; base64 every sample (little-endian floats, y_dtype "
-                "says which): it is large. Waveforms are kept in memory for a while: fetch soon."
+                "Fetch one captured waveform by the stream_id and point_index that "
+                "execute_command or start_stream told: summary (extremes, mean, RMS, frequency), "
+                "decimated (an outline that keeps every spike), png, or base64, which is every "
+                "sample (little-endian floats, see y_dtype) and large. They are kept in memory "
+                "for a while."
             ),
             schema=parameters_of(
                 ("stream_id", "point_index"),

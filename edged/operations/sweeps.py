@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from edged.actions.action import Action, Check, Purpose, SendLines, StartSweep
+from edged.actions.action import Action, Check, Purpose, RunCommand, SendLines, StartSweep
 from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
+from edged.commands.memory import Memory
 from edged.commands.operation import Failure, Operation, bind
+from edged.commands.rehearsal import Rehearsal, spoken
 from edged.commands.resolve import Resolver
 from edged.commands.run import PRIORITY
 from edged.commands.static_tool import (
     CALM,
     INSTRUMENT_ID,
     NUMBER,
-    PARAMETERS,
     READ,
     STRING,
     WORK,
@@ -35,7 +36,10 @@ from edged.instruments.conversation import abort_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.plot.artist import Artist
 from edged.plot.figure import Figure
+from edged.profiles.abort import questions_of
+from edged.profiles.model import Scalar
 from edged.runs.recordings.figures import table_figure
+from edged.runs.sweeps.life import check_request
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import SweptThing
@@ -115,10 +119,12 @@ class SweepOperations:
 
     Attributes:
         note_stopped: told of each instrument whose abort is on its way.
+        memory: what is known of settings; an abort sets some.
     """
 
     sweeps: SweepRegistry
     artist: Artist
+    memory: Memory = field(default_factory=Memory)
     note_stopped: Callable[[str], None] = _nobody_minds
 
     def table(self) -> dict[type[Action], Operation]:
@@ -127,19 +133,51 @@ class SweepOperations:
 
     async def start(self, action: StartSweep, target: Target, _began: float) -> Done:
         """Begin one, and return."""
-        instrument, command = target.aimed_command()
-        if command.sweep is None:
-            raise Fault("A command that cannot be swept reached the sweeps.")
-        thing = SweptThing(
-            instrument=instrument,
-            command=command,
-            plan=command.sweep,
-            values=target.values,
-            profile=instrument.profile,
-        )
-        measures = tuple(map(_measure, target.inner))
-        request = SweepRequest.read(action.arguments)
+        thing, request, measures = _wanted(action, target)
         return Done(data=await self.sweeps.start(action, thing, request, measures))
+
+    def rehearse(self, action: StartSweep, target: Target, rehearsal: Rehearsal) -> None:
+        """What it would say: the question where it stands, its last step, and what it measures.
+
+        From where it would ramp only the instrument can tell, which is asked nothing: steps and
+        duration are not known.
+        """
+        thing, request, measures = _wanted(action, target)
+        check_request(thing, request, measures)
+        fastest = thing.instrument.rules.max_rate_for(thing.command.name)
+        bound = "" if fastest is None else f"{fastest:g} at most"
+        rehearsal.check(f"sweep_rate {request.rate_per_s:g} {thing.parameter.unit}/s", bound)
+        rehearsal.add_lines((thing.setpoint_query,))
+        rehearsal.check("where it stands", _ramp_told(thing, request), is_ok=None)
+        rehearsal.step(_step(action, thing.command.name, thing.values, Purpose.SWEEP_STEP))
+        for measure in measures:
+            values, name = measure.parameters, measure.command.name
+            rehearsal.check_values(measure.command.parameters, values)
+            asked = _step(action, name, values, Purpose.MEASURE)
+            rehearsal.step(replace(asked, instrument_id=measure.instrument.id))
+        self._rehearse_end(action, thing, request, rehearsal)
+        rehearsal.steps = rehearsal.duration_s = None
+
+    def _rehearse_end(
+        self, action: StartSweep, thing: SweptThing, request: SweepRequest, rehearsal: Rehearsal
+    ) -> None:
+        """What it would say besides its steps: the last readback, and the abort where wanted."""
+        if thing.plan.readback is not None:
+            known, name = thing.profile, thing.plan.readback
+            wanted = known.commands[name].parameters if known is not None else {}
+            given = {key: value for key, value in thing.values.items() if key in wanted}
+            rehearsal.step(_step(action, name, given, Purpose.MEASURE))
+        lines = tuple(step.send for step in thing.abort_steps())
+        wish = request.stop_when
+        if wish is not None:
+            sent = f": {', '.join(lines)}" if wish.then == "abort" else ""
+            met = f"stop_when {wish.column} {wish.op} {wish.value:g}"
+            rehearsal.check(met, f"{wish.then} then{sent}", is_ok=None)
+        if request.is_abort_last and lines:
+            connection = thing.instrument.connection
+            asks = questions_of(thing.abort_proofs())
+            quiet = replace(connection, acknowledge=None)
+            rehearsal.say(spoken(abort_conversation(lines, quiet, asks), connection))
 
     async def read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
         """How one stands."""
@@ -152,7 +190,7 @@ class SweepOperations:
             raise NotFound(
                 f"{action.sweep_id} was found after a crash; its rows are in its recording.",
                 code=ErrorCode.UNKNOWN_POINT,
-                remedy=f"edged runs show {action.sweep_id} --png FILE draws them.",
+                remedy="bench__plot draws them.",
             )
         figure = await asyncio.to_thread(_figure, rows)
         picture = await self.artist.draw(figure)
@@ -167,22 +205,35 @@ class SweepOperations:
         """The profile's own lines: an abort, a set-point query."""
         if action.purpose is Purpose.ABORT:
             self.note_stopped(target.instrument_id)
-        return await _send_lines(action, target)
+            return await self._abort(action, target)
+        return await _ask(action, target)
+
+    async def _abort(self, action: SendLines, target: Target) -> Done:
+        """An abort goes before everything."""
+        instrument = target.aimed_instrument()
+        connection = instrument.connection
+        writing = self.memory.begin_abort(instrument, target.lines)
+        try:
+            obeyed = await instrument.converse(
+                lambda: abort_conversation(
+                    target.lines, connection, action.asks, action.note_taken
+                ),
+                priority=Priority.SAFE,
+                timeout_s=ABORT_S,
+                name=action.purpose.value,
+                is_repeatable=True,
+            )
+            writing.done()
+        finally:
+            writing.over()
+        self.memory.heard_answers(instrument, obeyed.answers)
+        return Done(data={"answer": None, "answers": dict(obeyed.answers)}, scpi=obeyed.sent)
 
 
-async def _send_lines(action: SendLines, target: Target) -> Done:
-    """An abort goes before everything; anything else asks, in its turn."""
+async def _ask(action: SendLines, target: Target) -> Done:
+    """The profile's own question, in its turn."""
     instrument = target.aimed_instrument()
     connection = instrument.connection
-    if action.purpose is Purpose.ABORT:
-        obeyed = await instrument.converse(
-            lambda: abort_conversation(target.lines, connection, action.asks, action.note_taken),
-            priority=Priority.SAFE,
-            timeout_s=ABORT_S,
-            name=action.purpose.value,
-            is_repeatable=True,
-        )
-        return Done(data={"answer": None, "answers": dict(obeyed.answers)}, scpi=obeyed.sent)
     reply = await instrument.converse(
         lambda: raw_conversation(lines=target.lines, asks=True, connection=connection),
         priority=PRIORITY[action.purpose],
@@ -203,6 +254,59 @@ def failed_sweep(failure: Failure) -> dict[str, Any]:
     return {"sweep_id": "", "status": "failed", "error": failure.told}
 
 
+def _wanted(
+    action: StartSweep, target: Target
+) -> tuple[SweptThing, SweepRequest, tuple[Measure, ...]]:
+    """What is swept, how, and what is measured beside it.
+
+    Raises:
+        Invalid: see ``SweepRequest.read``.
+    """
+    instrument, command = target.aimed_command()
+    if command.sweep is None:
+        raise Fault("A command that cannot be swept reached the sweeps.")
+    thing = SweptThing(
+        instrument=instrument,
+        command=command,
+        plan=command.sweep,
+        values=target.values,
+        profile=instrument.profile,
+    )
+    return thing, SweepRequest.read(action.arguments), tuple(map(_measure, target.inner))
+
+
+def _ramp_told(thing: SweptThing, request: SweepRequest) -> str:
+    """How it goes from there, for people."""
+    unit = f" {thing.parameter.unit}" if thing.parameter.unit else ""
+    step = request.rate_per_s * thing.plan.interval_ms / 1000
+    told = (
+        f"asked first; then to {request.target_value:g}{unit} in steps of about {step:g}{unit} "
+        f"every {thing.plan.interval_ms} ms, of which would_send has the last"
+    )
+    if request.points is not None:
+        spacing = "log" if request.points.is_log else "linear"
+        told += f"; read at {request.points.count} set-points only, {spacing} from there"
+    return f"{told}; each is read after {request.rest_s:g} s" if request.rest_s else told
+
+
+def _step(
+    action: StartSweep, name: str, values: Mapping[str, Scalar], purpose: Purpose
+) -> RunCommand:
+    """A step of a sweep that is rehearsed, as ``Ramp`` makes those of one that runs."""
+    return RunCommand(
+        tool=action.tool,
+        caller=action.caller.nested(
+            tool=action.tool, scope=action.command_name, on_behalf_of=action.action_id
+        ),
+        action_id=action.action_id,
+        parent_id=action.action_id,
+        instrument_id=action.instrument_id,
+        command_name=name,
+        parameters=values,
+        purpose=purpose,
+    )
+
+
 def _measure(target: Target) -> Measure:
     instrument, command = target.aimed_command()
     return Measure(instrument=instrument, command=command, parameters=target.values)
@@ -212,51 +316,44 @@ OPERATIONS: Final = (
     Operation(
         action=StartSweep,
         run=SweepOperations.start,
+        rehearse=SweepOperations.rehearse,
         aim=Resolver.sweep,
         failed=failed_sweep,
         tool=StaticTool(
             name="start_sweep",
             title="Ramp a set-point",
             description=(
-                "Ramp one set-point of one instrument from where it stands to target_value at "
-                "sweep_rate, in small checked steps, and return at once: the sweep lives in the "
-                "daemon and goes on without you. Follow it with get_sweep_status, end it with "
-                "stop_sweep. With `measure` each step also reads other instruments (an IV curve is "
-                "one call); `stop_when` ends it on a reading. The only way for commands marked "
-                "requires_sweep; get_capabilities shows which commands can be swept. To set a "
-                "value at once use execute_command."
+                "Ramp one set-point from where it stands to target_value at sweep_rate, in small "
+                "checked steps; returns at once, the sweep lives in the daemon. get_sweep_status "
+                "follows it, stop_sweep ends it. `measure` reads instruments at each step (an IV "
+                "curve is one call), with `points` only at so many set-points, the first at the "
+                "start value (log: a Bode plot); `stop_when` ends it on a reading. The only way "
+                "for commands marked requires_sweep; get_capabilities shows what can be swept."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name", "target_value", "sweep_rate"),
                 instrument_id=INSTRUMENT_ID,
-                command_name={
-                    "type": "string",
-                    "description": "The setter to sweep, as get_capabilities lists it.",
-                },
-                target_value={
-                    "type": "number",
-                    "description": "Where to go, in the swept parameter's own unit.",
-                },
+                command_name={"type": "string", "description": "The setter to sweep."},
+                target_value={"type": "number", "description": "In the parameter's own unit."},
                 sweep_rate={
                     "type": "number",
                     "exclusiveMinimum": 0,
-                    "description": "Units per second, always positive. A step is rate times the "
-                    "command's sweep.interval_ms: 1 V/s every 100 ms gives steps of 0.1 V.",
+                    "description": "Units per second; a step is rate times the command's "
+                    "sweep.interval_ms.",
                 },
                 parameters={
-                    **PARAMETERS,
-                    "description": "The command's other arguments (such as the channel); never the "
-                    "swept one.",
+                    "type": "object",
+                    "description": "The command's other arguments, such as the channel.",
                 },
                 measure={
                     "type": "array",
                     "maxItems": 32,
-                    "description": "Queries to run at each step; each adds a column.",
+                    "description": "Queries; each adds a column.",
                     "items": parameters_of(
                         ("instrument_id", "command_name"),
-                        instrument_id=INSTRUMENT_ID,
-                        command_name={"type": "string", "description": "A query command."},
-                        parameters=PARAMETERS,
+                        instrument_id=STRING,
+                        command_name=STRING,
+                        parameters={"type": "object"},
                     ),
                 },
                 settle_ms={
@@ -270,22 +367,36 @@ OPERATIONS: Final = (
                     ("column", "op", "value", "then"),
                     column={
                         "type": "string",
-                        "description": "set, or a measure's column: its command_name (with the "
-                        "instrument's alias and a dot before it where two measures share the name; "
-                        "with .field behind it for structured answers).",
+                        "description": "set, or a measure's column: its command_name (alias. "
+                        "before it where two share the name, .field behind it).",
                     },
                     op={"type": "string", "enum": ["<", "<=", ">", ">=", "==", "!="]},
                     value=NUMBER,
-                    then={
-                        "type": "string",
-                        "enum": ["hold", "abort"],
-                        "description": "hold parks the output there; abort makes it safe.",
-                    },
+                    then={"type": "string", "enum": ["hold", "abort"]},
                 ),
+                points=parameters_of(
+                    ("count",),
+                    count={"type": "integer", "minimum": 2, "maximum": 10_000},
+                    spacing={"type": "string", "enum": ["linear", "log"], "default": "linear"},
+                ),
+                dwell_ms={
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 3_600_000,
+                    "default": 0,
+                    "description": "Stay at each set-point so long before it is read.",
+                },
+                then={
+                    "type": "string",
+                    "enum": ["hold", "abort"],
+                    "default": "hold",
+                    "description": "At the target: leave the output as it is, or make it safe.",
+                },
             ),
             output=result_of(sweep_id=STRING, status=STRING),
             annotations=WORK,
             make=start_sweep,
+            takes_dry_run=True,
         ),
     ),
     Operation(
@@ -295,10 +406,10 @@ OPERATIONS: Final = (
             name="get_sweep_status",
             title="How a sweep stands",
             description=(
-                "How a sweep stands: status (running, holding, completed, stopped, failed), "
-                "current value, how far behind its rate it is (behind_s), what went wrong (error). "
-                "With points: n also at most n rows of what it measured, evenly over the whole "
-                "sweep, the newest included. Touches no hardware; ask every few seconds at most."
+                "How a sweep stands: status, current value, how far behind its rate it is "
+                "(behind_s), why it ended (reason) or what went wrong (error); with points: n at "
+                "most n of its rows, evenly over the whole sweep. Touches no hardware; ask every "
+                "few seconds at most."
             ),
             schema=parameters_of(
                 ("sweep_id",),
@@ -338,12 +449,11 @@ OPERATIONS: Final = (
             name="stop_sweep",
             title="Stop a sweep",
             description=(
-                "End a sweep now, from any session. hold: true parks the output at the present "
-                "value and keeps it there; otherwise the sweep's abort makes it safe (usually "
-                "output off), ahead of everything else on the line; aborted says whether it did. "
-                "Of a sweep that is over its own status is returned and nothing is set: still_on "
-                "lists what the instrument says is on. To make the whole bench safe use "
-                "bench__stop_all."
+                "End a sweep now, from any session. hold: true parks the output where it is; "
+                "otherwise the sweep's abort makes it safe, ahead of everything on the line "
+                "(aborted says whether it did). Of a sweep that is over its status is told and "
+                "nothing is set; still_on lists what the instrument says is on. For the whole "
+                "bench use bench__stop_all."
             ),
             schema=parameters_of(
                 ("sweep_id",),

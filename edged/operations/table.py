@@ -9,15 +9,30 @@ from typing import Final
 
 from edged.actions.tool import Tool
 from edged.commands.operation import Operation
-from edged.operations import bench, commands, resources, streams, sweeps, wrappers
+from edged.operations import (
+    bench,
+    bench_check,
+    commands,
+    history,
+    resources,
+    runs,
+    streams,
+    sweeps,
+    tool_search,
+    wrappers,
+)
 
 __all__ = ["OPERATIONS", "bench_tools", "static_tools"]
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *bench.OPERATIONS,
+    *bench_check.OPERATIONS,
+    *tool_search.OPERATIONS,
+    *history.OPERATIONS,
     *commands.OPERATIONS,
     *sweeps.OPERATIONS,
     *streams.OPERATIONS,
+    *runs.OPERATIONS,
     *resources.OPERATIONS,
     *wrappers.OPERATIONS,
 )
@@ -32,9 +47,10 @@ def static_tools() -> tuple[Tool, ...]:
 
 
 def bench_tools() -> tuple[Tool, ...]:
-    """The tools of the whole bench, there while any instrument is registered.
+    """The tools of the whole bench, listed while any instrument is registered.
 
-    They are listed with every choice of ``tools=``, beside the static ones.
+    They are listed with every choice of ``tools=``, beside the static ones, and can be called
+    always.
     """
     return _tools(needs_instruments=True)
 

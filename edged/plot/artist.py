@@ -65,10 +65,10 @@ class Artist:
         """
         if not self._is_installed():
             raise Failed(
-                "Pictures are drawn by matplotlib, which is not installed here.",
+                "Pictures are drawn by matplotlib, which is not installed on the bench's computer.",
                 code=ErrorCode.DRAWING_FAILED,
-                remedy="Let the owner install it (apt install python3-matplotlib, or pip install "
-                "'edged[plot]'), or ask for another format.",
+                remedy="Its owner installs matplotlib there (Debian: the package "
+                "python3-matplotlib; Python: the extra edged[plot]). Until then take the numbers.",
             )
         if self._waiting >= MAX_WAITING:
             raise Conflict(

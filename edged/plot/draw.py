@@ -22,14 +22,20 @@ from edged.plot.figure import Curve, Figure, Panel, read_figure
 __all__ = ["draw"]
 
 WIDTH_IN: Final = 9.0
-DPI: Final = 100
+FINENESS: Final = (100, 80, 60, 40)
+"""Dots an inch that are tried, one after the other."""
+MOST_BYTES: Final = 200_000
 PANEL_IN: Final = 2.6
 HEAD_IN: Final = 1.6
 MARKED_POINTS: Final = 60
 """Up to so many points each gets a mark."""
 PLAIN_UNITS: Final = frozenset({"%", "dB", "dBm", "dBV", "deg", "°", "°C", "°F", "h"})
 """Units that nobody puts a prefix to."""
+LINEAR_UNITS: Final = frozenset({"dB", "dBm", "dBV", "deg", "°", "rad"})
+"""Units of which a logarithm makes no sense: the phase beside a magnitude stays linear."""
 NICER: Final = 5
+FLAT: Final = 1e-4
+"""Of its largest value: then what all ticks share is written once, above the axis."""
 COLOURS: Final = ("#1f5fa8", "#c8501e", "#2d8a4e", "#8a3a9a", "#a07d12", "#4b5563")
 
 
@@ -38,21 +44,34 @@ def draw(figure: Figure) -> bytes:
     # What instruments and profiles call things is text, never a formula.
     matplotlib.rcParams["text.parse_math"] = False
     count = max(1, len(figure.panels))
-    sheet = Sheet(figsize=(WIDTH_IN, HEAD_IN + PANEL_IN * count), dpi=DPI, layout="constrained")
+    sheet = Sheet(figsize=(WIDTH_IN, HEAD_IN + PANEL_IN * count), layout="constrained")
     axes: list[Axes] = list(sheet.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
     sheet.suptitle(figure.title, fontsize=11)
     for area, panel in zip(axes, figure.panels, strict=False):
-        _draw_panel(area, panel)
+        _draw_panel(area, panel, is_log=figure.log_y)
     axes[-1].set_xlabel(_label(figure.x_label, figure.x_unit))
-    axes[-1].xaxis.set_major_locator(MaxNLocator(8))
+    if figure.log_x:
+        axes[-1].set_xscale("log", nonpositive="mask")
+    else:
+        axes[-1].xaxis.set_major_locator(MaxNLocator(8))
     if _has_prefixes(figure.x_unit):
         axes[-1].xaxis.set_major_formatter(EngFormatter(unit=figure.x_unit))
-    picture = io.BytesIO()
-    sheet.savefig(picture, format="png")
-    return picture.getvalue()
+    return _png(sheet)
 
 
-def _draw_panel(area: Axes, panel: Panel) -> None:
+def _png(sheet: Sheet) -> bytes:
+    """As fine as fits into ``MOST_BYTES``; what is full of noise is large."""
+    picture = b""
+    for dpi in FINENESS:
+        file = io.BytesIO()
+        sheet.savefig(file, format="png", dpi=dpi)
+        picture = file.getvalue()
+        if len(picture) <= MOST_BYTES:
+            break
+    return picture
+
+
+def _draw_panel(area: Axes, panel: Panel, *, is_log: bool) -> None:
     area.grid(visible=True, color="#d7dbe0", linewidth=0.6)
     area.set_axisbelow(True)
     area.margins(x=0.01, y=0.08)
@@ -72,9 +91,13 @@ def _draw_panel(area: Axes, panel: Panel) -> None:
         )
     if is_empty:
         area.text(0.5, 0.5, "no numbers here", ha="center", va="center", transform=area.transAxes)
-    area.set_ylabel(_label(panel.label, panel.unit))
-    if _has_prefixes(panel.unit):
+    if is_log and panel.unit not in LINEAR_UNITS:
+        area.set_yscale("log", nonpositive="mask")
+    if _has_prefixes(panel.unit) and not _is_flat(area):
+        area.set_ylabel(panel.label)
         area.yaxis.set_major_formatter(EngFormatter(unit=panel.unit))
+    else:
+        area.set_ylabel(_with_unit(panel.label, panel.unit))
     if len(panel.lines) > 1:
         area.legend(loc="best", fontsize=8, framealpha=0.85)
 
@@ -84,8 +107,18 @@ def _has_prefixes(unit: str) -> bool:
     return bool(unit) and unit not in PLAIN_UNITS
 
 
+def _is_flat(area: Axes) -> bool:
+    """Whether it varies by so little that the six digits of a tick would all be the same."""
+    low, high = area.get_ylim()
+    return high - low < FLAT * max(abs(low), abs(high))
+
+
 def _label(label: str, unit: str) -> str:
-    if not unit or _has_prefixes(unit):
+    return label if _has_prefixes(unit) else _with_unit(label, unit)
+
+
+def _with_unit(label: str, unit: str) -> str:
+    if not unit:
         return label
     return f"{label} ({unit})" if label else unit
 

@@ -48,6 +48,8 @@ class Figure:
     x_label: str
     x_unit: str
     panels: tuple[Panel, ...]
+    log_x: bool = False
+    log_y: bool = False
 
     def encode(self) -> bytes:
         """As the drawing program reads it."""
@@ -66,5 +68,10 @@ def read_figure(data: bytes) -> Figure:
         for panel in told["panels"]
     )
     return Figure(
-        title=told["title"], x_label=told["x_label"], x_unit=told["x_unit"], panels=panels
+        title=told["title"],
+        x_label=told["x_label"],
+        x_unit=told["x_unit"],
+        panels=panels,
+        log_x=told["log_x"],
+        log_y=told["log_y"],
     )

@@ -32,15 +32,19 @@ from edged.scpi.words import is_recalling, works_switch
 
 __all__ = [
     "ANYTHING",
+    "HARMLESS",
     "AbortVerdict",
     "OutputSetting",
     "Proof",
+    "asked_about",
     "is_switching_off",
     "judge",
     "means_same",
     "output_names",
     "proofs_of",
     "questions_of",
+    "selecting_lines",
+    "switch_proofs",
     "tellings",
     "told_by",
     "told_raw",
@@ -55,6 +59,8 @@ HARMLESS: Final = frozenset({"*CLS", "*WAI", "*OPC", "*ESE", "*SRE", "*SAV", "*P
 """Common commands (IEEE 488.2) that set no output, though no profile need know them."""
 _SELECTS: Final = re.compile(r"(?:INST|SYST|FORM|TRIG|ACQ|DISP|PROG|\*)", re.IGNORECASE)
 """Headers of an abort that prepare, select, or end a measurement: nothing is put out there."""
+_CHOOSES: Final = re.compile(r":?INST", re.IGNORECASE)
+"""SCPI's header for choosing the channel that what follows is about."""
 _BARE_SWITCH: Final = re.compile(r"(OUT)([01])", re.IGNORECASE)
 """``OUT1`` and ``OUT0``: the value stands in the header."""
 _CHANNELS: Final = re.compile(r"\(@([0-9]{1,3}):([0-9]{1,3})\)")
@@ -326,6 +332,27 @@ def unproved_outputs(profile: Profile) -> tuple[str, ...]:
     """The outputs that the profile's abort switches off and of which nobody can ask."""
     proved = {output for proof in proofs_of(profile, profile.abort) for output in proof.outputs}
     return tuple(name for name in output_names(profile) if name not in proved)
+
+
+def switch_proofs(steps: Sequence[AbortStep], proofs: Sequence[Proof]) -> tuple[Proof, ...]:
+    """Of an abort's proofs those that tell of a switch; all of them where it works none.
+
+    Where there is a switch, a level that was left set says nothing.
+    """
+    switches = {told.output for s in steps if works_switch(s.send) for told in tellings(s.send)}
+    return tuple(p for p in proofs if switches & {*p.outputs}) or tuple(proofs)
+
+
+def selecting_lines(steps: Sequence[AbortStep]) -> tuple[str, ...]:
+    """What an abort chooses a channel by: its questions may be answered of the chosen one alone."""
+    return tuple(dict.fromkeys(step.send for step in steps if _CHOOSES.match(step.send)))
+
+
+def asked_about(proof: Proof) -> str:
+    """``OUTP CH1`` for ``:OUTP? CH1``: what was asked about, as the instrument names it."""
+    if proof.outputs:
+        return " ".join(proof.outputs)
+    return " ".join(proof.query.replace("?", "", 1).strip(" :").split())
 
 
 def _value_of(line: str) -> str:

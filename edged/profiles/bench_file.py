@@ -444,6 +444,6 @@ def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
         raise complaint(
             rules.marks[""],
             f"{rules.key}: no profile has {names}.",
-            "The profile it is meant for may not be loaded: `edged profile lint` says why.",
+            "The profile it is meant for may not be loaded: get_status (profiles) says why.",
         )
     raise problems[0]

@@ -22,6 +22,7 @@ __all__ = [
     "clean_idn",
     "clean_serial",
     "find_profile",
+    "holds_more_than_names",
     "parse_idn",
 ]
 
@@ -46,6 +47,25 @@ class Identity:
     serial: str = ""
     firmware: str = ""
     serial_told: str = field(default="", compare=False)
+
+
+MOST_WORDS: Final = 6
+"""Of a maker, a model or a serial number: STANFORD RESEARCH SYSTEMS has three."""
+MOST_WORDS_OF_FIRMWARE: Final = 12
+"""TDS2CM:CMV:v1.04 and the like stand beside each other in it."""
+_PROSE: Final = re.compile(r"[^\w .,:;/&+()#~*^=-]|\w{3}[!?]|[.!?] +[A-Z][a-z]+ [a-z]+ ")
+"""What no name holds: quotation marks, brackets, exclamations, a sentence behind another."""
+
+
+def holds_more_than_names(identity: Identity) -> bool:
+    """Whether what a unit says of itself reads like text for somebody, a model for instance."""
+    parts = (
+        (identity.manufacturer, MOST_WORDS),
+        (identity.model, MOST_WORDS),
+        (identity.serial_told or identity.serial, MOST_WORDS),
+        (identity.firmware, MOST_WORDS_OF_FIRMWARE),
+    )
+    return any(len(part.split()) > most or _PROSE.search(part) for part, most in parts)
 
 
 class Recognizable(Protocol):

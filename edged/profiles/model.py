@@ -298,7 +298,8 @@ class Acquisition:
         running: a pattern that is searched in the answer: it captures anew all the time.
         stopped: the same: it captures nothing, so what it holds is the last capture; any other
             answer says that it waits for a trigger.
-        started_by: the commands after which a capture that has ended by itself is a new one.
+        started_by: the commands after which a capture that has ended by itself is a new one; none
+            that a stopped instrument ignores.
     """
 
     ask: str
@@ -484,7 +485,8 @@ class Connection:
     """How to talk to the instrument; ``None`` leaves the transport's own.
 
     ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
-    nothing does.
+    nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
+    ``heartbeat_source`` says where it stands that this is harmless.
     """
 
     read_termination: str = "\n"
@@ -506,6 +508,8 @@ class Connection:
     on_connect_serial: tuple[str, ...] | None = None
     on_release: tuple[str, ...] = ()
     probe: Probe | None = None
+    heartbeat: bool = True
+    heartbeat_source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

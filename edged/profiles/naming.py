@@ -1,5 +1,8 @@
 """Names of tools: which instance of a profile carries which suffix, and what names look like.
 
+With ``TOOL_NAMES: alias`` the suffix is what the owner calls a unit, for every unit that has an
+alias; the same rules hold for it.
+
 ``book`` is one pure function from every instrument ever seen in this life of the daemon, in order
 of arrival, to the names in force. It replays the arrivals, so that the rule can be held that
 matters most: **a name never comes to drive another instrument.** A name once given is never given
@@ -19,6 +22,7 @@ __all__ = [
     "NameBook",
     "Namer",
     "book",
+    "clean_alias",
     "loose_name",
     "sequence_tool_name",
     "strict_name",
@@ -32,14 +36,17 @@ STRICT_LENGTH: Final = 64
 """What the strictest clients take; longer names make them drop the whole list."""
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _DIGEST_LENGTH: Final = 8
+ALIAS_LENGTH: Final = 24
+_STRANGE_IN_ALIAS: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownInstrument:
-    """One instrument that has been here, under the profile it had."""
+    """One instrument that has been here, under the profile and the alias it had."""
 
     instrument_id: str
     profile_key: str
+    alias: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,36 +64,74 @@ class NameBook:
     notes: tuple[str, ...] = ()
 
 
-def book(known: Sequence[KnownInstrument]) -> NameBook:
+def book(known: Sequence[KnownInstrument], *, uses_aliases: bool = False) -> NameBook:
     """The names in force after these arrivals.
 
     Args:
         known: everything ever seen in this life of the daemon, in order of arrival; an instrument
             that came again may stand there again. One whose profile changed stands there once for
             each; its latest profile decides its suffix.
+        uses_aliases: see ``Namer``.
     """
-    namer = Namer()
+    namer = Namer(uses_aliases=uses_aliases)
     for entry in known:
         namer.arrive(entry)
     return namer.book()
 
 
 class Namer:
-    """``book``, one arrival at a time: for whoever has hundreds of instruments to name."""
+    """``book``, one arrival at a time: for whoever has hundreds of instruments to name.
 
-    def __init__(self) -> None:
+    Args:
+        uses_aliases: an alias is the suffix of whoever has one.
+    """
+
+    def __init__(self, *, uses_aliases: bool = False) -> None:
+        self._uses_aliases = uses_aliases
         self._families: dict[str, _Family] = {}
         self._latest: dict[str, str] = {}
+        # Alias as names have it, in lower case → the first unit that was called so, for good.
+        self._alias_owners: dict[str, str] = {}
+        self._aliases: dict[str, str] = {}
+        self._notes: dict[str, str] = {}
 
     def arrive(self, entry: KnownInstrument) -> None:
         """One more arrival; names that it changes are changed for good."""
         family = self._families.setdefault(entry.profile_key, _Family(entry.profile_key))
         family.arrive(entry.instrument_id)
         self._latest[entry.instrument_id] = entry.profile_key
+        if self._uses_aliases:
+            self._call(entry, family)
 
     def suffix(self, instrument_id: str) -> str:
         """The suffix in force; "" is unsuffixed. The instrument must have arrived."""
-        return self._families[self._latest[instrument_id]].suffixes[instrument_id]
+        alias = self._aliases.get(instrument_id)
+        return alias or self._families[self._latest[instrument_id]].suffixes[instrument_id]
+
+    def note(self, instrument_id: str) -> str:
+        """Why a unit that has an alias is not called by it; empty where it is, or has none."""
+        return self._notes.get(instrument_id, "")
+
+    def _call(self, entry: KnownInstrument, family: _Family) -> None:
+        """Let a unit be called by its alias, unless that was ever another's name."""
+        id_ = entry.instrument_id
+        self._aliases.pop(id_, None)
+        self._notes.pop(id_, None)
+        if not entry.alias:
+            return
+        alias = clean_alias(entry.alias)
+        owner = self._alias_owners.get(alias.lower(), id_)
+        if not _is_usable(alias):
+            why = f"{alias!r} can be no name"
+        elif owner != id_:
+            why = f"{owner} was called so before it; the name is free again after a restart"
+        elif not family.claim(id_, alias):
+            why = "that is another unit's short id"
+        else:
+            self._alias_owners[alias.lower()] = id_
+            self._aliases[id_] = alias
+            return
+        self._notes[id_] = f'Its tools are not called by its alias "{entry.alias}": {why}.'
 
     def book(self) -> NameBook:
         """Every name in force now."""
@@ -96,9 +141,10 @@ class Namer:
             (family.key, suffix): owner
             for family in families
             for suffix, owner in family.given.items()
-            if family.suffixes[owner] != suffix
+            if suffixes[owner] != suffix
         }
         notes = tuple(note for family in families for note in family.notes)
+        notes += tuple(self._notes.values())
         return NameBook(suffixes=suffixes, former=former, notes=notes)
 
 
@@ -136,6 +182,10 @@ class _Family:
         if not self._is_free(suffixes):
             suffixes = self._forced(suffixes)
         self._give(suffixes)
+
+    def claim(self, instrument_id: str, suffix: str) -> bool:
+        """Reserve a suffix that its owner chose, for good; whether it was free."""
+        return self.given.setdefault(suffix, instrument_id) == instrument_id
 
     def _number(self, instrument_id: str, stripped: str) -> None:
         count = sum(1 for other in self._short.values() if other == stripped)
@@ -185,6 +235,14 @@ class _Family:
 def _is_usable(suffix: str) -> bool:
     """A suffix that reads as the word between key and sequence would make two tools one."""
     return suffix not in ("", "sequence") and not suffix.endswith("__sequence")
+
+
+def clean_alias(alias: str) -> str:
+    """What a name can hold of an alias: letters, digits, single ``_`` and ``-``, at most 24.
+
+    Empty where nothing is left.
+    """
+    return _STRANGE_IN_ALIAS.sub("_", alias).strip("_")[:ALIAS_LENGTH].strip("_")
 
 
 def tool_name(profile_key: str, suffix: str, command: str) -> str:

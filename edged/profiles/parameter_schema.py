@@ -44,13 +44,15 @@ def parameters_schema(
             name: _property(parameter, parameters, optional)
             for name, parameter in parameters.items()
         },
-        "required": [
-            name
-            for name, parameter in parameters.items()
-            if name not in optional and usable_default(parameter) is None
-        ],
         "additionalProperties": False,
     }
+    required = [
+        name
+        for name, parameter in parameters.items()
+        if name not in optional and usable_default(parameter) is None
+    ]
+    if required:
+        schema["required"] = required
     if checks:
         schema["description"] = "Must hold: " + "; ".join(checks) + "."
     return schema

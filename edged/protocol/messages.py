@@ -28,7 +28,7 @@ from edged.protocol.jsonrpc import (
     notification_bytes,
 )
 from edged.protocol.results import Server, plain_result
-from edged.protocol.revisions import SUBSCRIPTION_ID_KEY, Revision
+from edged.protocol.revisions import CLIENT_INFO_KEY, SUBSCRIPTION_ID_KEY, Revision
 
 __all__ = [
     "MAX_URI_CHARS",
@@ -52,18 +52,23 @@ __all__ = [
     "call_params",
     "cancelled_id",
     "change_bytes",
+    "client_in_meta",
     "completion_params",
     "completion_result",
     "initialize_params",
     "list_cursor",
     "progress_bytes",
     "progress_token",
+    "prompt_params",
     "read_result",
     "resource_uri",
     "subscription_params",
     "updated_bytes",
+    "wrong_params",
 ]
 
+MAX_CLIENT_CHARS: Final = 64
+"""Of a client's name, and of its version."""
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
 PROMPTS_CHANGED: Final = "notifications/prompts/list_changed"
@@ -77,11 +82,16 @@ ProgressToken = str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
-    """What a client says it is; for the log, never for a decision."""
+    """What a client says it is; for the record, never for a decision."""
 
     name: str
     version: str
     title: str = ""
+
+    @property
+    def text(self) -> str:
+        """Name and version as they came, but for their ends."""
+        return f"{self.name[:MAX_CLIENT_CHARS]} {self.version[:MAX_CLIENT_CHARS]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +168,18 @@ def initialize_params(request: Request) -> InitializeParams:
             title=title if isinstance(title, str) else "",
         ),
     )
+
+
+def client_in_meta(message: object) -> str:
+    """What the client of a request without a session says it is, as it came; else empty."""
+    meta = message.params.get("_meta") if isinstance(message, Request) else None
+    info = meta.get(CLIENT_INFO_KEY) if isinstance(meta, dict) else None
+    if not isinstance(info, dict):
+        return ""
+    name, version = info.get("name"), info.get("version")
+    if not isinstance(name, str):
+        return ""
+    return ClientInfo(name=name, version=version if isinstance(version, str) else "").text
 
 
 def call_params(request: Request) -> CallParams:
@@ -436,7 +458,7 @@ def resource_uri(request: Request) -> str:
     """
     uri = request.params.get("uri")
     if not isinstance(uri, str) or len(uri) > MAX_URI_CHARS:
-        raise _complaint(request, f"uri must be a string of at most {MAX_URI_CHARS} characters.")
+        raise wrong_params(request, f"uri must be a string of at most {MAX_URI_CHARS} characters.")
     return uri
 
 
@@ -449,22 +471,36 @@ def completion_params(request: Request) -> CompletionParams:
     ref = request.params.get("ref")
     argument = request.params.get("argument")
     if not isinstance(ref, dict) or not isinstance(argument, dict):
-        raise _complaint(request, "ref and argument must be objects.")
+        raise wrong_params(request, "ref and argument must be objects.")
     kind = str(ref.get("type"))
     if kind not in _REF_KEYS:
-        raise _complaint(request, f"ref.type must be one of {', '.join(_REF_KEYS)}.")
+        raise wrong_params(request, f"ref.type must be one of {', '.join(_REF_KEYS)}.")
     named, name, value = ref.get(_REF_KEYS[kind]), argument.get("name"), argument.get("value")
     if not isinstance(named, str) or len(named) > MAX_URI_CHARS:
-        raise _complaint(request, f"ref.{_REF_KEYS[kind]} must be a string.")
+        raise wrong_params(request, f"ref.{_REF_KEYS[kind]} must be a string.")
     if not isinstance(name, str) or not isinstance(value, str) or len(value) > MAX_URI_CHARS:
-        raise _complaint(request, "argument.name and argument.value must be strings.")
+        raise wrong_params(request, "argument.name and argument.value must be strings.")
     context = request.params.get("context")
     known = context.get("arguments") if isinstance(context, dict) else None
     if known is not None and not (
         isinstance(known, dict) and all(isinstance(text, str) for text in known.values())
     ):
-        raise _complaint(request, "context.arguments must be an object of strings.")
+        raise wrong_params(request, "context.arguments must be an object of strings.")
     return CompletionParams(kind=kind, ref=named, argument=name, value=value, known=known or {})
+
+
+def prompt_params(request: Request) -> tuple[str, Mapping[str, object]]:
+    """``prompts/get``: the prompt's name and its arguments.
+
+    Raises:
+        BadMessage: -32602, one of them is of another type.
+    """
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    if not isinstance(name, str):
+        raise wrong_params(request, "name must be a string.")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise wrong_params(request, "arguments must be an object.")
+    return name, arguments or {}
 
 
 def read_result(revision: Revision, server: Server, contents: Sequence[Content]) -> bytes:
@@ -496,7 +532,8 @@ def _known(revision: Revision, members: Mapping[str, object]) -> JsonObject:
     }
 
 
-def _complaint(request: Request, message: str) -> BadMessage:
+def wrong_params(request: Request, message: str) -> BadMessage:
+    """What is wrong with a request's params: -32602."""
     return BadMessage(
         f"{request.method}: {message}", rpc_code=RpcCode.INVALID_PARAMS, request_id=request.id
     )

@@ -137,7 +137,7 @@ class ToolEntry:
             "idempotentHint": self.is_idempotent,
             "openWorldHint": self.is_open_world,
         }
-        if self.title:
+        if self.title and "title" not in revision.tool_fields:
             hints["title"] = self.title
         members: dict[str, object] = {
             "name": self.name,

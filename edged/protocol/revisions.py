@@ -118,6 +118,8 @@ _V2025_03_26: Final = Revision(
             "resources/read",
             "resources/subscribe",
             "resources/unsubscribe",
+            "prompts/list",
+            "prompts/get",
             "completion/complete",
         }
     ),
@@ -164,6 +166,8 @@ _V2026_07_28: Final = replace(
             "resources/list",
             "resources/templates/list",
             "resources/read",
+            "prompts/list",
+            "prompts/get",
             "completion/complete",
         }
     ),
@@ -189,6 +193,7 @@ _V2026_07_28: Final = replace(
             "resources/list",
             "resources/templates/list",
             "resources/read",
+            "prompts/list",
         }
     ),
     http_status=MappingProxyType(

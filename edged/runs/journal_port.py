@@ -1,18 +1,19 @@
 """The seam to the journal, and what every kind of long work writes there alike.
 
-A row says which unit it was, where it answered, and the lines that make it safe; what finds it
-after a crash is ``crash_recovery.py``.
+A row says who began it, which unit it was, where it answered, and the lines that make it safe; what
+finds it after a crash is ``crash_recovery.py``.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+from edged.actions.caller import Caller
 from edged.instruments.instrument import Instrument
 from edged.profiles.format.connection_facts import connection_facts
 from edged.store.journal import JournalEntry
 
-__all__ = ["HEARTBEAT_S", "Journalling", "place_of"]
+__all__ = ["HEARTBEAT_S", "Journalling", "work_of"]
 
 HEARTBEAT_S: Final = 20.0
 """How often the journal hears of work that has nothing to write: its age is what counts after a
@@ -41,9 +42,11 @@ class Journalling(Protocol):
         ...
 
 
-def place_of(instrument: Instrument) -> dict[str, Any]:
-    """Where it answered and how to speak to it there."""
+def work_of(caller: Caller, instrument: Instrument) -> dict[str, Any]:
+    """Who began it, where the instrument answered, and how to speak to it there."""
     return {
+        "caller": caller.to_json(),
+        "alias": instrument.alias,
         "address": instrument.address,
         "profile": instrument.profile.key if instrument.profile else "",
         "connection": connection_facts(instrument.connection),

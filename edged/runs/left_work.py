@@ -19,10 +19,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.abort import Proof, judge, questions_of
 from edged.profiles.match import parse_idn
+from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
 from edged.store.journal import JournalEntry, JournalKind
@@ -79,6 +81,11 @@ class LeftWork:
         return self.done is Clean.LEFT_ALONE
 
     @property
+    def caller(self) -> Caller:
+        """Who began it."""
+        return Caller.from_json(self.entry.payload.get("caller"))
+
+    @property
     def error(self) -> str:
         """What a person is told."""
         what = "sweep" if self.entry.kind is JournalKind.SWEEP else "sequence"
@@ -89,6 +96,19 @@ class LeftWork:
             return f"{began} What makes it safe was sent at the next start: {self.reason}"
         return f"{began} Nothing was sent at the next start: {self.reason}"
 
+    def as_run(self) -> RunNow:
+        """The same as a run."""
+        entry = self.entry
+        head = RunHead(
+            kind=RunKind(entry.kind.value),
+            run_id=entry.id,
+            instrument_id=entry.instrument_id,
+            command_name=str(entry.payload.get("command") or entry.payload.get("sequence", "")),
+            columns=(),
+            caller=self.caller,
+        )
+        return RunNow(head=head, state="failed", started_ms=entry.begun_ms, error=self.error)
+
     def told(self) -> dict[str, Any]:
         """get_sweep_status's result of a sweep that was found."""
         payload: Mapping[str, Any] = self.entry.payload
@@ -97,6 +117,7 @@ class LeftWork:
             "sweep_id": self.entry.id,
             "status": "failed",
             "instrument_id": self.entry.instrument_id,
+            "alias": payload.get("alias", ""),
             "command_name": payload.get("command", ""),
             "parameter": payload.get("parameter", ""),
             "unit": payload.get("unit", ""),
@@ -104,6 +125,7 @@ class LeftWork:
             "set_value": last,
             "target_value": payload.get("target"),
             "sweep_rate": payload.get("rate"),
+            "reason": None,
             "error": self.error,
             "needs_attention": self.needs_attention,
             "abort": {
@@ -114,6 +136,7 @@ class LeftWork:
                 "error": self.reason or None,
             },
             "started_ms": self.entry.begun_ms,
+            "who": self.caller.who,
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from edged.actions.caller import Caller
 
-__all__ = ["ELAPSED", "Column", "RunHead", "RunKind"]
+__all__ = ["ELAPSED", "Column", "RunHead", "RunKind", "RunNow"]
 
 
 class RunKind(enum.StrEnum):
@@ -41,6 +41,11 @@ class RunHead:
         command_name: the command measured or swept, or the sequence.
         columns: what each row is given for, in order.
         measures: ids of further instruments that the rows come from.
+        is_measured: its rows are measurements, so the settings of the instruments belong to them;
+            what only sets something asks nothing besides.
+        sets_up: it sets its instruments before it measures: their settings count from the first
+            row on.
+        started_ms: when it began, where that was before its recording.
         details: whatever else a reader wants to know in a year; JSON-ready.
     """
 
@@ -52,6 +57,9 @@ class RunHead:
     caller: Caller
     parameters: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[str, ...] = ()
+    is_measured: bool = True
+    sets_up: bool = False
+    started_ms: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -63,3 +71,22 @@ class RunHead:
     def recorded(self) -> tuple[Column, ...]:
         """The columns of data.csv: those that rows are given for stay where they are."""
         return (*self.columns, ELAPSED) if self.has_elapsed else self.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNow:
+    """How a run stands, as those know who have it in memory; its recording may not know yet.
+
+    Attributes:
+        state: as its own table of states calls it.
+        rows: taken so far.
+        reason: why it ended as it was asked to; empty where it did not, or has not.
+        error: what went wrong.
+    """
+
+    head: RunHead
+    state: str
+    started_ms: int
+    rows: int = 0
+    reason: str = ""
+    error: str = ""

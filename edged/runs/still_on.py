@@ -8,22 +8,24 @@ nothing is known of it.
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any, Final
 
 from edged.actions.action import Purpose
-from edged.profiles.abort import Proof, proofs_of, tellings
+from edged.profiles.abort import (
+    Proof,
+    asked_about,
+    proofs_of,
+    selecting_lines,
+    switch_proofs,
+)
 from edged.runs.ports import NewId, Perform
 from edged.runs.sweeps.sweep import Sweep
 from edged.scpi.answer_text import clean_text
-from edged.scpi.words import works_switch
 
 __all__ = ["still_on"]
 
 ASK_WITHIN_S: Final = 2.0
 """What asking may delay the answer of a stop that had nothing to stop."""
-_SELECTS: Final = re.compile(r":?INST", re.IGNORECASE)
-"""SCPI's header for choosing the channel that what follows is about."""
 
 
 async def still_on(perform: Perform, new_id: NewId, sweep: Sweep) -> list[dict[str, Any]]:
@@ -41,7 +43,7 @@ async def still_on(perform: Perform, new_id: NewId, sweep: Sweep) -> list[dict[s
             answer = answers[proof.query]
             if answer and not proof.is_given_by(answer):
                 told = {"query": proof.query, "answer": clean_text(answer)}
-                found.append({"name": _name_of(proof), **told})
+                found.append({"name": asked_about(proof), **told})
 
     asking = asyncio.ensure_future(ask())
     try:
@@ -66,15 +68,7 @@ def _questions(sweep: Sweep) -> tuple[tuple[str, ...], tuple[Proof, ...]]:
     steps, proofs = sweep.thing.abort_steps(), sweep.abort.proofs
     if not proofs:
         steps, proofs = profile.abort, proofs_of(profile, profile.abort)
-    selecting = tuple(dict.fromkeys(s.send for s in steps if _SELECTS.match(s.send)))
+    selecting = selecting_lines(steps)
     if len(selecting) > 1:
         return (), ()
-    switches = {told.output for s in steps if works_switch(s.send) for told in tellings(s.send)}
-    return selecting, tuple(p for p in proofs if switches & {*p.outputs}) or proofs
-
-
-def _name_of(proof: Proof) -> str:
-    """``OUTP CH1`` for ``:OUTP? CH1``: what was asked about, as the instrument names it."""
-    if proof.outputs:
-        return " ".join(proof.outputs)
-    return " ".join(proof.query.replace("?", "", 1).strip(" :").split())
+    return selecting, switch_proofs(steps, proofs)

@@ -424,6 +424,10 @@ class BenchStop:
             asyncio.ensure_future(self._stop(action.caller, action.action_id, action.tool))
         )
 
+    def trying(self) -> tuple[str, ...]:
+        """Ids of the instruments that have not obeyed a stop, and are told to again."""
+        return tuple(self._trying)
+
     async def close(self) -> None:
         """The daemon stops: nothing is tried any more."""
         left = [*self._trying.values(), *self._ending]

@@ -396,7 +396,7 @@ class WrapperExecutor:
             f"The SDK wrapper {self.stem} cannot be used: {self.problem or self.state.value}",
             code=ErrorCode.WRAPPER_FAILED,
             data={"wrapper": self.stem, "state": self.state.value},
-            remedy=self.remedy or "edged doctor says how it is.",
+            remedy=self.remedy or "get_status (sdk) says how it is.",
         )
 
     def _busy(self, why: str) -> Conflict:

@@ -217,8 +217,9 @@ def _check_roles(spec: WrapperSpec, owner: str, mark: Mark) -> None:
         raise complaint(mark, f"{owner} is marked both is_safe and is_dangerous.")
     if spec.is_abort and not spec.is_safe:
         raise complaint(mark, f"{owner} is marked is_abort, so it must be is_safe, too.")
-    if spec.is_abort and spec.check.schema["required"]:
-        needed = ", ".join(spec.check.schema["required"])
+    required = spec.check.schema.get("required", ())
+    if spec.is_abort and required:
+        needed = ", ".join(required)
         message = f"{owner} is marked is_abort, but needs {needed}; stop all gives no arguments."
         raise complaint(mark, message, "Give them defaults.")
 

@@ -170,7 +170,7 @@ class Reader:
         return Failed(
             f"The database could not be read ({trouble}).",
             code=ErrorCode.STORE_FAILED,
-            remedy="Ask again in a second; `edged doctor` says how the database is.",
+            remedy="Ask again in a second; get_status (store) says how the database is.",
         )
 
     def _close(self) -> None:
@@ -352,7 +352,7 @@ class Database:
             raise Failed(
                 f"The database could not be read within {within_s:g} s.",
                 code=ErrorCode.STORE_FAILED,
-                remedy="Ask for less, or again later; `edged doctor` says how the database is.",
+                remedy="Ask for less, or again later; get_status (store) says how the database is.",
             ) from None
 
     async def flush(self) -> None:

@@ -41,6 +41,7 @@ from edged.store.health import FileLost, is_locked
 from edged.store.safety_copy import SAFETY_FILE, SafetyCopy, read_copy
 
 __all__ = [
+    "CLIENTS_SINCE",
     "CUT",
     "GONE",
     "MIGRATIONS",
@@ -134,6 +135,17 @@ TOLD_ON: Final = (
     "since_ms INTEGER NOT NULL, PRIMARY KEY (unit, output)) WITHOUT ROWID",
 )
 
+CLIENTS_SINCE: Final = 4
+# Version 4: what a caller calls itself. Rows before had none, and are hashed without it.
+CLIENTS: Final = (
+    "ALTER TABLE audit_full ADD COLUMN client TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE audit_text ADD COLUMN client TEXT NOT NULL DEFAULT ''",
+    "DROP VIEW audit",
+    # As in version 2; a text that was removed must not pass for one without a client.
+    f"CREATE VIEW audit AS SELECT {_SHOWN}, client FROM audit_full UNION ALL "  # noqa: S608 (constants)
+    f"SELECT {_SHOWN}, client FROM audit_repeat LEFT JOIN audit_text ON id = text",
+)
+
 
 def version_of(connection: sqlite3.Connection) -> int:
     """The schema version of a database; 0 for an empty one."""
@@ -179,11 +191,17 @@ def _keep_what_was_told(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _name_clients(connection: sqlite3.Connection) -> None:
+    for statement in CLIENTS:
+        connection.execute(statement)
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
     {
         1: _lay_first_schema,
         2: _share_texts,
         3: _keep_what_was_told,
+        CLIENTS_SINCE: _name_clients,
     }
 )
 

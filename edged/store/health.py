@@ -66,8 +66,8 @@ class FileLost(sqlite3.OperationalError):
 _LOST: Final = (
     StoreState.BROKEN,
     "somebody has been at its files",
-    "Find out who deletes or cuts files in the state directory; `edged audit verify` tells what is "
-    "missing. edged goes on by itself.",
+    "Find out who deletes or cuts files in the state directory; a check of the record tells what "
+    "is missing. edged goes on by itself.",
 )
 _FULL: Final = (
     StoreState.FULL,
@@ -77,7 +77,7 @@ _FULL: Final = (
 _READ_ONLY: Final = (
     StoreState.READ_ONLY,
     "its file cannot be written",
-    "Make the state directory writable for the user edged runs as; edged goes on by itself.",
+    "Make the state directory writable for the user that runs edged; edged goes on by itself.",
 )
 _DAMAGED: Final = (
     StoreState.BROKEN,

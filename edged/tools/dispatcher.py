@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any, NoReturn
 
 from edged.actions.action import Action
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import Tool, ToolCall
+from edged.actions.tool import DRY_RUN, Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
 from edged.commands.pending import Pending, Tell, settled
-from edged.errors import EdgedError, NotFound
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.profiles.arguments import shown, shown_value
 from edged.tools.registry import ToolRegistry
 
 __all__ = ["ToolDispatcher"]
@@ -63,10 +65,24 @@ class ToolDispatcher:
             self.in_flight -= 1
             tell(outcome)
 
-        begun = self._path.begin(_action(tool, call), over)
+        if DRY_RUN in call.arguments and tool.takes_dry_run:
+            begun = self._rehearse(tool, call, over)
+        else:
+            begun = self._path.begin(_action(tool, call), over)
         if isinstance(begun, Pending):
             self.in_flight += 1
         return begun
+
+    def _rehearse(self, tool: Tool, call: ToolCall, tell: Tell) -> Outcome | Pending:
+        """The call without what asks for a rehearsal; that is judged where arguments are."""
+        arguments = {name: value for name, value in call.arguments.items() if name != DRY_RUN}
+        asked = call.arguments[DRY_RUN]
+        action = _action(tool, replace(call, arguments=arguments))
+        if asked is False or asked is None:
+            return self._path.begin(action, tell)
+        if asked is not True:
+            action = replace(action, check=partial(_refuse_dry_run, tool.name, asked))
+        return self._path.rehearse(action, tell)
 
     def _tell_first(self) -> None:
         told, self._on_first_call = self._on_first_call, None
@@ -86,3 +102,12 @@ class ToolDispatcher:
 def _action(tool: Tool, call: ToolCall) -> Action:
     """By its present name, so that a token's entry counts in whichever spelling it is called."""
     return tool.action(call if call.name == tool.name else replace(call, name=tool.name))
+
+
+def _refuse_dry_run(tool: str, asked: object, _arguments: Mapping[str, Any]) -> NoReturn:
+    """The check of a call whose ``dry_run`` is neither true nor false."""
+    raise Invalid(
+        f"{DRY_RUN} {shown(asked)} is not true or false, as {tool} needs.",
+        code=ErrorCode.BAD_ARGUMENTS,
+        data={"parameter": DRY_RUN, "value": shown_value(asked)},
+    )

@@ -15,9 +15,10 @@ What the tools that have one device do one thing say of themselves, whatever car
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final
 
 from edged.actions.action import Action, CallWrapper, Check, RunCommand, RunSequence
 from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
@@ -35,15 +36,12 @@ __all__ = [
     "cautions",
     "fits_json",
     "instrument_tools",
-    "title_of",
     "withheld_name",
     "wrapper_tools",
 ]
 
-
-def title_of(name: str) -> str:
-    """A name as people write it."""
-    return name.replace("_", " ").capitalize()
+NOT_IN_SERIAL: Final = re.compile(r"[^A-Za-z0-9._-]")
+MOST_SERIAL: Final = 32
 
 
 def annotations_of(*, is_query: bool, is_dangerous: bool) -> ToolAnnotations:
@@ -131,7 +129,6 @@ def _command_tool(
     return Tool(
         name=tool_name(key, suffix, command.name),
         plain_name=tool_name(key, "", command.name),
-        title=title_of(command.name),
         description=_command_description(instrument, command),
         input_schema=check.schema,
         annotations=annotations_of(is_query=command.is_query, is_dangerous=command.is_dangerous),
@@ -139,6 +136,7 @@ def _command_tool(
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
         is_essential=command.is_essential,
+        takes_dry_run=True,
     )
 
 
@@ -151,7 +149,6 @@ def _sequence_tool(
     return Tool(
         name=sequence_tool_name(key, suffix, sequence.name),
         plain_name=sequence_tool_name(key, "", sequence.name),
-        title=title_of(sequence.name),
         description=f"{text}{danger} {_whose(instrument)}",
         input_schema=check.schema,
         annotations=annotations_of(is_query=False, is_dangerous=sequence.is_dangerous),
@@ -162,6 +159,7 @@ def _sequence_tool(
         instrument_id=instrument.id,
         is_essential=sequence.is_essential,
         cancels_on_disconnect=True,
+        takes_dry_run=True,
     )
 
 
@@ -179,11 +177,17 @@ def _command_description(instrument: Instrument, command: Command) -> str:
 
 
 def _whose(instrument: Instrument) -> str:
-    """Which unit this tool drives, by what is written on it."""
+    """Which unit this tool drives, by the words of its owner and its profile.
+
+    Of what the unit says of itself only the serial number, and of that only what a serial number
+    holds: a model reads descriptions as instructions.
+    """
     named = f"{instrument.alias}: " if instrument.alias else ""
     place = f", {instrument.location}" if instrument.location else ""
-    unit = f"{instrument.identity.manufacturer} {instrument.identity.model}".strip()
-    serial = f", serial {instrument.identity.serial}" if instrument.identity.serial else ""
+    profile = instrument.profile
+    unit = f"{profile.manufacturer} {profile.model}" if profile is not None else ""
+    number = NOT_IN_SERIAL.sub("", instrument.identity.serial)[:MOST_SERIAL]
+    serial = f", serial {number}" if number else ""
     return f"[{named}{unit}{serial}{place}]"
 
 
@@ -228,7 +232,6 @@ def _tool(spec: WrapperSpec) -> Tool:
     return Tool(
         name=name,
         plain_name=name,
-        title=title_of(spec.name),
         description=_description(spec),
         input_schema=spec.check.schema,
         annotations=annotations_of(is_query=spec.is_query, is_dangerous=spec.is_dangerous),

@@ -46,9 +46,11 @@ class ToolRegistry:
         static: the tools that are always there, in listing order.
         pool: where instruments come and go.
         catalog: the compiled checks of their commands.
-        bench: the tools that are there while any instrument is registered, or a wrapper has tools.
+        bench: the tools that are listed while any instrument is registered, or a wrapper has
+            tools; those that answer alone can be called without.
         wrappers: the SDK wrappers that have tools.
         is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
+        uses_aliases: TOOL_NAMES: alias; a unit's alias stands for its short id.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ToolRegistry:
         bench: Iterable[Tool] = (),
         wrappers: Callable[[], Iterable[WrapperExecutor]] = tuple,
         is_strict: bool = False,
+        uses_aliases: bool = False,
     ) -> None:
         self._static = tuple(static)
         self._bench = tuple(bench)
@@ -68,9 +71,9 @@ class ToolRegistry:
         self._pool = pool
         self._catalog = catalog
         self._is_strict = is_strict
-        self._namer = Namer()
-        # Instrument id → the profile under which it was named last.
-        self._known: dict[str, str] = {}
+        self._namer = Namer(uses_aliases=uses_aliases)
+        # Who was named, as what: by instrument id.
+        self._known: dict[str, KnownInstrument] = {}
         self._made: dict[str, _Made] = {}
         self._by_name: dict[str, Tool] = {}
         # Made when it is first needed: few clients spell names so.
@@ -148,6 +151,11 @@ class ToolRegistry:
             if spelled.endswith(loose) or (is_bare and tool.name.endswith(f"__{name}"))
         ]
 
+    def plain_name(self, name: str) -> str:
+        """The unsuffixed name of a present tool; empty where it has or is none."""
+        tool = self._by_name.get(name)
+        return tool.plain_name if tool is not None else ""
+
     def present_name(self, instrument_id: str, plain_name: str) -> str:
         """The name that an instrument's tool has now; empty when it has none."""
         for tool in self._tools:
@@ -209,8 +217,8 @@ class ToolRegistry:
                 remedy="list_instruments says which; connect it again if it is away.",
             )
         return NotFound(
-            f"The tool {name!r} is now called {now!r}, because another instrument of the same "
-            "profile was connected.",
+            f"The tool {name!r} is now called {now!r}: another instrument of the same profile was "
+            "connected, or its owner has changed an alias.",
             code=ErrorCode.RENAMED_TOOL,
             data={"tool": name, "renamed_to": now},
             remedy=f"Call {now!r}.",
@@ -239,10 +247,18 @@ class ToolRegistry:
         if self._tools == before:
             return False
         self._remember(before)
-        self._by_name = {tool.name: tool for tool in self._tools}
+        self._by_name = {tool.name: tool for tool in (*self._unlisted(), *self._tools)}
         self._strict_spelling = None
         self._loose_spelling = None
         return True
+
+    def _unlisted(self) -> tuple[Tool, ...]:
+        """What can be called though it is not listed now."""
+        return tuple(tool for tool in self._bench if tool.answers_alone)
+
+    def unlisted_names(self) -> tuple[str, ...]:
+        """The same by name; empty while they are listed."""
+        return tuple(t.name for t in self._unlisted() if t not in self._tools)
 
     def _in_strict_spelling(self, tools: list[Tool]) -> list[Tool]:
         """The same tools under names that every client takes; one that has such a name stays."""
@@ -254,10 +270,17 @@ class ToolRegistry:
 
     def _note(self, instrument: Instrument) -> None:
         """Remember that this unit has been seen in this life of the daemon."""
-        key = instrument.profile.key if instrument.profile is not None else ""
-        if key and self._known.get(instrument.id) != key:
-            self._known[instrument.id] = key
-            self._namer.arrive(KnownInstrument(instrument_id=instrument.id, profile_key=key))
+        if instrument.profile is None:
+            return
+        entry = KnownInstrument(
+            instrument_id=instrument.id,
+            profile_key=instrument.profile.key,
+            alias=instrument.alias,
+        )
+        if self._known.get(instrument.id) != entry:
+            self._known[instrument.id] = entry
+            self._namer.arrive(entry)
+            instrument.naming_warning = self._namer.note(instrument.id)
 
     def _tools_of(self, instrument: Instrument, suffix: str) -> tuple[Tool, ...]:
         profile = instrument.profile

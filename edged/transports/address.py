@@ -55,6 +55,11 @@ class Transport(enum.StrEnum):
         return TRANSPORTS[self].keeps_old_answers
 
     @property
+    def has_heartbeat(self) -> bool:
+        """See ``TransportRow``."""
+        return TRANSPORTS[self].has_heartbeat
+
+    @property
     def cleaning(self) -> Cleaning:
         """See ``TransportRow``."""
         return TRANSPORTS[self].cleaning
@@ -84,6 +89,8 @@ class TransportRow:
         needs: a module of pyvisa-py that registers its sessions when it is imported.
         is_on_loop: every wait of it is for a socket that is read here, so that the line needs no
             thread of its own; its link is given how it waits.
+        has_heartbeat: nothing on it tells whether the instrument is there but being asked, and
+            being asked puts nothing on a bus that others use.
     """
 
     link: str = ""
@@ -94,6 +101,7 @@ class TransportRow:
     keeps_old_answers: bool = False
     needs: str = ""
     is_on_loop: bool = False
+    has_heartbeat: bool = False
 
 
 TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
@@ -104,12 +112,15 @@ TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
             cleaning=Cleaning.REOPEN,
             has_messages=False,
             is_on_loop=True,
+            has_heartbeat=True,
         ),
         # A gateway makes a new link, and the instrument behind it keeps its output.
         Transport.VXI11: TransportRow(
-            link="vxi11:Vxi11Link", keeps_old_answers=True, is_on_loop=True
+            link="vxi11:Vxi11Link", keeps_old_answers=True, is_on_loop=True, has_heartbeat=True
         ),
-        Transport.HISLIP: TransportRow(link="hislip:HislipLink", is_on_loop=True),
+        Transport.HISLIP: TransportRow(
+            link="hislip:HislipLink", is_on_loop=True, has_heartbeat=True
+        ),
         # Registering its sessions starts libusb with a thread of its own.
         Transport.USBTMC: TransportRow(
             link="usbtmc:UsbtmcLink",
@@ -125,6 +136,7 @@ TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
             is_cable=True,
             has_messages=False,
             keeps_old_answers=True,
+            has_heartbeat=True,
         ),
         Transport.GPIB: TransportRow(
             link="message:MessageLink", is_cable=True, keeps_old_answers=True

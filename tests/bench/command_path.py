@@ -15,6 +15,7 @@ from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog
 from edged.config.keys import RawScpi
+from edged.instruments.unit_state import UnitState
 from edged.operations.bench import BenchOperations
 
 
@@ -56,6 +57,7 @@ def bench_operations(pool: Any, catalog: Catalog, **more: Any) -> BenchOperation
         "status": dict,
         "experience": lambda _: {},
         "lockout": lambda _: None,
+        "state_of": lambda _: UnitState.READY,
         "make_safe": None,
     }
     return BenchOperations(pool=pool, catalog=catalog, **{**usual, **more})

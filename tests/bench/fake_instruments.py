@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edged.actions.caller import Caller
 from edged.errors import Conflict, ErrorCode, NotFound
 from edged.instruments.conversation import Apart, Ask, AskBlock, ExpectMore, Pause, Send
 from edged.instruments.mailbox import Priority, Waiter
@@ -106,6 +107,8 @@ class FakeInstrument:
     others: dict[str, object] = field(default_factory=dict)
     # What is submitted waits for ``answer_all``; otherwise it is answered at the loop's next turn.
     is_held: bool = False
+    naming_warning: str = ""
+    used_by: Caller | None = None
 
     def __post_init__(self) -> None:
         self.safe_by = self.profile

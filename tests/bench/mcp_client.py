@@ -156,6 +156,7 @@ class McpClient:
 
     Attributes:
         session_id: sent with each request once there is one.
+        client_info: who it says it is.
         version: sent as MCP-Protocol-Version if not empty.
     """
 
@@ -166,6 +167,7 @@ class McpClient:
     next_id: int = 1
     headers: dict[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
+    client_info: Mapping[str, str] = field(default_factory=lambda: {"name": "test", "version": "1"})
 
     async def initialize(self, version: str = "2025-03-26") -> Answer:
         answer = await self.request(
@@ -173,7 +175,7 @@ class McpClient:
             {
                 "protocolVersion": version,
                 "capabilities": {},
-                "clientInfo": {"name": "test", "version": "1"},
+                "clientInfo": dict(self.client_info),
             },
         )
         self.session_id = answer.headers["mcp-session-id"]

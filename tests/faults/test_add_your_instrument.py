@@ -111,7 +111,7 @@ def test_the_page_works_as_it_stands_and_within_its_fifteen_minutes(reader: Read
             reader.open_terminal(text.strip())
             is_engine = " engine " in text
             reader.until_works(
-                "edged instruments | grep -q yes" if is_engine
+                "edged instruments | grep -q ready" if is_engine
                 else f"exec 3<>/dev/tcp/127.0.0.1/{reader.port}"
             )  # fmt: skip
         else:

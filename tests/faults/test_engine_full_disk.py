@@ -43,11 +43,21 @@ REASONS = {
 }
 
 
+DISK = Path("/var/tmp")
+"""In memory, where the other tests write, a frozen file is written all the same if it is open."""
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=DISK) as place:
+        yield Path(place)
+
+
 def faults() -> list[str]:
     """Those that this machine can make: a mount needs root, a frozen file a disk that knows it."""
     can_mount = sys.platform == "linux" and os.geteuid() == 0
     found = ["full", "read_only_disk"] if can_mount else []
-    with tempfile.NamedTemporaryFile() as file:
+    with tempfile.NamedTemporaryFile(dir=DISK) as file:
         if can_mount and freeze(True, Path(file.name)):
             freeze(False, Path(file.name))
             found.append("read_only_files")
@@ -173,14 +183,14 @@ class Sweep:
 @promise("sweep.journal-broken-holds")
 @pytest.mark.parametrize("fault", faults())
 def test_writes_are_refused_safe_and_reads_go_on_sweeps_hold_doctor_fails_and_it_heals(
-    tmp_path: Path, fault: str
+    on_disk: Path, fault: str
 ) -> None:
     reason = REASONS[fault]
     with contextlib.ExitStack() as parts:
         if fault == "full":
-            parts.enter_context(small_disk(tmp_path / "state"))
+            parts.enter_context(small_disk(on_disk / "state"))
         engine = parts.enter_context(
-            running_engine(tmp_path, "--instruments", "psu1,psu2=rigol_dp832")
+            running_engine(on_disk, "--instruments", "psu1,psu2=rigol_dp832")
         )
         pid = engine.process.pid
         until(lambda: not run(engine, "set_voltage", channel=1, voltage=1)["is_error"])

@@ -132,7 +132,7 @@ async def test_a_new_profile_gives_its_tools_with_one_list_changed(story: Story)
     shown = await client.request("resources/read", {"uri": "edged://profiles/example_gx100"})
     assert "look" in shown.json()["result"]["contents"][0]["text"]
     entry = story.entry_of("gx1")
-    assert (entry["profile_name"], entry["state"]) == ("example_gx100", "registered")
+    assert (entry["profile_name"], entry["state"]) == ("example_gx100", "ready")
     assert story.call("look")["result"]["success"]
 
 
@@ -163,7 +163,7 @@ def test_a_profile_that_is_taken_away_takes_its_tools_along(story: Story) -> Non
     story.reloaded(lambda: story.write(UNKNOWN))
     story.reloaded((story.profiles / "example_gx100.yaml").unlink)
     entry = story.entry_of("gx1")
-    assert (entry["profile_name"], entry["state"]) == ("", "listed")
+    assert (entry["profile_name"], entry["state"]) == ("", "ready")
     assert story.call("read")["is_error"]
     tools = [tool["name"] for tool in story.engine.rpc("tools/list")["tools"]]
     assert not any(name.startswith("example_gx100") for name in tools)

@@ -80,6 +80,39 @@ def test_what_the_token_does_not_allow_is_refused_with_its_own_code(chain: Chain
     assert chain.post(other, "ping")[0] == 401
 
 
+@promise("dry-run.every-road")
+def test_a_dry_run_over_the_relay_is_judged_as_the_call_and_tells_its_lines(chain: Chain) -> None:
+    channel = {"channel": 1}
+    on = {"instrument_id": "psu1", "command_name": "output_on", "parameters": channel}
+    curve = {"instrument_id": "psu1", "sequence_name": "iv_curve"}
+    roads = {
+        "execute_command": on,
+        "execute_sequence": {**curve, "parameters": {**channel, "stop": 1, "points": 2}},
+        "send_scpi": {"instrument_id": "psu1", "scpi_command": ":OUTP CH1,ON"},
+        "start_sweep": {
+            "instrument_id": "psu1", "command_name": "set_voltage", "parameters": channel,
+            "target_value": 1, "sweep_rate": 1,
+        },
+        "rigol_dp832__output_on": channel,
+    }  # fmt: skip
+    strong, weak = chain.token(*roads, danger=True), chain.token(*roads)
+    for tool, arguments in roads.items():
+        asked = {"name": tool, "arguments": {**arguments, "dry_run": True}}
+        status, reply = chain.post(strong, "tools/call", **asked)
+        assert (status, reply["result"].get("isError", False)) == (200, False), reply
+        told = json.loads(reply["result"]["content"][0]["text"])
+        assert told["would_send"], tool
+        if tool != "start_sweep":
+            assert ":OUTP CH1,ON" in told["would_send"], tool
+            status, reply = chain.post(weak, "tools/call", **asked)
+            assert (status, reply["error"]["code"]) == (200, -33004), tool
+    status, reply = chain.post(
+        strong, "tools/call", name="execute_command",
+        arguments={**on, "command_name": "get_output"},
+    )  # fmt: skip
+    assert json.loads(reply["result"]["content"][0]["text"])["data"] is False
+
+
 def test_no_token_is_in_any_log(chain: Chain) -> None:
     token = chain.token("get_status")
     chain.post(token, "ping")

@@ -97,6 +97,7 @@ def test_the_record_is_exported_as_lines_and_as_csv(engine: EngineProcess, tmp_p
 
 
 @promise("audit.command-line")
+@promise("callers.named")
 def test_rows_are_followed_as_they_come(engine: EngineProcess) -> None:
     follower = subprocess.Popen(
         [*EDGED, "audit", "follow", "--state-dir", str(engine.state_dir)],
@@ -107,7 +108,8 @@ def test_rows_are_followed_as_they_come(engine: EngineProcess) -> None:
     assert follower.stdout is not None
     try:
         # Rows come a quarter of a second late: those of the verb before this may be among them.
-        assert any("/events" in line for line in follower.stdout)
+        opening = next(line for line in follower.stdout if "/events" in line)
+        assert "edged audit follow at 127.0.0.1" in opening
         engine.tool("get_status")
         assert any("get_status" in line for line in follower.stdout)
     finally:

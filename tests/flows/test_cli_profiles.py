@@ -32,6 +32,7 @@ commands:
   get_v: {description: Get it., scpi: "VOLT?", returns: {type: float, unit: V}}
   on: {description: On., scpi: "OUTP ON", is_dangerous: true}
   off: {description: Off., scpi: "OUTP OFF", is_safe: true}
+connection: {heartbeat: false}
 """
 
 
@@ -71,7 +72,7 @@ def test_clean_profiles_leave_lint_silent_with_0(
         ("acme,one\\b", "acme", "7:9", "also matches"),
         ("  get_v:", f"  {'x' * 48}: {{description: x, scpi: 'X?'}}\n  get_v:", "15:3", "over 64"),
         (", is_dangerous: true", "", "16:26", "is_dangerous: true"),
-        ("commands:", 'connection: {on_connect: ["OUTP OFF"]}\ncommands:', "9:27", "output"),
+        ("{heartbeat: false}", '{heartbeat: false, on_connect: ["OUTP OFF"]}', "18:45", "output"),
         ("format: 1", "format: 1\n\tx: 1", "2:1", "blanks, not tabs"),
     ],
 )  # fmt: skip

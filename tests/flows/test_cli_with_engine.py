@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,13 @@ def edged(
     return done
 
 
+def wait_until(what: Callable[[], object], within_s: float = 10) -> None:
+    give_up = time.monotonic() + within_s
+    while not what():
+        assert time.monotonic() < give_up, "it did not happen in time"
+        time.sleep(0.02)  # noqa: TID251 - an engine in a process of its own
+
+
 def as_json(engine: EngineProcess, *words: str, status: int = 0) -> Any:
     return json.loads(edged(engine.state_dir, *words, "--json", status=status).stdout)
 
@@ -56,6 +66,33 @@ def test_status_and_instruments_tell_of_the_bench(engine: EngineProcess) -> None
         "rigol_dp832"
     ]
     assert as_json(engine, "scan") == []
+
+
+@promise("cli.status-glance")
+def test_what_waits_for_a_line_and_who_is_locked_out_stand_under_what_people_call_it(
+    engine: EngineProcess,
+) -> None:
+    call = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
+    edged(engine.state_dir, "lockout", "psu1", "--reason", "hands inside", "--by", "anna")
+    engine.sim("fault", instrument="dmm1", kind="late", seconds=3, count=1)
+    with ThreadPoolExecutor() as callers:
+        answers = [callers.submit(engine.tool, "execute_command", **call) for _ in range(4)]
+        deadline = time.monotonic() + 10
+        while (waiting := engine.tool("get_status")["result"]["waiting_calls"]) == []:
+            assert time.monotonic() < deadline
+        assert [line["alias"] for line in waiting] == ["dmm1"]
+        shown = edged(engine.state_dir, "status").stdout
+        assert "dmm1: calls that wait for its line: 3" in shown
+        assert "psu1: locked out by anna: hands inside" in shown
+        assert all(answer.result()["result"]["success"] for answer in answers)
+    assert engine.tool("get_status")["result"]["waiting_calls"] == []
+    (line,) = [
+        check["found"]
+        for check in as_json(engine, "doctor")["checks"]
+        if check["check"] == "lockouts"
+    ]
+    assert line.startswith("Locked out: psu1 (TCPIP::127.0.0.1::")
+    edged(engine.state_dir, "lockout", "psu1", "--clear")
 
 
 @promise("cli.typed-arguments")
@@ -151,6 +188,88 @@ def test_a_sweep_is_watched_to_its_end_and_parked_or_stopped_by_its_id(
     assert as_json(engine, "sweep", "stop", sweep_id, "--hold")["status"] == "holding"
     assert as_json(engine, "sweep", "status", sweep_id, "--points", "5")["status"] == "holding"
     assert "stopped" in edged(engine.state_dir, "sweep", "stop", sweep_id).stdout
+
+
+@promise("cli.every-wish")
+def test_a_sweep_is_read_at_points_and_made_safe_at_its_target(engine: EngineProcess) -> None:
+    words = ["sweep", "start", "psu1", "set_voltage", "0.4", "2", "channel:=1"]
+    wishes = ["--points", "3", "--spacing", "linear", "--dwell", "50", "--then", "abort"]
+    measured = ["--measure", "psu1", "measure_voltage", "channel=1"]
+    edged(engine.state_dir, "sweep", "start", "psu1", "set_voltage", "0", "20", "channel:=1")
+    told = as_json(engine, *words, *wishes, *measured)
+    assert (told["status"], told["reason"], told["rows"]) == ("stopped", "target reached", 3)
+    assert told["abort"]["state"] == "done"
+    kept = as_json(engine, "sweep", "status", told["sweep_id"], "--points", "3")
+    assert [row["set"] for row in kept["points"]] == [0.0, 0.2, 0.4]
+    spaced = edged(engine.state_dir, *words, "--spacing", "log", status=2)
+    assert "--points" in spaced.stderr
+
+
+@promise("cli.every-wish")
+def test_a_sequence_shows_its_table_and_what_is_to_be_said_of_it(engine: EngineProcess) -> None:
+    words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "settle_ms=20"]
+    words += ["stop=3", "points=4", "current_limit=0.01"]
+    shown = edged(engine.state_dir, *words).stdout
+    assert "LIMITED" in shown.splitlines()[0]
+    assert "the current limit was reached at 3 of 4 points" in shown
+    assert "recorded" in shown
+    refused = edged(engine.state_dir, *words[:-3], "stop=300", status=1)
+    assert "32 V" in refused.stderr
+
+
+@promise("cli.every-wish")
+def test_a_detached_sequence_is_listed_and_ended_by_its_id(engine: EngineProcess) -> None:
+    words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "stop=3", "points=500"]
+    run_id = as_json(engine, *words, "--detach")["run_id"]
+    assert [run["run_id"] for run in as_json(engine, "sequence", "list")] == [run_id]
+    assert run_id in edged(engine.state_dir, "sequence", "stop", run_id).stdout
+    assert "no sequence runs" in edged(engine.state_dir, "sequence", "list").stdout
+
+
+@promise("cli.every-wish")
+def test_a_sequence_that_is_interrupted_leaves_its_output_off(engine: EngineProcess) -> None:
+    words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "stop=3", "points=500"]
+    command = [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as started:
+        wait_until(lambda: engine.tool("get_status")["result"]["sequences"])
+        started.send_signal(signal.SIGINT)
+        assert started.wait(10) == 130
+    wait_until(lambda: not engine.tool("get_status")["result"]["sequences"])
+    off = engine.tool(
+        "execute_command",
+        instrument_id="psu1",
+        command_name="get_output",
+        parameters={"channel": 1},
+    )
+    assert off["result"]["data"] is False
+
+
+@promise("dry-run.every-road")
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["call", "rigol_dp832__output_on", "channel=1"], ":OUTP CH1,ON"),
+        (["scpi", "psu1", ":OUTP CH1,ON"], ":OUTP CH1,ON"),
+        (["sweep", "start", "psu1", "set_voltage", "9", "1", "channel=1"], ":SOUR1:VOLT 9.000"),
+        (["sequence", "start", "psu1", "iv_curve", "channel=1", "stop=9"], ":SOUR1:VOLT 9.000"),
+    ],
+)
+def test_a_verb_that_writes_can_tell_what_it_would_send(
+    engine: EngineProcess, words: list[str], line: str
+) -> None:
+    def held() -> list[Any]:
+        return [
+            engine.tool("send_scpi", instrument_id="psu1", scpi_command=asked)["result"]["response"]
+            for asked in (":SOUR1:VOLT?", ":OUTP? CH1")
+        ]
+
+    before = held()
+    shown = edged(engine.state_dir, *words, "--dry-run").stdout
+    assert f"  {line}\n" in shown
+    assert "checked:\n  yes    psu1 is connected\n" in shown
+    assert shown.endswith("nothing was sent\n")
+    assert line in as_json(engine, *words, "--dry-run")["would_send"]
+    assert held() == before
 
 
 def test_stop_makes_the_bench_safe_and_says_what_was_confirmed(engine: EngineProcess) -> None:

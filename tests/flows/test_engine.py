@@ -189,7 +189,6 @@ def test_every_static_tool_keeps_its_output_schema(engine: EngineProcess) -> Non
     done = keeps("start_stream", **stream, interval_ms=50, duration_ms=60)
     keeps("stop_stream", stream_id=done["stream_id"])
     keeps("fetch_waveform", stream_id=done["stream_id"], point_index=0)
-    keeps("bench__stop_all")
     assert kept == set(promised)
 
 

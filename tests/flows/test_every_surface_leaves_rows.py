@@ -27,7 +27,7 @@ BY_ITSELF = {"engine", "supervisor", "relay", "sim", "config", "version", "expos
     "connect",
 }
 OF_THE_CALL = {"seq", "time_ms", "action_id", "parent_id", "duration_ms", "prev", "hash"}
-OF_THE_TRANSPORT = {"route", "session", "remote", "subject"}
+OF_THE_TRANSPORT = {"route", "session", "remote", "subject", "client"}
 TOOL_OF = {
     "tools/call": "get_status",
     "status": "get_status",
@@ -158,6 +158,7 @@ def test_every_verb_that_asks_an_engine_leaves_a_row(engine: EngineProcess) -> N
         "completion": ["tools"],
         "restart": ["--when-idle"],
         "sweep": ["status", "sweep-none"],
+        "sequence": ["list"],
     }
     for verb in VERBS.keys() - BY_ITSELF:
         before = newest(engine)

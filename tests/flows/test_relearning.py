@@ -119,15 +119,15 @@ async def house() -> AsyncIterator[House]:
 
 
 async def test_all_units_get_their_tools_in_one_change(house: House) -> None:
-    assert house.first.state is RegistrationState.LISTED
+    assert house.first.registration is RegistrationState.LISTED
     assert await house.learn(knowing(profile())) == 1
-    assert [i.state for i in house.pool.all()] == [RegistrationState.REGISTERED] * 3
+    assert [i.registration for i in house.pool.all()] == [RegistrationState.REGISTERED] * 3
     assert house.names() == {"acme_psu1__set_level", "acme_psu1__read"}
     assert await house.learn(knowing(profile())) == 0
     assert await house.learn(knowing(profile(("  read:", "  look:")))) == 1
     assert house.names() == {"acme_psu1__set_level", "acme_psu1__look"}
     assert await house.learn(knowing()) == 1
-    assert [i.state for i in house.pool.all()] == [RegistrationState.LISTED] * 3
+    assert [i.registration for i in house.pool.all()] == [RegistrationState.LISTED] * 3
     assert house.names() == set()
 
 

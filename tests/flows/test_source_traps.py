@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 
-from tests.bench.engine_process import running_engine
+from edged.profiles.loading import load_library
+from edged.profiles.model import ForStep, RowStep, Step
+from tests.bench.engine_process import REPOSITORY, running_engine
 from tests.bench.profile_matrix import MatrixBench, instruments_flag, switches
+from tests.promises import promise
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +124,69 @@ def test_a_curve_of_a_source_meter_is_a_resistors_and_ends_at_zero_and_off(
     level, off = written(bench.received(key, since))[-2:]
     assert (level.split()[0], float(level.split()[1]), off) == (":SOUR:VOLT:LEV", 0, ":OUTP OFF")
     assert bench.state(key)["is_on"] is False
+
+
+@promise("notes.limited")
+@pytest.mark.parametrize(
+    ("key", "limit", "limited"),
+    [
+        ("keithley_2400", 0.15, [False, False, True, True]),
+        ("keithley_2450", 0.002, [False, False, False, True]),
+        ("keysight_e36312a", 0.15, [False, False, True, True]),
+        ("rigol_dp832", 0.15, [False, False, True, True]),
+        ("rs_hmp4040", 0.15, [False, False, True, True]),
+        ("rs_nge103b", 0.15, [False, False, True, True]),
+        ("siglent_spd3303x", 0.15, [False, False, True, True]),
+        ("yokogawa_gs200", 0.0025, [False, False, False, True]),
+    ],
+)
+def test_a_curve_tells_at_which_points_its_current_was_limited(
+    bench: MatrixBench, key: str, limit: float, limited: list[bool]
+) -> None:
+    channel: dict[str, int | float] = {}
+    if not key.startswith(("keithley", "yokogawa")):
+        channel["channel"] = 1
+    arguments = {"start": 0, "stop": 3, "points": 4, "settle_ms": 100, "current_limit": limit}
+    answer = bench.run_sequence(key, "iv_curve", {**channel, **arguments})
+    assert not answer["is_error"], answer
+    assert [row["limited"] for row in answer["result"]["result"]["rows"]] == limited
+    note = f"the current limit was reached at {sum(limited)} of 4 points"
+    assert answer["result"]["notes"] == [note]
+    free = bench.run_sequence(key, "iv_curve", {**channel, **arguments, "current_limit": 0.2})
+    assert not free["is_error"], free
+    if not any(row["limited"] for row in free["result"]["result"]["rows"]):
+        assert "notes" not in free["result"]
+
+
+@promise("notes.limited")
+@pytest.mark.parametrize("key", ["keithley_2400", "keithley_2450"])
+def test_a_single_point_tells_that_its_current_was_limited(bench: MatrixBench, key: str) -> None:
+    arguments = {"voltage": 5, "current_limit": 0.002, "settle_ms": 100}
+    answer = bench.run_sequence(key, "voltage_point", arguments)
+    assert not answer["is_error"], answer
+    assert answer["result"]["notes"] == ["the current limit was reached"]
+
+
+@promise("notes.limited")
+def test_every_curve_of_a_source_has_the_column() -> None:
+    curves = {
+        key: profile.sequences["iv_curve"]
+        for key, profile in load_library([REPOSITORY / "profiles"]).profiles.items()
+        if "iv_curve" in profile.sequences
+    }
+    assert len(curves) >= 8
+    for key, curve in curves.items():
+        rows = list(rows_in(curve.steps))
+        assert rows, key
+        assert all("limited" in row.columns for row in rows), key
+
+
+def rows_in(steps: Iterable[Step]) -> Iterator[RowStep]:
+    for step in steps:
+        if isinstance(step, RowStep):
+            yield step
+        elif isinstance(step, ForStep):
+            yield from rows_in(step.steps)
 
 
 def test_the_second_line_of_a_loads_answer_never_answers_another_question(

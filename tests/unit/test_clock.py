@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from edged.clock import Clock, SystemClock
+import pytest
+
+from edged.clock import Clock, SystemClock, ago
 from tests.bench.driven_clock import DrivenClock
 
 
@@ -48,3 +50,20 @@ async def test_the_machines_clock_moves_on() -> None:
     await clock.sleep(-1)
     assert clock.monotonic() - begin >= 0.001
     assert clock.wall_ms() > 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3.0, "0 s ago"),
+        (0.4, "0 s ago"),
+        (59.9, "59 s ago"),
+        (60, "1 min ago"),
+        (200, "3 min ago"),
+        (3_600, "1 h ago"),
+        (100_000, "27 h ago"),
+        (200_000, "2 days ago"),
+    ],
+)
+def test_how_long_ago_something_was(seconds: float, text: str) -> None:
+    assert ago(seconds) == text

@@ -144,6 +144,7 @@ ALLOWED = {
     "MAX_BLOCK_MB": ("1024", 1024),
     "AUDIT_RETENTION_DAYS": ("30", 30),
     "DATA_BUDGET_MB": ("100", 100),
+    "HEARTBEAT_SEC": ("0", 0),
     "GONE_AFTER_SEC": ("5", 5),
     "ABORT_AFTER_CRASH_SEC": ("0", 0),
     "LOG_LEVEL": ("debug", LogLevel.DEBUG),

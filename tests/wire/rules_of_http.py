@@ -260,7 +260,7 @@ JSON_RPC = [
             body=error(-32601),
         )
         for version in (V03, V06, V11)
-        for method in ("nonsense", "prompts/list", "prompts/get", "logging/setLevel", "tasks/list")
+        for method in ("nonsense", "logging/setLevel", "tasks/list")
     ),
     Case(
         rule="rpc.params",

@@ -203,7 +203,7 @@ LADDER = [
             "logging/setLevel",
             "resources/subscribe",
             "resources/unsubscribe",
-            "prompts/list",
+            "tasks/list",
             "nonsense",
         )
     ),

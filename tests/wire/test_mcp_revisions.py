@@ -48,9 +48,9 @@ async def test_ping_is_answered_with_an_empty_object(mcp: Endpoint) -> None:
 
 
 async def test_an_unknown_method_is_32601_with_200_and_in_modern_404(mcp: Endpoint) -> None:
-    answer = await (await mcp.session()).request("prompts/list")
+    answer = await (await mcp.session()).request("tasks/list")
     assert (answer.status, answer.error_code) == (200, -32601)
-    for method in ("prompts/list", "resources/subscribe", "initialize", "ping", "logging/setLevel"):
+    for method in ("tasks/list", "resources/subscribe", "initialize", "ping", "logging/setLevel"):
         answer = await ask(mcp, method)
         assert (answer.status, answer.error_code) == (404, -32601), method
 
@@ -127,8 +127,11 @@ async def test_a_client_chooses_what_is_listed_by_the_query(mcp: Endpoint) -> No
     mcp.tools.add("dmm__read", mcp.tools.call, instrument_id="USB0::2", is_essential=True)
 
     async def dynamic(query: str) -> list[str]:
-        client = await mcp.session()
+        client = mcp.client()
         client.path = f"/mcp{query}"
+        await client.initialize()
+        # What a session was opened with stays.
+        client.path = "/mcp"
         tools = (await client.request("tools/list")).json()["result"]["tools"]
         assert "echo" in {tool["name"] for tool in tools}
         return [tool["name"] for tool in tools if "__" in tool["name"]]
@@ -165,6 +168,7 @@ async def test_modern_discover_says_everything(mcp: Endpoint) -> None:
     assert result["capabilities"] == {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
+        "prompts": {},
         "completions": {},
     }
     assert result["resultType"] == "complete"

@@ -34,6 +34,7 @@ from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
 
 __all__ = [
     "add_config_options",
+    "add_dry_run_option",
     "add_engine_options",
     "connect",
     "finite",
@@ -129,9 +130,17 @@ def add_config_options(parser: argparse.ArgumentParser, names: Sequence[str] = (
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """What every verb takes that talks to a running engine."""
     add_config_options(parser, ["--state-dir"])
+    parser.set_defaults(program=parser.prog)
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
         "--timeout", type=seconds, metavar="SECONDS", help="how long to wait for the answer"
+    )
+
+
+def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
+    """``--dry-run``, of what may change something."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only tell what would be sent, and send nothing"
     )
 
 
@@ -181,8 +190,8 @@ def connect(options: argparse.Namespace) -> RpcClient:
     engine = locate(loaded)
     token = loaded.config.inbound_auth_token
     if options.timeout is None:
-        return RpcClient(engine, token=token)
-    return RpcClient(engine, token=token, timeout_s=options.timeout)
+        return RpcClient(engine, token=token, program=options.program)
+    return RpcClient(engine, token=token, program=options.program, timeout_s=options.timeout)
 
 
 def this_user() -> str:

@@ -30,6 +30,7 @@ from edged.surfaces.rpc.client import ToolAnswer
 __all__ = [
     "add_watch_option",
     "cell",
+    "print_dry_run",
     "print_fields",
     "print_json",
     "print_result",
@@ -78,6 +79,37 @@ def print_fields(value: Row) -> None:
     width = max((len(name) for name, _ in fields), default=0)
     for name, text in fields:
         print(f"{name:<{width}}  {text}".rstrip())
+
+
+IS_OK: Final[Mapping[bool | None, str]] = {True: "yes", False: "NO", None: "later"}
+"""Of a check: ``later`` is what only the run can tell."""
+
+
+def print_dry_run(told: Row) -> None:
+    """What a call would send, and what was judged of it."""
+    more = told.get("more", 0)
+    _print_list("would send", told["would_send"], f"and {more} lines more" if more else "")
+    checks = [
+        f"{IS_OK[check['is_ok']]:<5}  {cell(check['what'])}"
+        + (f" ({cell(check['bound'])})" if check["bound"] else "")
+        for check in told["checks"]
+    ]
+    _print_list("checked", checks)
+    _print_list("in the way", [conflict["message"] for conflict in told["conflicts"]])
+    _print_list("needs", told["needs"])
+    if told["steps"] is not None:
+        steps = "1 step" if told["steps"] == 1 else f"{told['steps']} steps"
+        waits = f"; its own waits take {told['duration_s']:g} s" if told["duration_s"] else ""
+        print(f"{steps}{waits}")
+    print("nothing was sent")
+
+
+def _print_list(title: str, lines: Sequence[object], last: str = "") -> None:
+    if not lines:
+        return
+    print(f"{title}:")
+    for line in (*lines, *filter(None, [last])):
+        print(f"  {cell(line, limit=1_000)}")
 
 
 def print_result(value: Any) -> None:

@@ -149,12 +149,15 @@ _EXAMPLES: Final = (
 
 
 def _connection(met: MetInstrument) -> list[str]:
-    if not met.error_query:
-        return [
-            '# connection: {timeout_ms: 2000, errors: {query: "SYST:ERR?", kind: queue}}',
-        ]
-    query = _quoted(met.error_query)
-    return [f"connection: {{timeout_ms: 2000, errors: {{query: {query}, kind: queue}}}}"]
+    query = _quoted(met.error_query or "SYST:ERR?")
+    errors = f"  errors: {{query: {query}, kind: queue}}"
+    return [
+        "connection:",
+        "  timeout_ms: 2000",
+        errors if met.error_query else f"# {errors}",
+        "  # Some units leave local for a question; heartbeat_source where the manual says else.",
+        "  heartbeat: false",
+    ]
 
 
 def _pattern(manufacturer: str, model: str, idn: str) -> str:

@@ -391,6 +391,21 @@ def _lint_connection(
             yield place.error(f"abort.{index}", f'The abort sends "{line}", which switches on.')
 
 
+def _lint_heartbeat(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
+    """Nobody is asked by itself unless somebody has looked up that it is harmless."""
+    connection = profile.connection
+    if connection.heartbeat and not connection.heartbeat_source:
+        asked = connection.probe.query if connection.probe is not None else "*IDN?"
+        message = f"An idle line is asked {asked} by itself, and nothing says that it is harmless."
+        suggestion = (
+            "Say heartbeat: false (some units leave local for it), or the source in "
+            "heartbeat_source."
+        )
+        yield place.warning("connection", message, suggestion)
+
+
 def _lint_sweeps(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """What can be swept can be looked at and stopped."""
     for command in profile.commands.values():
@@ -487,6 +502,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_safety,
     _lint_danger,
     _lint_connection,
+    _lint_heartbeat,
     lint_abort,
     _lint_sweeps,
     _lint_parameters,

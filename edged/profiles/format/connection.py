@@ -22,6 +22,7 @@ from edged.profiles.format.tables import (
     QUERY,
     TEMPLATE,
     TEXT_SCHEMA,
+    TRUTH,
     Key,
     Kind,
     Table,
@@ -213,4 +214,8 @@ CONNECTION: Final = Table(
         "In place of `on_connect` on a serial line."),
     Key("on_release", array(TEMPLATE, 100), "Sent before the connection is given up."),
     Key("probe", PROBE.inside, "What is asked before the profile is taken to fit."),
+    Key("heartbeat", TRUTH,
+        "Whether the probe (else `*IDN?`) is asked of an idle LAN or serial line every "
+        "HEARTBEAT_SEC; `false` where that disturbs whoever works at the front panel."),
+    Key("heartbeat_source", text(), "Where it stands that being asked changes nothing."),
 )  # fmt: skip

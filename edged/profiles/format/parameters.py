@@ -44,6 +44,10 @@ __all__ = [
 ]
 
 MOST_PARAMETERS: Final = 50
+RESERVED: Final[Mapping[str, str]] = {
+    "dry_run": "every tool takes it, to be told what a call would send",
+    "lease": "every tool takes it, for what somebody has reserved",
+}
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 _BOOL_LABELS: Final = ("true", "false")
 _NUMBER: Final = Kind("number", {"type": "number"})
@@ -58,7 +62,7 @@ BOUND: Final = Table("bound", Bound, "What `by` allows besides.", _MIN, _MAX, _O
 PARAMETER: Final = Table(
     "parameter",
     Parameter,
-    "One argument of a command or sequence.",
+    "One argument of a command or sequence; `dry_run` and `lease` are every tool's own names.",
     Key("type", choice(ParameterType), "What callers give.", is_required=True),
     _OPTIONS,
     _MIN,
@@ -96,6 +100,11 @@ def read_parameters(fields: Fields) -> dict[str, Parameter]:
     values: dict[str, dict[str, Any]] = {}
     for name, entry in node.entries.items():
         check_name(node.keys[name].mark, name, f"{fields.owner}: the parameter")
+        if name in RESERVED:
+            raise complaint(
+                node.keys[name].mark,
+                f'{fields.owner}: no parameter may be called "{name}": {RESERVED[name]}.',
+            )
         values[name] = _read_parameter(name, entry, f"{fields.owner}.{name}")
     found = {name: Parameter(**one) for name, one in values.items()}
     for name, entry in node.entries.items():

@@ -88,10 +88,11 @@ ACQUISITION: Final = Table(
     Key("ask", PLAIN_QUERY, "What the instrument is doing.", is_required=True),
     Key("running", PATTERN, "Where the answer fits, the trace is fresh.", is_required=True),
     Key("stopped", PATTERN,
-        "Where it fits, only if one of `started_by` was run since the last stop.",
+        "Where it fits, only once, and if one of `started_by` was run since the last stop.",
         is_required=True),
     Key("started_by", array(NAMED._replace(read=known_name_of), _MOST_COMMANDS),
-        "The commands after which what it holds is new."),
+        "The commands after which what it holds is new; none that a stopped one ignores, like a "
+        "forced trigger."),
 )  # fmt: skip
 SETTING: Final = Table(
     "setting",

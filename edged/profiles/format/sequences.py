@@ -48,8 +48,10 @@ from edged.profiles.format.tables import (
     text,
 )
 from edged.profiles.model import (
+    BitsAnswer,
     Command,
     CommandStep,
+    FieldsAnswer,
     ForStep,
     PollStep,
     QueryStep,
@@ -320,6 +322,8 @@ class _StepReader:
         command = self._command(node, text_of(node, fields.name_of("command"), most=64))
         values = self._arguments(fields, command)
         save_as = self._save(fields, "as") if fields.has("as") else None
+        if save_as is not None and isinstance(command.returns, FieldsAnswer | BitsAnswer):
+            self.names |= {f"{save_as}_{field.name}" for field in command.returns.fields}
         return CommandStep(command=command.name, parameters=values, save_as=save_as)
 
     def _command(self, node: Node, name: str) -> Command:

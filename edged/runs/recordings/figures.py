@@ -16,17 +16,20 @@ import math
 import zipfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, Invalid
 from edged.plot.figure import Curve, Figure, Panel
 from edged.runs.points import Waveform, outline_of, short
 from edged.runs.recordings.files import ROWS_FILE
 from edged.runs.recordings.formats import read_npy
 from edged.runs.recordings.reader import archive_number, find_run, read_meta
+from edged.runs.recordings.table import no_column, rows_of
 
-__all__ = ["run_figure", "table_figure", "waveform_figure"]
+__all__ = ["PlotWish", "described", "run_figure", "table_figure", "waveform_figure"]
 
 MOST_STRETCHES: Final = 1_500
 MOST_PANELS: Final = 5
@@ -55,8 +58,29 @@ def waveform_figure(waveform: Waveform, title: str) -> Figure:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlotWish:
+    """How a table is to be drawn; what is empty is chosen by what there is.
+
+    Attributes:
+        x, y: names of columns.
+    """
+
+    x: str = ""
+    y: tuple[str, ...] = ()
+    log_x: bool = False
+    log_y: bool = False
+    title: str = ""
+
+
+AS_IT_COMES: Final = PlotWish()
+
+
 def table_figure(
-    title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]
+    title: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[Any]],
+    wish: PlotWish = AS_IT_COMES,
 ) -> Figure:
     """Rows over what was set (a sweep that measures), else over time, else over their number.
 
@@ -65,7 +89,13 @@ def table_figure(
     Args:
         columns: (name, unit) of each.
         rows: their cells; what is no number makes a gap.
+
+    Raises:
+        Invalid: no such column; none with a number above 0 where the axis is to be logarithmic.
     """
+    for name in filter(None, (wish.x, *wish.y)):
+        if name not in dict(columns):
+            raise no_column(name, [name for name, _ in columns])
     table = [array("d") for _ in columns]
     count = 0
     for row in rows:
@@ -77,10 +107,16 @@ def table_figure(
         for (name, unit), column in zip(columns, table, strict=True)
         if any(map(math.isfinite, column))
     }
-    x_label, x_unit, xs = _axis(known, count)
+    x_label, x_unit, xs = _axis(known, count, wish.x)
     drawn = {
-        name: found for name, found in known.items() if name != x_label and name not in TIME_COLUMNS
+        name: found
+        for name, found in known.items()
+        if (name in wish.y if wish.y else name != x_label and name not in TIME_COLUMNS)
     }
+    if wish.log_x:
+        _check_log("log_x", x_label, xs)
+    if wish.log_y and drawn:
+        _check_log("log_y", " and ".join(drawn), chain(*(column for _, column in drawn.values())))
     by_unit: dict[str, list[Curve]] = {}
     for name, (unit, column) in drawn.items():
         by_unit.setdefault(unit, []).append(_line(name, xs, column))
@@ -96,17 +132,50 @@ def table_figure(
     left_out = len(drawn) - sum(len(panel.lines) for panel in panels)
     more = f" ({left_out} columns left out)" if left_out else ""
     return Figure(
-        title=f"{title}: {_counted(count, 'row')}{more}",
+        title=wish.title or f"{title}: {_counted(count, 'row')}{more}",
         x_label="time" if x_label in TIME_COLUMNS else x_label,
         x_unit=x_unit,
         panels=tuple(panels),
+        log_x=wish.log_x,
+        log_y=wish.log_y,
     )
 
 
+def described(figure: Figure) -> str:
+    """One line of what a figure shows: each curve with its ends."""
+    over = figure.x_label + (f" ({figure.x_unit})" if figure.x_unit else "")
+    told = [
+        f"{line.label or 'value'} {_ends((*line.low, *(line.high or ())), panel.unit)}"
+        for panel in figure.panels
+        for line in panel.lines
+    ]
+    return f"{figure.title}; over {over}: {', '.join(told) or 'no numbers yet'}.".replace("\n", " ")
+
+
+def _ends(values: Sequence[float | None], unit: str) -> str:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return "without a number"
+    return f"{min(known):.6g} to {max(known):.6g}{f' {unit}' if unit else ''}"
+
+
+def _check_log(parameter: str, name: str, values: Iterable[float]) -> None:
+    if not any(value > 0 for value in values):
+        raise Invalid(
+            f"{parameter} needs numbers above 0, and {name} has none.",
+            data={"parameter": parameter, "column": name},
+        )
+
+
 def _axis(
-    known: Mapping[str, tuple[str, array[float]]], count: int
+    known: Mapping[str, tuple[str, array[float]]], count: int, wanted: str
 ) -> tuple[str, str, list[float]]:
     """What the rows are drawn over: name, unit, one number a row."""
+    if wanted in known and wanted not in TIME_COLUMNS:
+        unit, column = known[wanted]
+        return wanted, unit, list(column)
+    if wanted in known:
+        known = {wanted: known[wanted]}
     is_iv_curve = "set" in known and set(known) - {"set", *TIME_COLUMNS}
     if is_iv_curve:
         unit, column = known["set"]
@@ -151,11 +220,12 @@ MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
 MAX_ARRAY_BYTES: Final = 256 * 1024 * 1024
 
 
-def run_figure(root: Path, run_id: str) -> Figure:
+def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
     """What a picture of a recording shows.
 
     Raises:
         NotFound: UNKNOWN_RUN.
+        Invalid: see ``table_figure``.
         Failed: RECORDING_FAILED, it cannot be read, or is too long to draw.
     """
     directory = find_run(root, run_id)
@@ -163,17 +233,16 @@ def run_figure(root: Path, run_id: str) -> Figure:
     title = f"{run_id}: {meta.get('command_name')} of {meta.get('instrument_id')}"
     archives = sorted(directory.glob("data*.npz"), key=archive_number)
     try:
-        if archives:
+        if archives and not (wish.x or wish.y):
             return waveform_figure(*_newest_waveform(directory, archives, title))
         rows_file = directory / ROWS_FILE
         if rows_file.stat().st_size > MAX_TABLE_BYTES:
             raise _too_long()
-        with rows_file.open(encoding="utf-8", newline="") as file:
-            table = csv.reader(file)
-            names = next(table, [])
-            units = {str(c.get("name")): str(c.get("unit", "")) for c in meta.get("columns", [])}
-            columns = [(name, units.get(name, "")) for name in names]
-            return table_figure(title, columns, map(_cells, table))
+        table = rows_of(rows_file)
+        names = next(table, [])
+        units = {str(c.get("name")): str(c.get("unit", "")) for c in meta.get("columns", [])}
+        columns = [(name, units.get(name, "")) for name in names]
+        return table_figure(title, columns, map(_cells, table), wish)
     except OSError as unreadable:
         raise Failed(
             f"{directory} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED

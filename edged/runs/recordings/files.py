@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.csv_cells import guarded
+from edged.errors import EdgedError
 from edged.profiles.model import Scalar
 from edged.runs.recordings.append import THE_DISK, Appending, Archive, Disk
 from edged.runs.recordings.formats import finish_archive, member_bytes, npy_bytes
+from edged.runs.recordings.table import stats_of
 
 __all__ = [
     "ARRAYS_FILE",
@@ -501,4 +503,6 @@ def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
                 f"and the disk refused them until the daemon ended; found at {now}."
             )
     meta["rows"], meta["arrays"] = rows, arrays
+    with contextlib.suppress(EdgedError):
+        meta["statistics"] = stats_of(directory / ROWS_FILE)
     write_meta(directory, meta)

@@ -27,7 +27,7 @@ from edged.profiles.template import render
 from edged.runs.ports import NewId, Perform
 from edged.runs.run_head import RunHead
 
-__all__ = ["asker", "clock_state", "first_meta", "iso", "read_settings"]
+__all__ = ["asker", "caller_told", "clock_state", "first_meta", "iso", "read_settings"]
 
 FORMAT: Final = 1
 MAX_SETTINGS: Final = 500
@@ -37,7 +37,7 @@ TIME_ERROR: Final = 5
 
 def first_meta(head: RunHead, pool: InstrumentPool, clock: Clock) -> dict[str, Any]:
     """What is known when a recording begins; reads nothing from any instrument."""
-    now_ms = clock.wall_ms()
+    now_ms = clock.wall_ms() if head.started_ms is None else head.started_ms
     instruments = [found for name in _involved(head) if (found := _find(pool, name)) is not None]
     return {
         "format": FORMAT,
@@ -54,7 +54,7 @@ def first_meta(head: RunHead, pool: InstrumentPool, clock: Clock) -> dict[str, A
         "parameters": dict(head.parameters),
         "details": dict(head.details),
         "columns": [{"name": column.name, "unit": column.unit} for column in head.recorded],
-        "caller": _caller(head.caller),
+        "caller": caller_told(head.caller),
         "instruments": [_instrument(instrument) for instrument in instruments],
         "clock": clock_state(),
         "host": platform.node(),
@@ -218,11 +218,11 @@ def _limits(commands: Mapping[str, Command]) -> dict[str, Any]:
     return limits
 
 
-def _caller(caller: Caller) -> dict[str, str]:
+def caller_told(caller: Caller) -> dict[str, str]:
+    """Who asked for it, as meta.json says."""
     return {
-        "route": caller.route.value,
-        "remote": caller.remote,
+        **caller.to_json(),
         "session": caller.session_id,
-        "subject": caller.subject,
+        "who": caller.who,
         "tool": caller.outer_tool,
     }

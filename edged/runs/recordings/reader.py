@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import io
 import json
 import math
+import os
 import re
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +33,7 @@ from edged.runs.recordings.formats import (
     parquet_bytes,
     text_npy_bytes,
 )
+from edged.runs.recordings.table import PageWish, cell_value, read_page, stats_of
 
 __all__ = [
     "FORMATS",
@@ -38,6 +42,7 @@ __all__ = [
     "export_run",
     "find_run",
     "list_runs",
+    "page_of_run",
     "read_meta",
     "show_run",
 ]
@@ -48,11 +53,14 @@ CHUNK_BYTES: Final = 1024 * 1024
 """Of one answer of ``export_run``; a longer recording comes in several."""
 MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
 """A table is put into an archive in one piece."""
+MOST_PLACES: Final = 16_384
+"""Recordings whose places in the list are remembered, in some 8 MB; a day of 2,000 costs a page of
+20 no more than 20 files then. Of a day with more than this each is read for every list."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 DATE: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
 SHOWN: Final = (
     "run_id", "kind", "status", "started", "ended", "instrument_id", "command_name", "rows",
-    "arrays", "error",
+    "arrays", "error", "started_ms", "columns", "caller",
 )  # fmt: skip
 
 
@@ -65,18 +73,62 @@ def list_runs(root: Path, limit: int, kind: str = "", instrument: str = "") -> l
     """
     found: list[dict[str, Any]] = []
     for date in sorted(root.glob(DATE), reverse=True):
-        day = []
-        for meta_file in date.glob(f"*/{META_FILE}"):
-            meta = _read_meta(meta_file)
-            if meta is None or (kind and meta.get("kind") != kind) or not _is_on(meta, instrument):
-                continue
-            entry = {name: meta.get(name) for name in SHOWN}
-            day.append((meta.get("started_ms") or 0, {**entry, "path": str(meta_file.parent)}))
-        day.sort(key=lambda item: item[0], reverse=True)
-        found += [entry for _, entry in day]
-        if len(found) >= limit:
-            break
-    return found[:limit]
+        for directory in _newest_first(date, kind, instrument):
+            if len(found) >= limit:
+                return found
+            if meta := read_meta(directory):
+                shown = {name: meta.get(name) for name in SHOWN}
+                found.append({**shown, "who": _who(meta), "path": str(directory)})
+    return found
+
+
+def _newest_first(date: Path, kind: str, instrument: str) -> list[Path]:
+    """The recordings of a day that fit."""
+    text = instrument.casefold()
+    fitting: list[tuple[int, str]] = []
+    with contextlib.suppress(OSError), os.scandir(date) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError, ValueError):
+                place = _place_of(entry.path)
+                if kind in ("", place.kind) and any(text in name for name in place.names):
+                    fitting.append((place.started_ms, entry.name))
+    fitting.sort(key=lambda item: item[0], reverse=True)
+    return [date / name for _, name in fitting]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What decides whether and where a recording stands in a list; ``names`` are its units'."""
+
+    started_ms: int
+    kind: str
+    names: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=MOST_PLACES)
+def _place_of(directory: str) -> _Place:
+    """Remembered, for it stands in meta.json from the beginning on and never changes.
+
+    Raises:
+        OSError, ValueError: there is no meta.json, or it is none; asked anew the next time.
+    """
+    meta = json.loads(Path(directory, META_FILE).read_text(encoding="utf-8"))
+    if not isinstance(meta, dict):
+        raise ValueError(directory)  # noqa: TRY004 - caught here, with what json itself raises
+    units = meta.get("instruments") or [{"id": meta.get("instrument_id")}]
+    names = [str(unit.get(key, "")) for unit in units for key in ("id", "alias")]
+    return _Place(
+        started_ms=meta.get("started_ms") or 0,
+        kind=str(meta.get("kind")),
+        names=tuple(sys.intern(name.casefold()) for name in names),
+    )
+
+
+def _who(meta: Mapping[str, Any]) -> str | None:
+    """Who started it; of a recording of an older edged its address, where there is one."""
+    caller = meta.get("caller")
+    told = caller.get("who") or caller.get("remote") if isinstance(caller, dict) else None
+    return str(told) if told else None
 
 
 def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
@@ -95,8 +147,36 @@ def show_run(root: Path, run_id: str, rows: int) -> dict[str, Any]:
         "meta": meta,
         "path": str(directory),
         "columns": columns,
-        "rows": [[_value(cell) for cell in row] for row in last],
+        "rows": [[cell_value(cell) for cell in row] for row in last],
         "archives": sorted(path.name for path in directory.glob("data*.npz")),
+    }
+
+
+def page_of_run(root: Path, run_id: str, wish: PageWish) -> dict[str, Any]:
+    """{meta, columns, units, rows, total_rows, statistics}: some rows of a recording.
+
+    ``statistics`` are those of all rows, as meta.json has them; ``None`` while it is written.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Invalid: no such column.
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    directory = find_run(root, run_id)
+    meta = read_meta(directory)
+    page = read_page(directory / ROWS_FILE, wish)
+    units = {column.get("name"): column.get("unit", "") for column in meta.get("columns", ())}
+    statistics = meta.get("statistics")
+    if statistics is None and meta.get("status") != "running":
+        # Recorded by a version that did not write them down.
+        statistics = stats_of(directory / ROWS_FILE)
+    return {
+        "meta": meta,
+        "columns": list(page.columns),
+        "units": [units.get(name, "") for name in page.columns],
+        "rows": page.rows,
+        "total_rows": page.total,
+        "statistics": statistics,
     }
 
 
@@ -153,21 +233,13 @@ def find_run(root: Path, run_id: str) -> Path:
         f"There is no recording {run_id[:100]!r}.",
         code=ErrorCode.UNKNOWN_RUN,
         data={"run_id": run_id[:100]},
-        remedy="`edged runs list` lists them.",
+        remedy="The list of runs has them all: bench__runs without run_id.",
     )
 
 
 def read_meta(directory: Path) -> dict[str, Any]:
     """A recording's meta.json; empty where it cannot be read."""
     return _read_meta(directory / META_FILE) or {}
-
-
-def _is_on(meta: dict[str, Any], instrument: str) -> bool:
-    text = instrument.casefold()
-    places = meta.get("instruments") or [{"id": meta.get("instrument_id")}]
-    return not text or any(
-        text in str(place.get(key, "")).casefold() for place in places for key in ("id", "alias")
-    )
 
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
@@ -214,27 +286,10 @@ def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
     names = next(csv.reader([head.decode("utf-8", "replace")]), [])
     rows = csv.reader(io.StringIO(text))
     lines = (
-        json.dumps(dict(zip(names, map(_value, row), strict=False)), separators=(",", ":"))
+        json.dumps(dict(zip(names, map(cell_value, row), strict=False)), separators=(",", ":"))
         for row in rows
     )
     return "".join(f"{line}\n" for line in lines), following
-
-
-def _value(cell: str) -> Any:
-    """A cell as it went in, as far as text tells."""
-    if cell == "":
-        return None
-    if cell in ("true", "false"):
-        return cell == "true"
-    try:
-        return int(cell)
-    except ValueError:
-        pass
-    try:
-        number = float(cell)
-    except ValueError:
-        return unguarded(cell)
-    return number if math.isfinite(number) else cell
 
 
 def archive_number(path: Path) -> int:

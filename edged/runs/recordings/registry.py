@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -45,8 +46,9 @@ from edged.runs.recordings.files import (
 )
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.run_head import RunHead
+from edged.runs.running_stats import TableStats
 
-__all__ = ["Closer", "Recording", "RunRegistry"]
+__all__ = ["Book", "Recording", "RunRegistry"]
 
 MAX_WAITING_ROWS: Final = 100_000
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
@@ -55,8 +57,12 @@ MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 TOO_SLOW: Final = "The disk was too slow."
 
 
-class Closer(Protocol):
-    """What ends a recording: the book that began it."""
+class Book(Protocol):
+    """Where a recording was begun."""
+
+    def note_first_row(self, recording: Recording) -> None:
+        """What it measures with is set up by now."""
+        ...
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
         """Everything is on disk when this returns."""
@@ -66,7 +72,7 @@ class Closer(Protocol):
 class Recording:
     """One recording; implements ``ports.RowSink``. Its files are touched by the book alone."""
 
-    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: Closer, clock: Clock) -> None:
+    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: Book, clock: Clock) -> None:
         self.head = head
         self.meta = meta
         self.files: RunFiles | None = None
@@ -80,6 +86,8 @@ class Recording:
         self.has_ended = False
         self.noted: dict[str, Any] = {}
         self.harm_told = ""
+        # Of what is on the disk; added to by the thread that writes.
+        self.statistics = TableStats([column.name for column in head.recorded])
         self.rows: list[Row] = []
         self.arrays: list[Array] = []
         self.settings: asyncio.Task[None] | None = None
@@ -107,6 +115,8 @@ class Recording:
         else:
             self.rows.append(tuple(row))
         self._row_count += 1
+        if self._row_count == 1:
+            self._book.note_first_row(self)
 
     def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
         """See ``RowSink``."""
@@ -188,6 +198,7 @@ class Recording:
             "rows": told["rows"],
             "arrays": self._array_count - (self.files.arrays_lost if self.files else 0),
             "error": error,
+            "statistics": self.statistics.told(),
         }
 
     def _error(self, refusal: str) -> str:
@@ -202,6 +213,7 @@ class Recording:
 
 
 SYNC_EVERY_S: Final = 1.0
+WRITTEN_WITHIN_S: Final = 1.0
 MEASURE_EVERY_S: Final = 600.0
 SETTINGS_WITHIN_S: Final = 1.0
 """How much longer what came to its end may take for the settings of its instruments."""
@@ -339,11 +351,21 @@ class RunRegistry:
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
         self._open[head.run_id] = recording
-        recording.settings = asyncio.create_task(
-            self._read_settings(recording), name=f"settings-{head.run_id}"
-        )
+        if not head.sets_up:
+            self._ask_settings(recording)
         self._publish(head.run_id)
         return recording
+
+    def note_first_row(self, recording: Recording) -> None:
+        """See ``Book``."""
+        if recording.head.sets_up:
+            self._ask_settings(recording)
+
+    def _ask_settings(self, recording: Recording) -> None:
+        if recording.head.is_measured:
+            recording.settings = asyncio.create_task(
+                self._read_settings(recording), name=f"settings-{recording.head.run_id}"
+            )
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
         """End a recording; see ``RowSink.close``."""
@@ -402,6 +424,18 @@ class RunRegistry:
     async def sync(self) -> None:
         """Write what waits, of what is under way and of what has ended; done each second."""
         await self._to_its_end(self._sync_all())
+
+    async def written(self, run_id: str) -> Recording | None:
+        """The recording of that id, if it is under way or waits for the disk, its rows written.
+
+        A disk that does not take them within a moment has them later.
+        """
+        recording = self._open.get(run_id) or self._line.get(run_id)
+        if recording is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WRITTEN_WITHIN_S):
+                    await self._to_its_end(self._sync_now([recording]))
+        return recording
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.
@@ -521,6 +555,8 @@ class _Batch:
 
     def write(self, disk: Disk) -> None:
         self.written = self.files.write(self.rows, self.arrays)
+        for row in self.rows[: self.written.rows]:
+            self.recording.statistics.add(row)
         if self.is_meta_owed and self.written.error is None:
             try:
                 write_meta(self.files.directory, self.recording.told_meta(), disk)

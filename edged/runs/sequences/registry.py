@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from edged.actions.action import Purpose, RunSequence
 from edged.clock import Clock
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
-from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.held import held_by
+from edged.runs.left_work import LeftWork
+from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
+from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
-from edged.runs.sequences.steps import SequenceCheck, SequenceSteps
-from edged.runs.states import SequenceEvent, next_sequence_state
+from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
+from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
+from edged.store.journal import JournalKind
 
-__all__ = ["SequenceRegistry", "SequenceResult"]
+__all__ = ["SequenceForecast", "SequenceRegistry", "SequenceResult"]
+
+MOST_ENDED: Final = 100
+"""Runs that are over and still told of from memory; all are on the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +39,20 @@ class SequenceResult:
     ``recording`` is where its table was recorded, ``None`` without one.
     """
 
+    run_id: str
     result: Mapping[str, Any]
     steps_executed: int
     sent: tuple[str, ...]
     recording: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceForecast:
+    """How many steps a sequence would do, how long it waits between them, what hangs on answers."""
+
+    steps: int
+    waits_s: float
+    later: Mapping[str, str]
 
 
 class SequenceRegistry:
@@ -46,7 +63,7 @@ class SequenceRegistry:
         precheck: the command path's judgement without its effect.
         new_id: makes action ids.
         clock: for waits and polls.
-        recorder: records tables; ``None`` records none.
+        recorder: keeps who ran what, and the rows; ``None`` keeps none.
         journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
     """
 
@@ -60,20 +77,28 @@ class SequenceRegistry:
         recorder: Recorder | None = None,
         journal: SequenceJournal | None = None,
     ) -> None:
-        self._steps = SequenceSteps(perform=perform, clock=clock, recorder=recorder)
+        self._steps = SequenceSteps(perform=perform, clock=clock)
         self._check = SequenceCheck(precheck=precheck)
         self._new_id = new_id
         self._journal = journal
+        self._clock = clock
+        self._recorder = recorder
         self._running: dict[str, SequenceRun] = {}
+        # How the last ones ended, and what a former life of the daemon left; the oldest first.
+        self._over: dict[str, RunNow] = {}
+        # Runs without a client, and recordings that are being written.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def running(self) -> tuple[dict[str, Any], ...]:
-        """One entry a running sequence: {run_id, instrument_id, sequence_name, steps_executed}."""
+        """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, …}."""
         return tuple(
             {
                 "run_id": run.run_id,
                 "instrument_id": run.action.instrument_id,
                 "sequence_name": run.sequence.name,
                 "steps_executed": run.steps_executed,
+                "started_ms": run.started_ms,
+                "who": run.caller.who,
             }
             for run in self._running.values()
         )
@@ -99,40 +124,145 @@ class SequenceRegistry:
             EdgedError: a step was refused before the first was sent.
             asyncio.CancelledError: the caller went away; ``finally`` has run.
         """
-        if alone_on:
-            self._refuse_beside_another(sequence, alone_on)
-        run = SequenceRun(
-            alone_on=alone_on,
-            run_id=f"seq-{action.action_id}",
-            new_id=self._new_id,
-            action=action,
-            sequence=sequence,
-            caller=action.caller.nested(
-                tool=action.tool, scope=sequence.name, on_behalf_of=f"seq-{action.action_id}"
-            ),
-            values={**values},
-        )
+        run = await self._begin(action, sequence, values, alone_on)
+        return await self._to_end(run)
+
+    async def detach(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        *,
+        alone_on: str = "",
+    ) -> str:
+        """``run`` without whoever asked for it; returns the run's id once it is under way.
+
+        Raises:
+            Conflict, EdgedError: as ``run``, before the first step.
+        """
+        run = await self._begin(replace(action, progress=None), sequence, values, alone_on)
+        self._keep(self._alone(run), run.run_id)
+        return run.run_id
+
+    async def _alone(self, run: SequenceRun) -> None:
+        # What it raises stands in the run's state; nobody else waits for it.
+        with contextlib.suppress(EdgedError):
+            await self._to_end(run)
+
+    def _keep(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _begin(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        alone_on: str,
+    ) -> SequenceRun:
+        """A run whose steps were judged; it is under way from now on."""
+        held = self.held_by(sequence, alone_on)
+        if held is not None:
+            raise held
+        run = self._new_run(action, sequence, values, alone_on)
         # Before the check, which takes turns: a stop that comes meanwhile must find it.
         self._running[run.run_id] = run
         try:
             await self._check.check(run)
+        except BaseException:
+            run.over.set()
+            del self._running[run.run_id]
+            raise
+        if self._recorder is not None:
+            run.opening = asyncio.create_task(
+                self._recorder.open(run.head), name=f"{run.run_id}-record"
+            )
+        return run
+
+    async def _to_end(self, run: SequenceRun) -> SequenceResult:
+        result: dict[str, Any] = {}
+        try:
+            run.tell(f"{run.sequence.name} runs as {run.run_id}.")
             async with self._journalled(run):
                 await self._run_to_end(run)
+            result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
+        except EdgedError as failed:
+            run.error = str(failed)
+            raise
+        except asyncio.CancelledError:
+            run.error = run.error or "Its client went away before its first step."
+            raise
         finally:
             run.over.set()
             try:
-                if run.recording is not None:
-                    # Whoever goes away meanwhile leaves no recording half ended.
-                    await asyncio.shield(run.recording.close(run.state.value))
+                await self._settle(run, result)
             finally:
                 del self._running[run.run_id]
-        result = {name: fill(text, run.values) for name, text in sequence.result.items()}
         return SequenceResult(
+            run_id=run.run_id,
             result={**result, "rows": run.rows} if run.rows else result,
             steps_executed=run.steps_executed,
             sent=tuple(run.sent),
             recording=run.recording.told() if run.recording else None,
         )
+
+    async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
+        """Its last words: memory and recording."""
+        if run.state is SequenceState.RUNNING:
+            # It did not come to its first step.
+            run.state = SequenceState.FAILED
+        summary = {
+            "steps_executed": run.steps_executed,
+            "result": dict(result),
+            "error": _error_of(run),
+            "left": run.what_is_left(),
+        }
+        self._over[run.run_id] = _run_now(run)
+        while len(self._over) > MOST_ENDED:
+            del self._over[next(iter(self._over))]
+        if run.recording is not None:
+            # Whoever goes away meanwhile leaves no recording half ended.
+            await asyncio.shield(run.recording.close(run.state.value, summary))
+        elif run.opening is not None:
+            # Nobody waits for the disk: what it says stands in the answer already.
+            self._keep(_close(run.opening, run.state, summary), f"{run.run_id}-recorded")
+
+    def runs(self) -> tuple[RunNow, ...]:
+        """Those that run, and the last ones that are over."""
+        return (*self._over.values(), *map(_run_now, self._running.values()))
+
+    def adopt(self, left: Iterable[LeftWork]) -> None:
+        """Tell of sequences that were found after a crash."""
+        for found in left:
+            if found.entry.kind is JournalKind.SEQUENCE:
+                self._over[found.entry.id] = found.as_run()
+
+    async def stop(self, run_id: str) -> str:
+        """End one, and tell its state; one that is over stays as it is.
+
+        Raises:
+            NotFound: UNKNOWN_RUN.
+        """
+        run = self._running.get(run_id)
+        if run is not None:
+            _end(run)
+            await run.over.wait()
+            return run.state.value
+        over = self._over.get(run_id)
+        if over is None:
+            raise NotFound(
+                f"There is no sequence {run_id[:100]!r}.",
+                code=ErrorCode.UNKNOWN_RUN,
+                data={"run_id": run_id[:100]},
+            )
+        return over.state
+
+    async def close(self) -> None:
+        """The daemon stops: end every one, and have them written down."""
+        await self.stop_all()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def stop_all(self, is_meant: Callable[[str], bool] = lambda _: True) -> list[str]:
         """End every running sequence; returns their ids when their ``finally`` steps have run.
@@ -142,30 +272,75 @@ class SequenceRegistry:
         """
         ending = [run for run in self._running.values() if is_meant(run.action.instrument_id)]
         for run in ending:
-            run.is_stopped = True
-            if run.body is not None:
-                run.body.cancel()
+            _end(run)
         for run in ending:
             await run.over.wait()
         return [run.run_id for run in ending]
 
-    def _refuse_beside_another(self, sequence: Sequence, instrument_id: str) -> None:
+    async def rehearse(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        precheck: Precheck,
+    ) -> SequenceForecast:
+        """Judge every step as before a run, and run none.
+
+        Args:
+            precheck: judges each step, and takes note of what it would send.
+
+        Raises:
+            EdgedError: a step would be refused.
+        """
+        run = self._new_run(action, sequence, values)
+        await SequenceCheck(precheck=precheck).check(run)
+        return SequenceForecast(steps=run.step_count, waits_s=run.waits_s, later=run.later)
+
+    def held_by(self, sequence: Sequence, alone_on: str) -> Conflict | None:
+        """The sequence that runs there already and would mix its steps with this one's."""
         for run in self._running.values():
-            if run.alone_on == instrument_id:
-                raise Conflict(
-                    f"{run.sequence.name} ({run.run_id}) is running on {instrument_id}: "
-                    f"{sequence.name} would mix its steps with it.",
-                    data={"run_id": run.run_id, "sequence": run.sequence.name},
+            if alone_on and run.alone_on == alone_on:
+                held = held_by(run.run_id, run.caller.who, self._clock.monotonic() - run.began)
+                return Conflict(
+                    f"{alone_on} is {held}, which is {run.sequence.name}: {sequence.name} would "
+                    "mix its steps with it.",
+                    data={
+                        "run_id": run.run_id,
+                        "sequence": run.sequence.name,
+                        "who": run.caller.who,
+                    },
                     remedy="Wait for its end: get_status lists it. Call one after the other.",
                 )
+        return None
+
+    def _new_run(
+        self,
+        action: RunSequence,
+        sequence: Sequence,
+        values: Mapping[str, Scalar],
+        alone_on: str = "",
+    ) -> SequenceRun:
+        run_id = f"seq-{action.action_id}"
+        caller = action.caller.nested(tool=action.tool, scope=sequence.name, on_behalf_of=run_id)
+        started_ms = self._clock.wall_ms()
+        return SequenceRun(
+            alone_on=alone_on,
+            began=self._clock.monotonic(),
+            started_ms=started_ms,
+            run_id=run_id,
+            new_id=self._new_id,
+            action=action,
+            sequence=sequence,
+            caller=caller,
+            head=table_head(run_id, action, sequence, caller, started_ms),
+            values={**values},
+        )
 
     def _journalled(self, run: SequenceRun) -> AbstractAsyncContextManager[None]:
         """What must run at the end stands in the journal, as far as it is known beforehand."""
         if self._journal is None or not run.sequence.finally_steps:
             return contextlib.nullcontext()
-        return self._journal.kept(
-            run.run_id, run.action.instrument_id, run.sequence.name, tuple(run.clean_up)
-        )
+        return self._journal.kept(run)
 
     async def _run_to_end(self, run: SequenceRun) -> None:
         """Body, then ``finally``, then the state; raises what the body raised."""
@@ -183,9 +358,12 @@ class SequenceRegistry:
             failure = gone
         except EdgedError as failed:
             event, failure = SequenceEvent.STEP_FAILED, failed
+        done = run.steps_executed
         finally_error = await self._finally(run)
         run.state = next_sequence_state(run.state, event, finally_failed=finally_error is not None)
         if run.is_client_gone:
+            end = f"failed: {finally_error}" if finally_error is not None else "have run."
+            run.error = f"Its client went away after {done} steps; its finally steps {end}"
             raise asyncio.CancelledError from failure
         if finally_error is not None:
             raise self._failed(run, "its finally steps failed", finally_error)
@@ -195,7 +373,7 @@ class SequenceRegistry:
                 "its finally steps have run.",
                 code=ErrorCode.CANCELLED,
                 sent=tuple(run.sent),
-                data={"steps_executed": run.steps_executed, "state": run.state.value},
+                data=_told(run),
             )
         if isinstance(failure, EdgedError):
             raise self._failed(run, f"step {run.steps_executed + 1} failed", failure)
@@ -206,11 +384,7 @@ class SequenceRegistry:
             code=ErrorCode.STEP_FAILED,
             remedy=cause.remedy,
             sent=tuple(run.sent),
-            data={
-                "steps_executed": run.steps_executed,
-                "state": run.state.value,
-                "cause": cause.code.value,
-            },
+            data={**_told(run), "cause": cause.code.value},
         )
 
     async def _finally(self, run: SequenceRun) -> EdgedError | None:
@@ -242,6 +416,48 @@ class SequenceRegistry:
                 remedy="Look at the instrument: its outputs may still be on.",
             )
         return first
+
+
+def _end(run: SequenceRun) -> None:
+    run.is_stopped = True
+    if run.body is not None:
+        run.body.cancel()
+
+
+def _told(run: SequenceRun) -> dict[str, Any]:
+    """What the error of one that did not complete says besides."""
+    return {
+        "run_id": run.run_id,
+        "steps_executed": run.steps_executed,
+        "state": run.state.value,
+        "left": run.what_is_left(),
+    }
+
+
+def _error_of(run: SequenceRun) -> str:
+    """What went wrong, and what one that did not complete has left set."""
+    left = run.what_is_left()
+    if run.state in {SequenceState.RUNNING, SequenceState.COMPLETED} or not left:
+        return run.error
+    return f"{run.error} It set, and leaves so: {'; '.join(left)}.".strip()
+
+
+def _run_now(run: SequenceRun) -> RunNow:
+    return RunNow(
+        head=run.head,
+        state=run.state.value,
+        started_ms=run.started_ms,
+        rows=len(run.rows),
+        error=_error_of(run),
+    )
+
+
+async def _close(
+    opening: asyncio.Task[RowSink], state: SequenceState, summary: Mapping[str, Any]
+) -> None:
+    """End the recording of a run without rows."""
+    recording = await opening
+    await recording.close(state.value, summary)
 
 
 def _refuse_stopped(run: SequenceRun) -> None:

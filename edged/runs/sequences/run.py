@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.actions.action import Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
@@ -30,7 +30,7 @@ from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
 from edged.profiles.model import CommandStep, ForStep, Scalar, Sequence
 from edged.profiles.template import placeholders, render
-from edged.runs.journal_port import HEARTBEAT_S, Journalling, place_of
+from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.ports import NewId, RowSink
 from edged.runs.run_head import RunHead
 from edged.runs.states import SequenceState
@@ -47,11 +47,14 @@ __all__ = [
     "fill",
     "loop_values",
     "number",
+    "place_set",
     "query_of",
     "saved",
 ]
 
 MAX_LOOP_VALUES: Final = 100_000
+MOST_LEFT: Final = 50
+"""Lines that are told of a sequence that did not come to its end."""
 
 
 class _Unknown:
@@ -186,12 +189,20 @@ class SequenceRun:
     sequence: Sequence
     caller: Caller
     values: Values
+    # What of it is recorded.
+    head: RunHead
+    # Monotonic seconds when it was started; the same for people.
+    began: float
+    started_ms: int
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
     state: SequenceState = SequenceState.RUNNING
+    error: str = ""
     steps_executed: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
+    # What it has set, by what that is: the line that was sent last for it.
+    left: dict[str, str] = field(default_factory=dict)
     body: asyncio.Task[None] | None = None
     is_stopped: bool = False
     is_client_gone: bool = False
@@ -200,8 +211,37 @@ class SequenceRun:
     is_gathering: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
     step_count: int = 0
-    table: RunHead | None = None
+    # What its waits take together, and what only the run can tell and why, as far as was checked.
+    waits_s: float = 0.0
+    later: dict[str, str] = field(default_factory=dict)
+    # Its recording, which begins with it: the steps wait for the disk only to record a row.
+    opening: asyncio.Task[RowSink] | None = None
+    # Where its rows go; ``None`` before the first.
     recording: RowSink | None = None
+    told: int = 0
+
+    def tell(self, message: str) -> None:
+        """Report progress, if somebody listens; each time with the run's id."""
+        if self.action.progress is not None:
+            self.told += 1
+            meta = {"run_id": self.run_id}
+            self.action.progress(Progress(progress=self.told, message=message, meta=meta))
+
+    def what_is_left(self) -> list[str]:
+        """The lines that it sent last for each thing it has set; the newest, oldest first."""
+        return list(self.left.values())[-MOST_LEFT:]
+
+
+def place_set(line: str) -> str:
+    """What of an instrument a line sets: all of it but the value, which is its last argument.
+
+    A channel list (``VOLT 5,(@1)``) is no value.
+    """
+    header, _, told = line.partition(" ")
+    arguments = told.split(",")
+    last = next((n for n, a in enumerate(arguments) if a.lstrip().startswith("(@")), None)
+    del arguments[len(arguments) - 1 if last is None else max(0, last - 1)]
+    return f"{header} {','.join(arguments)}"
 
 
 def command_of(run: SequenceRun, step: CommandStep, values: Values, purpose: Purpose) -> RunCommand:
@@ -261,18 +301,16 @@ class SequenceJournal:
     clock: Clock
 
     @contextlib.asynccontextmanager
-    async def kept(
-        self, run_id: str, instrument_id: str, sequence_name: str, lines: tuple[str, ...]
-    ) -> AsyncIterator[None]:
+    async def kept(self, run: SequenceRun) -> AsyncIterator[None]:
         """A row while the sequence runs, its ``finally`` included; it hears that the run lives.
 
-        Args:
-            lines: what cleans up; empty where that depends on answers: then the profile's abort.
+        Where what cleans up depends on answers, that is the profile's abort.
 
         Raises:
             Failed: STORE_FAILED; the sequence must not begin.
         """
-        instrument = self.pool.get(instrument_id)
+        run_id, lines = run.run_id, tuple(run.clean_up)
+        instrument = self.pool.get(run.action.instrument_id)
         profile = instrument.profile
         abort = profile.abort if profile is not None and not lines else ()
         proofs = proofs_of(profile, abort) if profile is not None else ()
@@ -283,8 +321,8 @@ class SequenceJournal:
                 instrument_id=instrument.id,
                 unit=unit_of_instrument(instrument).key,
                 payload={
-                    **place_of(instrument),
-                    "sequence": sequence_name,
+                    **work_of(run.caller, instrument),
+                    "sequence": run.sequence.name,
                     "abort": list(lines or (step.send for step in abort)),
                     "proofs": [proof.to_json() for proof in proofs],
                 },

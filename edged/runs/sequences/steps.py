@@ -32,7 +32,7 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.raw import is_query
-from edged.runs.ports import Perform, Precheck, Recorder
+from edged.runs.ports import Perform, Precheck
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
     UNKNOWN,
@@ -43,6 +43,7 @@ from edged.runs.sequences.run import (
     fill,
     loop_values,
     number,
+    place_set,
     query_of,
     saved,
 )
@@ -50,7 +51,9 @@ from edged.runs.sequences.run import (
 __all__ = ["SequenceCheck", "SequenceSteps", "row_cells", "table_head"]
 
 
-def table_head(run_id: str, action: RunSequence, sequence: Sequence, caller: Caller) -> RunHead:
+def table_head(
+    run_id: str, action: RunSequence, sequence: Sequence, caller: Caller, started_ms: int
+) -> RunHead:
     """What is recorded: one column for each that any ``row`` step of the sequence fills."""
     steps = (*sequence.steps, *sequence.finally_steps)
     names = dict.fromkeys(name for row in _rows(steps) for name in row.columns)
@@ -62,6 +65,8 @@ def table_head(run_id: str, action: RunSequence, sequence: Sequence, caller: Cal
         columns=tuple(Column(name=name) for name in names),
         caller=caller,
         parameters=action.parameters,
+        sets_up=True,
+        started_ms=started_ms,
     )
 
 
@@ -94,13 +99,11 @@ class SequenceSteps:
     Args:
         perform: the command path.
         clock: for waits and polls.
-        recorder: records tables; ``None`` records none.
     """
 
-    def __init__(self, *, perform: Perform, clock: Clock, recorder: Recorder | None) -> None:
+    def __init__(self, *, perform: Perform, clock: Clock) -> None:
         self._perform = perform
         self._clock = clock
-        self._recorder = recorder
 
     async def do_all(self, run: SequenceRun, steps: tuple[Step, ...], purpose: Purpose) -> None:
         """Do steps in order.
@@ -146,14 +149,12 @@ class SequenceSteps:
         run.steps_executed += 1
 
     async def _record(self, run: SequenceRun, row: Mapping[str, Any]) -> None:
-        """Record a row; the first one begins the recording."""
-        if self._recorder is None:
+        """Record a row, once the recording is there to take it."""
+        if run.opening is None:
             return
-        if run.table is None:
-            run.table = table_head(run.run_id, run.action, run.sequence, run.caller)
-        if run.recording is None:
-            run.recording = await self._recorder.open(run.table)
-        run.recording.append(row_cells(run.table, row))
+        run.recording = await asyncio.shield(run.opening)
+        run.recording.append(row_cells(run.head, row))
+        run.tell(json.dumps(row, default=str))
 
     async def _poll(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> None:
         until = compile_expression(step.until)
@@ -189,6 +190,11 @@ class SequenceSteps:
     async def _act(self, run: SequenceRun, action: RunCommand | SendScpi) -> Outcome:
         outcome = await self._perform(action)
         run.sent.extend(outcome.scpi)
+        for line in outcome.scpi:
+            if not is_query(line):
+                place = place_set(line)
+                run.left.pop(place, None)
+                run.left[place] = line
         if outcome.error is not None:
             raise outcome.error
         return outcome
@@ -203,6 +209,7 @@ def _data_and_primary(outcome: Outcome) -> tuple[Any, float | None]:
 
 MAX_CLEAN_UP: Final = 200
 """Lines of ``finally`` that the journal keeps."""
+HANGS: Final = "hangs on an answer: judged when it is its turn"
 CHECKS_A_TURN: Final = 200
 """Steps checked before the loop gets a turn: a table of 100,000 rows must not block it."""
 
@@ -230,13 +237,14 @@ class SequenceCheck:
 
     async def _check_steps(self, run: SequenceRun, steps: tuple[Step, ...], values: Values) -> None:
         for step in steps:
-            run.step_count += 1
+            # A loop is no step of its own; those inside it are.
+            run.step_count += not isinstance(step, ForStep)
             if run.step_count % CHECKS_A_TURN == 0:
                 await asyncio.sleep(0)
             try:
                 await self._check_step(run, step, values)
             except NotKnownYet:
-                continue
+                run.later[_named(step)] = HANGS
 
     async def _check_step(self, run: SequenceRun, step: Step, values: Values) -> None:
         match step:
@@ -253,10 +261,32 @@ class SequenceCheck:
                 for value in loop_values(step, values):
                     values[step.name] = value
                     await self._check_steps(run, step.steps, values)
-            case PollStep() if step.is_command:
-                asked = CommandStep(command=step.poll, parameters=step.parameters)
-                self._precheck(command_of(run, asked, values, Purpose.SEQUENCE_STEP))
-            case PollStep() | WaitStep() | RowStep():
+            case PollStep():
+                bound_s = step.timeout_ms / 1000
+                run.later[f"{step.poll} until {step.until}"] = (
+                    f"asked every {step.every_ms} ms, for {bound_s:g} s at most"
+                )
+                if step.is_command:
+                    asked = CommandStep(command=step.poll, parameters=step.parameters)
+                    self._precheck(command_of(run, asked, values, Purpose.SEQUENCE_STEP))
+                    return
+                self._precheck(query_of(run, step.poll, values, Purpose.SEQUENCE_STEP))
+            case WaitStep():
+                run.waits_s += number(step.wait_ms, values, "wait_ms") / 1000
+            case RowStep():
                 return
             case _:
                 assert_never(step)
+
+
+def _named(step: Step) -> str:
+    """What a step is called where it can not be judged yet."""
+    match step:
+        case CommandStep(command=name) | QueryStep(query=name) | PollStep(poll=name):
+            return name
+        case ForStep(name=name):
+            return f"for {name}"
+        case WaitStep():
+            return "wait"
+        case RowStep():
+            return "row"

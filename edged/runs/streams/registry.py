@@ -27,6 +27,7 @@ from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
 from edged.profiles.model import Command
 from edged.runs.ports import NewId, Perform, Recorder
+from edged.runs.run_head import RunNow
 from edged.runs.states import StreamEvent, StreamState, next_stream_state
 from edged.runs.streams.grid import Grid
 from edged.runs.streams.statistics import Point, array_name, point_of
@@ -92,6 +93,19 @@ class StreamRegistry:
     def running(self) -> list[dict[str, Any]]:
         """What get_status tells of each running stream."""
         return [stream.told() for stream in self._running.values()]
+
+    def runs(self) -> tuple[RunNow, ...]:
+        """Those that run or are remembered, as runs."""
+        return tuple(
+            RunNow(
+                head=stream.head(),
+                state=stream.state.value,
+                started_ms=stream.started_ms,
+                rows=stream.count,
+                error=stream.error.message if stream.error else "",
+            )
+            for stream in (*self._over.values(), *self._running.values())
+        )
 
     def subscribe(self, listener: Callable[[StreamNews], None]) -> Callable[[], None]:
         """Tell of everything that happens to streams; gives what ends that."""
@@ -327,6 +341,8 @@ class StreamRegistry:
     async def _close(self, stream: Stream) -> None:
         if stream.recording is not None:
             summary = {"count": stream.count, "stats": stream.statistics()}
+            if stream.error is not None:
+                summary["error"] = stream.error.message
             await stream.recording.close(stream.state.value, summary)
         del self._running[stream.stream_id]
         self._over[stream.stream_id] = stream

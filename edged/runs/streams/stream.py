@@ -13,8 +13,9 @@ from edged.errors import EdgedError, Failed
 from edged.profiles.model import Command
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead, RunKind
+from edged.runs.running_stats import RunningStats
 from edged.runs.states import StreamEvent, StreamState
-from edged.runs.streams.statistics import RunningStats, columns_of
+from edged.runs.streams.statistics import columns_of
 
 __all__ = ["RECENT_POINTS", "Stream"]
 
@@ -115,6 +116,7 @@ class Stream:
             "last": self.last,
             "started_ms": self.started_ms,
             "is_detached": self.is_detached,
+            "who": self.caller.who,
         }
 
     def failure(self, cause: EdgedError) -> Failed:

@@ -177,6 +177,11 @@ class WaveformRegistry:
             "image": await self.on_thread(as_base64, picture.samples),
         }
 
+    def last(self, stream_id: str) -> int | None:
+        """The point_index of a stream's newest waveform, if that is still kept."""
+        index = self._counts.get(stream_id, 0) - 1
+        return index if (stream_id, index) in self._kept else None
+
     def get(self, stream_id: str, point_index: int) -> Waveform:
         """One waveform.
 
@@ -200,7 +205,7 @@ class WaveformRegistry:
                 f"{self._memory_mb} MiB (WAVEFORM_MEMORY_MB), and the oldest go first.",
                 code=ErrorCode.UNKNOWN_POINT,
                 data={"stream_id": stream_id, "point_index": point_index, "evicted": True},
-                remedy="Fetch sooner; or take it from the stream's recording (edged runs export).",
+                remedy="Fetch sooner; the stream's recording has it.",
             )
         raise NotFound(
             f"{stream_id} has {count} waveforms so far, so point_index goes from 0 to {count - 1}.",
@@ -245,13 +250,13 @@ class WaveformRegistry:
             **shown,
         }
 
-    async def figure(self, stream_id: str, point_index: int) -> Figure:
+    async def figure(self, stream_id: str, point_index: int, title: str = "") -> Figure:
         """What a picture of a waveform shows.
 
         Raises:
             NotFound: see ``get``.
         """
-        title = f"Waveform {point_index} of {stream_id}"
+        title = title or f"Waveform {point_index} of {stream_id}"
         return await self.on_thread(waveform_figure, self.get(stream_id, point_index), title)
 
     async def on_thread(self, function: Callable[..., T], *arguments: Any) -> T:

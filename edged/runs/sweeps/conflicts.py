@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
+from edged.runs.held import held_by
 from edged.runs.states import SweepState
 from edged.runs.sweeps.sweep import Sweep, SweptThing
 from edged.scpi.line import Message, messages
@@ -111,10 +113,15 @@ def _switches_off(message: Message) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """Who holds a parameter; from before its set-point is asked until nothing more is sent."""
+    """Who holds a parameter; from before its set-point is asked until nothing more is sent.
+
+    ``since_s`` is monotonic.
+    """
 
     sweep_id: str
     thing: SweptThing
+    who: str
+    since_s: float
 
 
 class SweepClaims:
@@ -122,14 +129,16 @@ class SweepClaims:
 
     Args:
         find: gives the sweep with an id; none while it is still about to begin.
+        clock: for how long it has been held.
     """
 
-    def __init__(self, find: Callable[[str], Sweep | None]) -> None:
+    def __init__(self, find: Callable[[str], Sweep | None], clock: Clock) -> None:
         self._find = find
+        self._clock = clock
         self._held: dict[tuple[str, str], _Holder] = {}
 
-    def take(self, thing: SweptThing, sweep_id: str) -> None:
-        """Hold a parameter for a sweep that is about to begin.
+    def take(self, thing: SweptThing, sweep_id: str, who: str) -> None:
+        """Hold a parameter for a sweep that is about to begin; ``who`` started it, for people.
 
         Raises:
             Conflict: SWEEP_CONFLICT, another sweep holds it.
@@ -137,7 +146,7 @@ class SweepClaims:
         holder = self._held.get(thing.key)
         if holder is not None and self._still_holds(holder):
             raise self._conflict(holder)
-        self._held[thing.key] = _Holder(sweep_id, thing)
+        self._held[thing.key] = _Holder(sweep_id, thing, who, self._clock.monotonic())
 
     def drop(self, thing: SweptThing, sweep_id: str) -> None:
         """That sweep holds it no longer; another one may already."""
@@ -183,11 +192,12 @@ class SweepClaims:
         thing = holder.thing
         is_parked = sweep is not None and sweep.state is SweepState.HOLDING
         wait = "It does not end by itself:" if is_parked else "Wait for its end, or"
+        held = held_by(holder.sweep_id, holder.who, self._clock.monotonic() - holder.since_s)
         return Conflict(
-            f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is held by "
-            f"{holder.sweep_id}, which is {state}.",
+            f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is {held}, "
+            f"which is {state}.",
             code=ErrorCode.SWEEP_CONFLICT,
-            data={"sweep_id": holder.sweep_id, "status": state},
+            data={"sweep_id": holder.sweep_id, "status": state, "who": holder.who},
             remedy=f"{wait} call stop_sweep with sweep_id {holder.sweep_id!r}, "
             "which makes it safe.",
         )

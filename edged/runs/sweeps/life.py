@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import structlog
@@ -25,19 +26,19 @@ import structlog
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
-from edged.runs.journal_port import HEARTBEAT_S, Journalling, place_of
+from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
+from edged.runs.ports import NewId, Perform, Precheck, Recorder
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import SweepEvent, next_sweep_state
 from edged.runs.sweeps.ramp import Ramp, why_strayed
 from edged.runs.sweeps.ramp_plan import RampPlan, grid_of, make_plan, next_step, setpoint_from
-from edged.runs.sweeps.request import Measure, SweepRequest, readings_of
+from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
 from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.store.journal import JournalEntry, JournalKind
 
-__all__ = ["SweepJournal", "SweepLife", "SweepStart"]
+__all__ = ["SweepJournal", "SweepLife", "SweepStart", "check_request"]
 
 WRITTEN_EVERY_S: Final = 0.5
 """The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
@@ -64,7 +65,7 @@ class SweepJournal:
                 instrument_id=instrument.id,
                 unit=unit_of_instrument(instrument).key,
                 payload={
-                    **place_of(instrument),
+                    **work_of(sweep.caller, instrument),
                     "command": thing.command.name,
                     "parameter": thing.plan.parameter,
                     "unit": thing.parameter.unit,
@@ -171,7 +172,7 @@ class SweepLife:
         log.error("sweep_fault", sweep_id=sweep.sweep_id, exc_info=bug)
         return Ending(
             event=SweepEvent.FAILURE,
-            reason=f"edged made a mistake; its log has it under {sweep.sweep_id}.",
+            error=f"edged made a mistake; its log has it under {sweep.sweep_id}.",
         )
 
     async def _park(self, sweep: Sweep) -> Ending:
@@ -206,7 +207,7 @@ class SweepLife:
                 except Failed as error:
                     log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
             if reason := await why_strayed(self.perform, self.new_id(), sweep):
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
                 return
             await self.clock.sleep(LOOK_EVERY_S)
 
@@ -271,16 +272,19 @@ class SweepLife:
             await self.journal.finish(sweep)
         if sweep.sink is not None:
             told = sweep.told(self.clock.monotonic())
-            summary = {name: told[name] for name in ("current_value", "error", "behind_s")}
+            summary = {
+                name: told[name] for name in ("current_value", "reason", "error", "behind_s")
+            }
             await sweep.sink.close(sweep.state.value, summary)
 
     def _move(self, sweep: Sweep, ending: Ending, abort_error: str = "") -> None:
         """To the state that the table says, and tell of it."""
         sweep.state = next_sweep_state(sweep.state, ending.event, abort_failed=bool(abort_error))
+        sweep.reason = ending.reason
         if ending.event is SweepEvent.TARGET_REACHED:
             sweep.error = ""
-        elif ending.reason:
-            sweep.error = ending.reason
+        elif ending.error:
+            sweep.error = ending.error
         if abort_error:
             sweep.error = f"{sweep.error} Its abort failed: {abort_error}".strip()
         if sweep.ended_s is None:
@@ -314,19 +318,14 @@ class SweepStart:
         Raises:
             EdgedError: what does not hold; nothing but a question has been sent.
         """
-        _check_rate(thing, request)
-        readings = readings_of(measures)
-        parameter = thing.parameter
-        columns = [("t", "s"), ("set", parameter.unit)]
-        columns += [(r.name, r.unit) for group in readings for r in group]
-        texts = {r.name for group in readings for r in group if not r.is_number}
-        _check_column(request, [name for name, _ in columns], texts)
+        readings, columns = check_request(thing, request, measures)
         caller = action.caller.nested(
             tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
         )
         # Before it is asked: if asking opens the line, the first step asks once more.
         meeting = thing.instrument.meeting
         plan = await self._plan(action, thing, request, sweep_id)
+        legs = _legs(plan, thing, request)
         now = self.clock.monotonic()
         sweep = Sweep(
             sweep_id=sweep_id,
@@ -335,6 +334,7 @@ class SweepStart:
             thing=thing,
             request=request,
             plan=plan,
+            legs=legs,
             measures=measures,
             readings=readings,
             rows=SweepRows(columns),
@@ -346,9 +346,11 @@ class SweepStart:
         )
         sweep.abort.lines = tuple(step.send for step in thing.abort_steps())
         sweep.abort.proofs = thing.abort_proofs()
-        if (first := next_step(plan, plan.start)) is not None:
+        firsts = (next_step(leg, leg.start) for leg in legs)
+        if (first := next((value for value in firsts if value is not None), None)) is not None:
             self.precheck(self.ramp.step(sweep, first))
-        sweep.sink = await self._open_sink(sweep) if measures else None
+        sweep.head = _head(sweep)
+        sweep.sink = await self.recorder.open(sweep.head)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(_close_sink, sweep)
             await self.journal.begin(sweep)
@@ -360,15 +362,7 @@ class SweepStart:
     ) -> RampPlan:
         """The ramp from where the instrument stands."""
         start = await self._ask_setpoint(action, thing, sweep_id)
-        return make_plan(
-            start=start,
-            target=request.target_value,
-            rate_per_s=request.rate_per_s,
-            interval_s=thing.plan.interval_ms / 1000,
-            resolution=grid_of(
-                thing.command, thing.plan.parameter, start=start, target=request.target_value
-            ),
-        )
+        return _leg(thing, request, start, request.target_value)
 
     async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
         """What the instrument holds as set, asked after everything that waits there already."""
@@ -391,34 +385,74 @@ class SweepStart:
         answer = str(outcome.data["answer"] or "")
         return setpoint_from(answer, thing.parameter.unit, query, thing.plan.pattern)
 
-    async def _open_sink(self, sweep: Sweep) -> RowSink:
-        thing = sweep.thing
-        return await self.recorder.open(
-            RunHead(
-                kind=RunKind.SWEEP,
-                run_id=sweep.sweep_id,
-                instrument_id=thing.instrument.id,
-                command_name=thing.command.name,
-                columns=tuple(Column(name=name, unit=unit) for name, unit in sweep.rows.columns),
-                caller=sweep.action.caller,
-                parameters=dict(thing.values),
-                measures=tuple(dict.fromkeys(m.instrument.id for m in sweep.measures)),
-                details={
-                    "start_value": sweep.plan.start,
-                    "target_value": sweep.plan.target,
-                    "sweep_rate": sweep.plan.rate_per_s,
-                    "settle_ms": sweep.request.settle_s * 1000,
-                    "measure": [
-                        {
-                            "instrument_id": m.instrument.id,
-                            "command_name": m.command.name,
-                            "parameters": dict(m.parameters),
-                        }
-                        for m in sweep.measures
-                    ],
-                },
-            )
-        )
+
+def _head(sweep: Sweep) -> RunHead:
+    thing = sweep.thing
+    return RunHead(
+        kind=RunKind.SWEEP,
+        run_id=sweep.sweep_id,
+        instrument_id=thing.instrument.id,
+        command_name=thing.command.name,
+        columns=tuple(Column(name=name, unit=unit) for name, unit in sweep.rows.columns),
+        caller=sweep.action.caller,
+        parameters=dict(thing.values),
+        measures=tuple(dict.fromkeys(m.instrument.id for m in sweep.measures)),
+        is_measured=bool(sweep.measures),
+        details={
+            "start_value": sweep.plan.start,
+            "target_value": sweep.plan.target,
+            "sweep_rate": sweep.plan.rate_per_s,
+            "settle_ms": sweep.request.settle_s * 1000,
+            "dwell_ms": sweep.request.dwell_s * 1000,
+            "points": len(sweep.legs) + 1 if sweep.request.points else None,
+            "measure": [
+                {
+                    "instrument_id": m.instrument.id,
+                    "command_name": m.command.name,
+                    "parameters": dict(m.parameters),
+                }
+                for m in sweep.measures
+            ],
+        },
+    )
+
+
+def _legs(plan: RampPlan, thing: SweptThing, request: SweepRequest) -> tuple[RampPlan, ...]:
+    """The ramps from one set-point to the next; each on the finest grid that holds for it."""
+    if request.points is None:
+        return (plan,)
+    stops = request.points.between(plan.start, plan.target)
+    return tuple(_leg(thing, request, start, target) for start, target in pairwise(stops))
+
+
+def _leg(thing: SweptThing, request: SweepRequest, start: float, target: float) -> RampPlan:
+    return make_plan(
+        start=start,
+        target=target,
+        rate_per_s=request.rate_per_s,
+        interval_s=thing.plan.interval_ms / 1000,
+        resolution=grid_of(thing.command, thing.plan.parameter, start=start, target=target),
+    )
+
+
+def check_request(
+    thing: SweptThing, request: SweepRequest, measures: tuple[Measure, ...]
+) -> tuple[tuple[tuple[MeasuredColumn, ...], ...], list[tuple[str, str]]]:
+    """What can be judged of a sweep before anything is asked.
+
+    Returns:
+        The columns of each measure; and (name, unit) of every column.
+
+    Raises:
+        Invalid: a rate over the owner's bound, a stop_when on no column.
+    """
+    _check_rate(thing, request)
+    readings = readings_of(measures)
+    columns = [("t", "s"), ("set", thing.parameter.unit)]
+    columns += [(r.name, r.unit) for group in readings for r in group]
+    texts = {r.name for group in readings for r in group if not r.is_number}
+    _check_column(request, [name for name, _ in columns], texts)
+    return readings, columns
 
 
 def _check_rate(thing: SweptThing, request: SweepRequest) -> None:

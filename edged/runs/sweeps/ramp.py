@@ -37,7 +37,7 @@ from edged.runs.sweeps.ramp_plan import (
 from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Ending, Sweep
 
-__all__ = ["Ramp", "Steps", "ask_anew", "why_strayed"]
+__all__ = ["HELD", "Ramp", "Steps", "ask_anew", "why_strayed"]
 
 
 async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float) -> Outcome:
@@ -88,6 +88,7 @@ STALL_S: Final = 0.1
 MOST_STALLS: Final = 50
 """Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
 READBACK_EVERY_S: Final = 0.5
+HELD: Final = "held on request"
 
 
 class Steps(Protocol):
@@ -113,21 +114,43 @@ class Ramp:
 
     async def run(self, sweep: Sweep) -> Ending:
         """Go on from the last confirmed value until something ends it. Raises no ``EdgedError``."""
+        has_points = sweep.request.points is not None
         try:
-            while (value := next_step(plan := _plan(sweep), sweep.confirmed)) is not None:
-                due = sweep.written_at + gap_s(plan, sweep.confirmed, value)
-                await self._wait_until(sweep, due)
-                if not await self._note(sweep, value):
-                    return Ending(event=SweepEvent.STOP_HOLD, reason=sweep.error)
-                await self._write(sweep, value)
-                if sweep.must_park:
-                    return Ending(event=SweepEvent.STOP_HOLD)
-                if (ending := await self._look(sweep)) is not None:
+            if has_points and (ending := await self._look(sweep)) is not None:
+                return ending
+            for number in range(len(sweep.legs)):
+                sweep.leg = number
+                if (ending := await self._go(sweep, looks=not has_points)) is not None:
+                    return ending
+                if has_points and (ending := await self._look(sweep)) is not None:
                     return ending
             await self._read_at_rest(sweep)
         except EdgedError as error:
-            return Ending(event=SweepEvent.FAILURE, reason=str(error))
-        return Ending(event=SweepEvent.TARGET_REACHED)
+            return Ending(event=SweepEvent.FAILURE, error=str(error))
+        is_abort = sweep.request.is_abort_last
+        event = SweepEvent.STOP_ABORT if is_abort else SweepEvent.TARGET_REACHED
+        return Ending(event=event, reason="target reached")
+
+    async def _go(self, sweep: Sweep, *, looks: bool) -> Ending | None:
+        """Ramp to the end of the present leg; an ending if one came on the way.
+
+        Args:
+            looks: each step is read.
+
+        Raises:
+            EdgedError: the instrument did not take a step, or was not read.
+        """
+        while (value := next_step(plan := _plan(sweep), sweep.confirmed)) is not None:
+            due = sweep.written_at + gap_s(plan, sweep.confirmed, value)
+            await self._wait_until(sweep, due)
+            if not await self._note(sweep, value):
+                return Ending(event=SweepEvent.STOP_HOLD, error=sweep.error)
+            await self._write(sweep, value)
+            if sweep.must_park:
+                return Ending(event=SweepEvent.STOP_HOLD, reason=HELD)
+            if looks and (ending := await self._look(sweep)) is not None:
+                return ending
+        return None
 
     async def look_back(self, sweep: Sweep) -> None:
         """Read what the instrument gives where it is parked; what fails there changes nothing."""
@@ -138,7 +161,7 @@ class Ramp:
         """How long the last step still needs before a readback tells of it; 0 without readback."""
         if sweep.thing.plan.readback is None:
             return 0.0
-        settled = max(sweep.request.settle_s, sweep.thing.plan.interval_ms / 1000)
+        settled = max(sweep.request.rest_s, sweep.thing.plan.interval_ms / 1000)
         return max(0.0, sweep.written_at + settled - self.clock.monotonic())
 
     async def _read_at_rest(self, sweep: Sweep) -> None:
@@ -209,8 +232,8 @@ class Ramp:
 
     async def _look(self, sweep: Sweep) -> Ending | None:
         """Settle, read what there is to read, keep the row; an ending if ``stop_when`` is met."""
-        if sweep.request.settle_s:
-            await self._wait_until(sweep, self.clock.monotonic() + sweep.request.settle_s)
+        if sweep.request.rest_s:
+            await self._wait_until(sweep, self.clock.monotonic() + sweep.request.rest_s)
         taken_at = self.clock.monotonic() - sweep.began
         cells, flags = await self._readings(sweep)
         row: tuple[Cell, ...] = (round(taken_at, 6), sweep.confirmed, *cells)
@@ -219,11 +242,13 @@ class Ramp:
             sweep.sink.append(row)
         await self._read_back(sweep, is_last=False)
         wish = sweep.request.stop_when
-        names = [name for name, _ in sweep.rows.columns]
-        why = wish.why_met(dict(zip(names, row, strict=True)), flags) if wish is not None else ""
+        told = dict(zip((name for name, _ in sweep.rows.columns), row, strict=True))
+        why = wish.why_met(told, flags) if wish is not None else ""
         if wish is None or not why:
             return None
         event = SweepEvent.STOP_HOLD if wish.then == "hold" else SweepEvent.STOP_ABORT
+        if not wish.can_judge(told, flags):
+            return Ending(event=event, error=why)
         return Ending(event=event, reason=why)
 
     async def _readings(self, sweep: Sweep) -> tuple[list[Cell], dict[str, str]]:
@@ -319,10 +344,11 @@ class Ramp:
 
 def _plan(sweep: Sweep) -> RampPlan:
     """As it was begun, or slower where the owner has set a lower rate since."""
+    plan = sweep.legs[sweep.leg]
     fastest = sweep.thing.instrument.rules.max_rate_for(sweep.thing.command.name)
     if fastest is None:
-        return sweep.plan
-    return slower(sweep.plan, fastest, sweep.thing.plan.interval_ms / 1000)
+        return plan
+    return slower(plan, fastest, sweep.thing.plan.interval_ms / 1000)
 
 
 def _held_back_s(sweep: Sweep) -> float:

@@ -22,11 +22,12 @@ from edged.instruments.pool import Left
 from edged.runs.journal_port import Journalling
 from edged.runs.left_work import LeftWork as Found
 from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.run_head import RunNow
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.sweeps.life import SweepJournal, SweepLife, SweepStart
-from edged.runs.sweeps.ramp import Ramp
+from edged.runs.sweeps.ramp import HELD, Ramp
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
 from edged.store.journal import JournalKind
@@ -102,7 +103,7 @@ class SweepRegistry:
         )
         # By id in the order of their start; those that are over go out at the front.
         self._sweeps: dict[str, Sweep] = {}
-        self.claims = SweepClaims(self._sweeps.get)
+        self.claims = SweepClaims(self._sweeps.get, clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What a former life of the daemon left; told of, and never run again.
         self._found: dict[str, Found] = {}
@@ -133,7 +134,7 @@ class SweepRegistry:
         """
         sweep_id = f"sweep-{secrets.token_hex(4)}"
         halts = self._halts
-        self.claims.take(thing, sweep_id)
+        self.claims.take(thing, sweep_id, action.caller.who)
         with contextlib.ExitStack() as undo:
             undo.callback(self.claims.drop, thing, sweep_id)
             sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
@@ -175,7 +176,8 @@ class SweepRegistry:
         is_parked = hold and sweep.state is SweepState.HOLDING
         was_over = sweep.ended.is_set()
         if not was_over and not is_parked:
-            sweep.wishes.put_nowait(Ending(event=event))
+            reason = HELD if hold else "stopped on request"
+            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
             await (sweep.parked if hold else sweep.ended).wait()
         told = _short(sweep.told(self._clock.monotonic()))
         if hold:
@@ -195,11 +197,38 @@ class SweepRegistry:
             if sweep.is_active or sweep.needs_attention
         )
 
+    def running_on(self, instrument_id: str) -> tuple[str, ...]:
+        """Ids of the sweeps that move or measure it now; not of those that are parked."""
+        return tuple(
+            sweep.sweep_id
+            for sweep in self._sweeps.values()
+            if sweep.is_active
+            and sweep.state is not SweepState.HOLDING
+            and instrument_id
+            in {sweep.thing.instrument.id, *(m.instrument.id for m in sweep.measures)}
+        )
+
     def listed(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is still known, oldest first."""
         now = self._clock.monotonic()
         found = tuple(found.told() for found in self._found.values())
         return found + tuple(sweep.told(now) for sweep in self._sweeps.values())
+
+    def runs(self) -> tuple[RunNow, ...]:
+        """Those that are still known, as runs."""
+        found = tuple(found.as_run() for found in self._found.values())
+        return found + tuple(
+            RunNow(
+                head=sweep.head,
+                state=sweep.state.value,
+                started_ms=sweep.began_ms,
+                rows=sweep.rows.count,
+                reason=sweep.reason,
+                error=sweep.error,
+            )
+            for sweep in self._sweeps.values()
+            if sweep.head is not None
+        )
 
     def adopt(self, left: Iterable[Found]) -> None:
         """Tell of sweeps that were found after a crash."""
@@ -220,7 +249,7 @@ class SweepRegistry:
                 and not thing.is_elsewhere(values)
             ):
                 reason = "A safe command was given to what it swept."
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, reason=reason))
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, error=reason))
 
     def hear(self, event: PoolEvent) -> None:
         """The pool's news: a sweep on an instrument that has left has failed."""
@@ -229,7 +258,7 @@ class SweepRegistry:
         for sweep in self._sweeps.values():
             if sweep.thing.instrument is event.instrument and not sweep.ended.is_set():
                 reason = f"{event.instrument.id} is gone."
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, reason=reason))
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
 
     async def note_made_safe(self, instrument_id: str) -> None:
         """An instrument has obeyed its own abort: what its sweeps owed it is done with."""
@@ -271,7 +300,7 @@ class SweepRegistry:
             if not sweep.ended.is_set() and instrument_id in ("", sweep.thing.instrument.id)
         ]
         for sweep in ending:
-            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
+            sweep.wishes.put_nowait(Ending(event=event, error=reason))
         for sweep in ending:
             await sweep.ended.wait()
         now = self._clock.monotonic()
@@ -307,8 +336,7 @@ class SweepRegistry:
                 f"There is no sweep {sweep_id[:64]!r}. The last ones are: {known}.",
                 code=ErrorCode.UNKNOWN_SWEEP,
                 data={"sweep_id": sweep_id[:64]},
-                remedy="get_status lists the sweeps that run; the data of old ones are in "
-                "the resources edged://runs/{run_id}, and in `edged runs`.",
+                remedy="get_status lists the sweeps that run; bench__runs has the data of all.",
             )
         return sweep
 
@@ -334,4 +362,4 @@ class SweepRegistry:
 
 def _short(told: Mapping[str, Any]) -> dict[str, Any]:
     """stop_sweep's result."""
-    return {name: told[name] for name in ("sweep_id", "status", "current_value", "error")}
+    return {name: told[name] for name in ("sweep_id", "status", "current_value", "reason", "error")}

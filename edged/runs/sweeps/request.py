@@ -25,9 +25,19 @@ from edged.profiles.model import (
 )
 from edged.scpi.answer_text import AnswerType
 
-__all__ = ["Measure", "MeasureAsked", "MeasuredColumn", "StopWhen", "SweepRequest", "readings_of"]
+__all__ = [
+    "Measure",
+    "MeasureAsked",
+    "MeasuredColumn",
+    "Points",
+    "StopWhen",
+    "SweepRequest",
+    "readings_of",
+]
 
 NOTHING: Final[Mapping[str, Any]] = {}
+POINT_DIGITS: Final = 12
+"""Of a set-point between start and target: enough for any instrument, and no noise of floats."""
 BEYOND: Final = {"over_range": math.inf, "under_range": -math.inf}
 COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "==": operator.eq,
@@ -76,6 +86,10 @@ class StopWhen:
     value: float
     then: str
 
+    def can_judge(self, row: Mapping[str, object], flags: Mapping[str, str]) -> bool:
+        """Whether this row says anything of it; see ``why_met``."""
+        return isinstance(row.get(self.column), int | float) or flags.get(self.column) in BEYOND
+
     def why_met(self, row: Mapping[str, object], flags: Mapping[str, str]) -> str:
         """Why the sweep ends with this row; empty where it goes on.
 
@@ -98,13 +112,51 @@ class StopWhen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """``points``: so many set-points, at which alone rows are taken; the first is the start."""
+
+    count: int
+    is_log: bool
+
+    def between(self, start: float, target: float) -> tuple[float, ...]:
+        """The set-points, from ``start`` to ``target``.
+
+        Raises:
+            Invalid: log spacing from, to or across zero.
+        """
+        if self.is_log and not start * target > 0:
+            raise Invalid(
+                f"Set-points from {start:g} to {target:g} cannot be spaced logarithmically.",
+                data={"parameter": "points.spacing", "start": start, "target": target},
+                remedy="Set a start value of the target's sign first, or take linear spacing.",
+            )
+        last = self.count - 1
+        inner = (
+            start * (target / start) ** (place / last)
+            if self.is_log
+            else start + (target - start) * place / last
+            for place in range(1, last)
+        )
+        return (start, *(float(f"{value:.{POINT_DIGITS}g}") for value in inner), target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """The wishes of one start_sweep beside the command and its parameters."""
+    """The wishes of one start_sweep beside the command and its parameters.
+
+    Attributes:
+        dwell_s: how long it stays at a set-point before that is read, if ``settle_s`` is shorter.
+        points: where rows are taken; ``None``: at each step.
+        is_abort_last: at the target the abort is run.
+    """
 
     target_value: float
     rate_per_s: float
     settle_s: float
     stop_when: StopWhen | None
+    dwell_s: float = 0.0
+    points: Points | None = None
+    is_abort_last: bool = False
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> SweepRequest:
@@ -126,7 +178,15 @@ class SweepRequest:
             rate_per_s=rate,
             settle_s=float(arguments.get("settle_ms", 0)) / 1000,
             stop_when=_stop_when(wish) if isinstance(wish, Mapping) else None,
+            dwell_s=float(arguments.get("dwell_ms", 0)) / 1000,
+            points=_points(arguments.get("points")),
+            is_abort_last=arguments.get("then") == "abort",
         )
+
+    @property
+    def rest_s(self) -> float:
+        """How long a set-point is left to itself before it is read."""
+        return max(self.settle_s, self.dwell_s)
 
     @staticmethod
     def measures_asked(arguments: Mapping[str, Any]) -> tuple[MeasureAsked, ...]:
@@ -187,6 +247,12 @@ def _columns(name: str, command: Command) -> tuple[MeasuredColumn, ...]:
             return (MeasuredColumn(name=name, unit=unit, is_number=kind is not AnswerType.STRING),)
         case WaveformAnswer() | ImageAnswer() | None:
             return (MeasuredColumn(name=name, unit="", is_number=False),)
+
+
+def _points(wish: object) -> Points | None:
+    if not isinstance(wish, Mapping):
+        return None
+    return Points(count=int(wish["count"]), is_log=wish.get("spacing") == "log")
 
 
 def _stop_when(wish: Mapping[str, Any]) -> StopWhen:

@@ -23,6 +23,7 @@ from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.template import placeholders, render
 from edged.runs.ports import RowSink
+from edged.runs.run_head import RunHead
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
@@ -87,10 +88,16 @@ def _picked(count: int, most: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Why a sweep leaves the state it is in: what happened, and the sentence for ``error``."""
+    """Why a sweep leaves the state it is in: what happened, and the sentence for it.
+
+    Attributes:
+        reason: where it ended as it was asked to.
+        error: where it did not.
+    """
 
     event: SweepEvent
     reason: str = ""
+    error: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,6 +201,8 @@ class Sweep:
         confirmed: the value that the instrument last accepted; at first its own set-point.
         written_at: monotonic seconds by which ``confirmed`` had reached the instrument.
         meeting: the instrument's, when ``confirmed`` was known to be its set-point.
+        legs: the ramp to each set-point at which a row is taken; one, where that is at each step.
+        leg: which of them it is on.
         quickest_s: the shortest that a confirmation of this sweep took.
         is_writing: a step is on its way to the instrument.
         must_park: hold as soon as that step is confirmed.
@@ -207,6 +216,7 @@ class Sweep:
     thing: SweptThing
     request: SweepRequest
     plan: RampPlan
+    legs: tuple[RampPlan, ...]
     measures: tuple[Measure, ...]
     readings: tuple[tuple[MeasuredColumn, ...], ...]
     rows: SweepRows
@@ -217,6 +227,8 @@ class Sweep:
     meeting: object = None
     quickest_s: float = float("inf")
     state: SweepState = SweepState.RUNNING
+    leg: int = 0
+    reason: str = ""
     error: str = ""
     readback: float | None = None
     readback_at: float = float("-inf")
@@ -227,6 +239,7 @@ class Sweep:
     must_park: bool = False
     needs_attention: bool = False
     abort: AbortReport = field(default_factory=AbortReport)
+    head: RunHead | None = None
     sink: RowSink | None = None
     wishes: asyncio.Queue[Ending] = field(default_factory=asyncio.Queue)
     parked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -265,6 +278,11 @@ class Sweep:
             purpose=purpose,
         )
 
+    def _steps_left(self) -> int:
+        later = self.legs[self.leg + 1 :]
+        left = steps_left(self.legs[self.leg], self.confirmed)
+        return left + sum(steps_left(leg, leg.start) for leg in later)
+
     def told(self, now: float, points: int = 0) -> dict[str, Any]:
         """get_sweep_status's result.
 
@@ -277,6 +295,7 @@ class Sweep:
             "sweep_id": self.sweep_id,
             "status": self.state.value,
             "instrument_id": self.thing.instrument.id,
+            "alias": self.thing.instrument.alias,
             "command_name": self.thing.command.name,
             "parameter": self.thing.plan.parameter,
             "unit": self.thing.parameter.unit,
@@ -293,12 +312,14 @@ class Sweep:
             "elapsed_s": round(elapsed, 3),
             "behind_s": round(behind_s(self.plan, self.confirmed, elapsed), 3),
             "steps": self.steps,
-            "steps_left": steps_left(self.plan, self.confirmed),
+            "steps_left": self._steps_left(),
             "rows": self.rows.count,
+            "reason": self.reason or None,
             "error": self.error or None,
             "needs_attention": self.needs_attention,
             "abort": self.abort.to_json(),
             "started_ms": self.began_ms,
+            "who": self.caller.who,
         }
         if self.sink is not None:
             told["recording"] = self.sink.told()

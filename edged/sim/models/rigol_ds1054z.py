@@ -1,4 +1,4 @@
-"""Rigol DS1054Z: a scope; channel 1 is on the main load, channel 2 on the calibrator.
+"""Rigol DS1054Z: a scope; channel 1 on the main load, 2 on the generator or the calibrator.
 
 Quirks kept: waveform and picture come as blocks with nine digits and a line end behind them; the
 origin of the volt scale is in codes and moves with the channel's offset; RAW reads need a stopped

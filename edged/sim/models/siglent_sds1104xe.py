@@ -1,4 +1,4 @@
-"""Siglent SDS1104X-E: a scope; channel 1 is on the main load, channel 2 on the calibrator.
+"""Siglent SDS1104X-E: a scope; channel 1 on the main load, 2 on the generator or the calibrator.
 
 Quirks kept: answers carry header and unit until ``CHDR OFF``; there is no ``SYST:ERR?``, only
 ``CMR?`` and ``EXR?``; the sample rate answers with an SI suffix; a waveform is a block of signed

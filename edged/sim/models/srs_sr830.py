@@ -1,5 +1,8 @@
 """Stanford SR830: a lock-in amplifier whose sine output comes back through an RC low-pass.
 
+With the external reference channel 1 of the first generator goes into that low-pass and is the
+reference, where there is one.
+
 Quirks kept: answers go only to the interface that ``OUTX`` chose (here 1, GPIB), to the other one
 silence; there is no ``SYST:ERR?``, only ``*ESR?``, ``ERRS?`` and ``LIAS?``, which are cleared by
 reading; sensitivities, time constants and slopes are numbers of a list; the sine output cannot be
@@ -16,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
+from edged.sim.signals import Shape
 
 GPIB: Final = 1
 CORNER_HZ: Final = 1000.0
@@ -34,6 +38,12 @@ OUTPUT_OVERLOAD: Final = 4
 IDLE_BITS: Final = 0x03
 MOST_AUX_V: Final = 10.5
 SNAP_ITEMS: Final = 11
+FUNDAMENTAL: Final[Mapping[Shape, float]] = {
+    Shape.SINE: 1.0,
+    Shape.SQUARE: 4 / math.pi,
+    Shape.RAMP: 8 / math.pi**2,
+}
+"""Amplitude of the first harmonic over the signal's own; a lock-in sees nothing else."""
 LISTS: Final[Mapping[str, int]] = {
     "OFSL": 3,
     "ISRC": 3,
@@ -53,6 +63,7 @@ class Sr830:
 
     def __init__(self, unit: SimUnit) -> None:
         self.random = unit.random
+        self.world = unit.world
         self.status = unit.status
         self.idn = f"Stanford_Research_Systems,SR830,{unit.serial},ver1.07"
         self.interface = GPIB
@@ -81,10 +92,22 @@ class Sr830:
             "aux": dict(self.aux),
         }
 
+    def reference(self) -> tuple[float, float]:
+        """Hertz of the reference, and RMS volts of what goes into the low-pass."""
+        node = self.world.signal()
+        if self.choices["FMOD"] or node is None:
+            return self.hertz, self.volts
+        wave = node.wave
+        if wave.shape is Shape.DC or not wave.hertz:
+            return 0.0, 0.0
+        fundamental = FUNDAMENTAL[wave.shape] * wave.volts_pp / 2
+        return wave.hertz, fundamental / math.sqrt(2)
+
     def look(self, now: float) -> complex:
         """X + jY as they are shown now: one time constant behind the input."""
-        response = 1 / (1 + 1j * self.hertz / CORNER_HZ)
-        target = self.volts * response * cmath.exp(-1j * math.radians(self.phase))
+        hertz, volts = self.reference()
+        response = 1 / (1 + 1j * hertz / CORNER_HZ)
+        target = volts * response * cmath.exp(-1j * math.radians(self.phase))
         target *= 1.0 if self.harmonic == 1 else 0.0
         if self.seen is None:
             self.shown = target
@@ -109,7 +132,7 @@ class Sr830:
             2: shown.imag,
             3: abs(shown),
             4: math.degrees(cmath.phase(shown)),
-            9: self.hertz,
+            9: self.reference()[0],
             10: shown.real,
             11: shown.imag,
         }
@@ -165,6 +188,7 @@ def set_time_constant(unit: Sr830, call: SimCall) -> None:
 
 def set_choice(unit: Sr830, call: SimCall, name: str) -> None:
     """``OFSL`` and its kin."""
+    unit.look(call.now)
     unit.choices[name] = call.whole(0, lowest=0, highest=LISTS[name])
 
 
@@ -259,7 +283,7 @@ QUERIES: Final[Mapping[str, Query]] = {
     "ERRS?": lambda _u, _c: "0",
     "LIAS?": overloads,
     "OUTX?": lambda u, _c: str(u.interface),
-    "FREQ?": lambda u, _c: _number(u.hertz),
+    "FREQ?": lambda u, _c: _number(u.reference()[0]),
     "SLVL?": lambda u, _c: f"{u.volts:.3f}",
     "PHAS?": lambda u, _c: f"{u.phase:.2f}",
     "HARM?": lambda u, _c: str(u.harmonic),

@@ -68,6 +68,7 @@ class Tbs(Scope[Channel]):
         self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
         self.time_division_s, self.time_position = 4e-4, 0.0
         self.depth = 2000
+        self.record = 2000
         self.is_running, self.stop_after = True, "RUNST"
         self.mode, self.averages = "SAM", 16
         self.trigger_source, self.trigger_slope, self.trigger_mode = "CH1", "RIS", "AUTO"
@@ -105,11 +106,17 @@ class Tbs(Scope[Channel]):
 
     def points(self) -> int:
         """How many points ``CURVe?`` gives."""
-        return max(0, min(self.last, self.depth) - self.first + 1)
+        return max(0, min(self.last, self.acquired()) - self.first + 1)
 
     def trace(self, number: int, now: float) -> Capture:
         """What the channel holds."""
-        return self.held(number, lambda: self.capture(number, now, points=self.depth))
+        return self.held(number, lambda: self.capture(number, now, points=self.acquired()))
+
+    def acquired(self) -> int:
+        """Points of what it holds: another record length is the next acquisition's."""
+        if self.is_running:
+            self.record = self.depth
+        return self.record
 
     def say(self, call: SimCall, value: str) -> str:
         """An answer, with its header until ``HEADer OFF``."""
@@ -174,13 +181,13 @@ def set_depth(unit: Tbs, call: SimCall) -> None:
     if asked not in DEPTHS:
         raise ScpiError(-222)
     unit.depth = asked
-    unit.captures.clear()
 
 
 def set_running(unit: Tbs, call: SimCall) -> None:
     """``ACQuire:STATE RUN``: a single sequence is captured at once, and stops."""
     is_running = _state(call)
     if is_running or unit.is_running:
+        unit.record = unit.depth
         unit.is_running = False
         unit.captures.clear()
         for number in unit.shown():
@@ -367,7 +374,7 @@ VOCABULARY: Final = Vocabulary(
         "DATa:STOP": set_last,
         "WFMOutpre:BYT_Nr": set_width,
         "WFMOutpre:NR_Pt?": lambda u, c: u.say(c, str(u.points())),
-        "WFMOutpre:XINcr?": lambda u, c: u.say(c, _number(u.window_s / u.depth)),
+        "WFMOutpre:XINcr?": lambda u, c: u.say(c, _number(u.window_s / u.acquired())),
         "WFMOutpre:XZEro?": lambda u, c: u.say(c, _number(-u.window_s / 2)),
         "WFMOutpre:YMUlt?": lambda u, c: u.say(c, _number(u.increment_v())),
         "WFMOutpre:YOFf?": lambda u, c: u.say(c, _number(u.offset_codes())),

@@ -28,6 +28,7 @@ import structlog
 from edged.clock import RELEASED_MS, Clock
 from edged.errors import Failed
 from edged.store.audit.chain import Chain, RepeatedRow, Shelf
+from edged.store.audit.history import CallFilter, Calls, find_calls
 from edged.store.audit.queries import (
     AuditFilter,
     ExportForm,
@@ -202,6 +203,19 @@ class Audit:
         await self._database.flush()
         return await self._database.read(
             lambda connection: list_rows(connection, wanted, limit=limit)
+        )
+
+    async def calls(
+        self, wanted: CallFilter, *, limit: int, may_see: Callable[[AuditRow], bool]
+    ) -> Calls:
+        """Who did what; see ``find_calls``.
+
+        Raises:
+            Failed: STORE_FAILED, the database cannot be read.
+        """
+        await self._database.flush()
+        return await find_calls(
+            self._database, wanted, limit=limit, may_see=may_see, clock=self._clock
         )
 
     async def export(self, form: ExportForm, wanted: AuditFilter) -> AsyncIterator[str]:

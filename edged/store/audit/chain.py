@@ -39,6 +39,7 @@ MOST: Final = 1_024
 """Texts that are remembered; at most some 3 MB."""
 SHARED_CHARS: Final = 1_000
 """Longer ones are each row's own."""
+CLIENT_AT: Final = TEXT_COLUMNS.index("client")
 SHARED_FROM: Final = Entry._fields.index("phase")
 SHARED_TO: Final = Entry._fields.index("is_weighty") + 1
 
@@ -57,7 +58,11 @@ class Texts:
     def __init__(self, values: tuple[str, ...], *, is_weighty: bool) -> None:
         self.values = values
         self.head = values[0] + SEPARATOR
-        self.tail = SEPARATOR + SEPARATOR.join(values[1:]) + SEPARATOR
+        rest = values[1:]
+        if not values[CLIENT_AT]:
+            # See ``row_hash``.
+            rest = (*values[1:CLIENT_AT], *values[CLIENT_AT + 1 :])
+        self.tail = SEPARATOR + SEPARATOR.join(rest) + SEPARATOR
         self.is_shared = not is_weighty and len(self.tail) <= SHARED_CHARS
 
 

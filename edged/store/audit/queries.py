@@ -20,9 +20,11 @@ from edged.store.database import Database
 
 __all__ = [
     "AuditFilter",
+    "Bound",
     "ExportForm",
     "export_lines",
     "export_rows",
+    "fetch",
     "list_rows",
     "newest_time",
     "oldest_time",
@@ -50,8 +52,8 @@ class AuditFilter:
 
     Attributes:
         since_ms, until_ms: Unix epoch milliseconds, both ends included.
-        caller: a session id, a remote address (with or without port), a subject, a route, or the id
-            of a sweep, stream or sequence.
+        caller: a session id, a remote address (with or without port), a subject, a client, a route,
+            or the id of a sweep, stream or sequence.
         after: rows with a greater number, from there on; for paging and following.
     """
 
@@ -166,7 +168,7 @@ def _conditions(wanted: AuditFilter) -> tuple[list[str], Bound]:
             bound.append(number)
     if wanted.caller:
         conditions.append(
-            "(? IN (session, remote, subject, route, on_behalf_of)"
+            "(? IN (session, remote, subject, client, route, on_behalf_of)"
             " OR substr(remote, 1, length(?)) = ?)"
         )
         with_port = f"{wanted.caller}:"

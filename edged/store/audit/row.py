@@ -80,6 +80,7 @@ class AuditRow:
     session: str
     remote: str
     subject: str
+    client: str
     tool: str
     scope: str
     instrument: str
@@ -129,8 +130,17 @@ OWN: Final = frozenset({"seq", "time_ms", "action_id", "duration_ms", "prev", "h
 TEXT_COLUMNS: Final = tuple(name for name in COLUMNS if name not in OWN)
 
 
+CLIENT_AT: Final = COLUMNS.index("client")
+
+
 def row_hash(prev: bytes, values: Sequence[Any]) -> bytes:
-    """SHA-256 over the hash before and a row's stored values (all but ``prev`` and ``hash``)."""
+    """SHA-256 over the hash before and a row's stored values (all but ``prev`` and ``hash``).
+
+    An empty ``client`` is left out, as rows had none before schema version 4. That cannot be
+    mistaken for another row: there is one field less.
+    """
+    if values[CLIENT_AT] == "":
+        values = (*values[:CLIENT_AT], *values[CLIENT_AT + 1 :])
     text = SEPARATOR.join(map(str, values))
     return hashlib.sha256(prev + text.encode("utf-8", "surrogatepass")).digest()
 
@@ -171,6 +181,7 @@ class Entry(NamedTuple):
     session: str = ""
     remote: str = ""
     subject: str = ""
+    client: str = ""
     scope: str = ""
     instrument: str = ""
     command: str = ""
@@ -197,6 +208,7 @@ def texts_of(entry: Entry) -> tuple[str, ...]:
         _clean(entry.session),
         _clean(entry.remote),
         _clean(entry.subject),
+        _clean(entry.client),
         _clean(entry.tool),
         _clean(entry.scope),
         _clean(entry.instrument),

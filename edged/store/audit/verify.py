@@ -22,7 +22,7 @@ from edged.errors import ErrorCode, Failed
 from edged.store.audit.chain import ChainLink
 from edged.store.audit.queries import fetch
 from edged.store.audit.row import COLUMNS, GENESIS, RETENTION_TOOL, Phase, row_hash
-from edged.store.file import MIGRATIONS, DatabaseFile, close
+from edged.store.file import CLIENTS_SINCE, MIGRATIONS, DatabaseFile, close, version_of
 from edged.store.head_mark import head_mark_of
 from edged.store.health import is_locked
 
@@ -135,8 +135,11 @@ def _link(row: Sequence[Any] | None) -> ChainLink | None:
 
 def check_page(connection: sqlite3.Connection, check: ChainCheck) -> None:
     """Feed the next rows; nothing more comes when there are none."""
+    # A file whose engine was never started since an upgrade is as that one left it.
+    has_client = version_of(connection) >= CLIENTS_SINCE
+    columns = [name if has_client or name != "client" else "''" for name in COLUMNS]
     query = (
-        f"SELECT {', '.join(COLUMNS)} FROM audit WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"  # noqa: S608
+        f"SELECT {', '.join(columns)} FROM audit WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"  # noqa: S608
     )
     rows = fetch(connection, query, [check.fed_seq, check.marks.last_seq, PAGE_ROWS])
     check.is_done = len(rows) < PAGE_ROWS

@@ -17,7 +17,7 @@ import structlog
 from aiohttp import HttpVersion11
 from aiohttp.http import RawRequestMessage
 
-from edged.actions.caller import Caller
+from edged.actions.caller import Caller, client_text
 from edged.clock import Clock
 from edged.errors import EdgedError, Invalid
 from edged.http.connection import HttpConnection
@@ -37,6 +37,7 @@ from edged.protocol.jsonrpc import (
     RpcCode,
     parse,
 )
+from edged.protocol.messages import client_in_meta
 from edged.protocol.recognition import recognize, recognize_stream
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.calling import Serving
@@ -224,10 +225,13 @@ class Endpoint:
             refusal = rejection(400, head.choice.message, request_id=id_of(message))
             self._refuse(connection, refusal)
             return None
+        choice = head.choice
         if session is None or not found.uses_session:
             session = None
+            caller = head.caller(caller, client_text(client_in_meta(message)))
         else:
             caller = session.caller(caller)
+            choice = session.choice or choice
         return Post(
             self._serving.surroundings,
             partial(self._wire, connection),
@@ -236,7 +240,7 @@ class Endpoint:
             revision=found.revision,
             session=session,
             caller=caller,
-            choice=head.choice,
+            choice=choice,
         )
 
     async def _serve_guarded(

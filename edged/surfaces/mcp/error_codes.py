@@ -53,6 +53,8 @@ def call_answer(
             data=data,
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
+            # A line that goes with a picture is for reading.
+            text=data if outcome.pictures and isinstance(data, str) else None,
             more_content=[
                 *(_image(picture) for picture in outcome.pictures),
                 *(_link(link) for link in outcome.links if revision.has_resource_links),
@@ -113,7 +115,8 @@ def _fits(data: Any, tool: Tool | None) -> bool:
     """Whether a failure's data has every member that the tool promises."""
     if tool is None or tool.output_schema is None or not isinstance(data, Mapping):
         return True
-    return all(name in data for name in tool.output_schema.get("required", ()))
+    ways = tool.output_schema.get("anyOf", (tool.output_schema,))
+    return any(all(name in data for name in way.get("required", ())) for way in ways)
 
 
 def _told(error: EdgedError) -> dict[str, Any]:

@@ -20,10 +20,11 @@ from types import MappingProxyType
 from typing import Final
 
 from edged.actions.action import Progress, ProgressSink
+from edged.actions.caller import client_text
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.commands.pending import Pending
-from edged.errors import EdgedError, Failed, NotFound
+from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.protocol import messages, results
 from edged.protocol import messages as resources
 from edged.protocol.http_rules import SESSION_HEADER
@@ -34,6 +35,7 @@ from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import PendingCall, Served
+from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
@@ -131,9 +133,45 @@ async def read_resource(parts: Parts, call: PendingCall) -> bytes:
     return resources.read_result(call.post.revision, parts.server, contents)
 
 
+def list_prompts(parts: Parts, call: PendingCall) -> bytes:
+    """The prompts, on one page."""
+    _only_page(call.request)
+    revision = call.post.revision
+    has_title = "title" in revision.tool_fields
+    return results.list_result(
+        revision,
+        parts.server,
+        method="prompts/list",
+        key="prompts",
+        entries=(prompt.listed(has_title=has_title) for prompt in PROMPTS.values()),
+    )
+
+
+def get_prompt(parts: Parts, call: PendingCall) -> bytes:
+    """One prompt, filled in."""
+    name, given = messages.prompt_params(call.request)
+    prompt = PROMPTS.get(name)
+    if prompt is None:
+        said = f"There is no prompt {name[:64]!r}; prompts/list has them all."
+        raise messages.wrong_params(call.request, said)
+    try:
+        text = prompt.filled_in(given)
+    except Invalid as wrong:
+        raise messages.wrong_params(call.request, wrong.message) from None
+    members = {
+        "description": prompt.description,
+        "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
+    }
+    return results.plain_result(
+        call.post.revision, parts.server, method="prompts/get", members=members
+    )
+
+
 async def complete(parts: Parts, call: PendingCall) -> bytes:
-    """Values for a variable of a template."""
+    """Values for a variable of a template; none are known for a prompt's arguments."""
     asked = resources.completion_params(call.request)
+    if asked.kind == "ref/prompt" and asked.ref in PROMPTS:
+        return resources.completion_result(call.post.revision, parts.server, ())
     await parts.first_look.wait()
     values = await parts.resources.complete(asked, call.post.caller)
     return resources.completion_result(call.post.revision, parts.server, values)
@@ -244,8 +282,10 @@ def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> dict[str
 
 def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
-    messages.initialize_params(call.request)
+    told = messages.initialize_params(call.request)
     session = parts.board.open(call.post.revision, call.post.caller)
+    session.choice = call.post.choice
+    session.client = client_text(told.client.text) or call.post.caller.client
     call.headers = ((SESSION_HEADER, session.id),)
     return results.initialize_result(call.post.revision, parts.server)
 
@@ -372,6 +412,8 @@ METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
         "resources/read": read_resource,
         "resources/subscribe": watch_resource,
         "resources/unsubscribe": unwatch_resource,
+        "prompts/list": list_prompts,
+        "prompts/get": get_prompt,
         "completion/complete": complete,
         "subscriptions/listen": listen,
     }

@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp.http import RawRequestMessage
 
+from edged.actions.caller import Caller, client_text
 from edged.auth.claims import RETRY_AFTER
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.http.connection import BodyEnd, HttpConnection
@@ -65,6 +66,8 @@ TWO_HOSTS: Final = rejection(
 MAX_KNOWN_HEADS: Final = 2_048
 """A thousand sessions with two lengths of body each; 2 KB or so a head."""
 MAX_KNOWN_HEAD_BYTES: Final = 2_048
+MAX_AGENT_CHARS: Final = 256
+"""Of a User-Agent, before it is cleaned."""
 
 GUARDED: Final[Mapping[ErrorCode, tuple[int, tuple[tuple[str, str], ...]]]] = MappingProxyType(
     {
@@ -88,6 +91,21 @@ class PostHead:
 
     accepted: Accepted
     choice: Choice | Invalid
+    _from: Caller | None = field(default=None, init=False)
+    _named: Caller | None = field(default=None, init=False)
+    _client: str = field(default="", init=False)
+
+    def caller(self, caller: Caller, client: str) -> Caller:
+        """The same caller by its name, made once for each that the guard gives.
+
+        Args:
+            client: what its request calls it; else its User-Agent names it, else its address.
+        """
+        if self._from is not caller or self._named is None or self._client != client:
+            agent = (self.accepted.header("User-Agent") or "")[:MAX_AGENT_CHARS]
+            self._from, self._client = caller, client
+            self._named = replace(caller, client=client or client_text(agent) or caller.remote)
+        return self._named
 
 
 class KnownHeads:

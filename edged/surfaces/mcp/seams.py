@@ -55,11 +55,12 @@ class Choice:
     """What one client wants listed.
 
     Attributes:
-        instrument: id or alias of the only instrument whose tools are wanted; empty for any.
+        instruments: ids, aliases or serial numbers of the only instruments whose tools are wanted;
+            empty for any.
     """
 
     listing: ToolListing
-    instrument: str = ""
+    instruments: tuple[str, ...] = ()
 
 
 class Dispatcher(Protocol):

@@ -47,6 +47,7 @@ from edged.protocol.session import (
 )
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
 from edged.surfaces.mcp.reply import StreamReply
+from edged.surfaces.mcp.seams import Choice
 
 __all__ = [
     "Announcement",
@@ -202,12 +203,16 @@ class Session:
         pending: notifications that wait for the next stream, each once.
         watched: the resources it watches: their key → the URI as the client spelled it.
         resumable: event streams of calls in flight, by the name of their log.
+        choice: what tools/list shows to it, by the URL of its initialize.
+        client: what its client calls itself, by its initialize.
     """
 
     __slots__ = (
         "_caller",
         "_caller_here",
         "calls",
+        "choice",
+        "client",
         "id",
         "label",
         "last_used_s",
@@ -228,6 +233,8 @@ class Session:
         self.label = label
         self.revision = revision
         self.owner = owner
+        self.choice: Choice | None = None
+        self.client = ""
         self.state = SessionState.OPENED
         self.last_used_s = now_s
         self.calls = CallRegistry()
@@ -248,7 +255,8 @@ class Session:
         """The same caller, as of this session; made once for each that the guard gives."""
         if self._caller is not caller or self._caller_here is None:
             self._caller = caller
-            self._caller_here = replace(caller, session_id=self.label)
+            client = self.client or caller.remote
+            self._caller_here = replace(caller, session_id=self.label, client=client)
         return self._caller_here
 
     def note(self, event: SessionEvent) -> None:

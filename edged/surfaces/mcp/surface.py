@@ -109,6 +109,7 @@ class McpSurface:
             capabilities={
                 "tools": {"listChanged": True},
                 "resources": {"subscribe": True, "listChanged": True},
+                "prompts": {},
                 "completions": {},
             },
         )

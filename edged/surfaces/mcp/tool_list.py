@@ -1,7 +1,7 @@
 """``tools/list`` as bytes: encoded once for each revision and choice, until the tools change.
 
 A client may choose for itself what it wants listed, by the query of the URL it posts to
-(``?tools=essential&instrument=psu1``); what is listed says nothing about what may be called.
+(``?tools=essential&instrument=psu1,dmm1``); what is listed says nothing about what may be called.
 
 Source: docs/promises.md sections 2 and 3; docs/mcp-rules.md section 4.
 
@@ -53,7 +53,9 @@ def read_choice(query: str, default: Choice) -> Choice:
             f"?tools={wanted[:40]!r} means nothing; use all, essential or static.",
             code=ErrorCode.BAD_REQUEST,
         )
-    return Choice(ToolListing(wanted), given.get("instrument", [default.instrument])[-1])
+    names = [name.strip() for field in given.get("instrument", ()) for name in field.split(",")]
+    named = tuple(dict.fromkeys(filter(None, names)))
+    return Choice(ToolListing(wanted), named or default.instruments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,19 @@ class ListSize:
     size_bytes: int
 
 
-def warning_of(size: ListSize) -> str:
-    """What an owner should know of a list of this size; empty where all is well."""
+def warning_of(size: ListSize, url: str) -> str:
+    """What an owner should know of a list of this size; empty where all is well.
+
+    Args:
+        url: the endpoint's, without a query.
+    """
     if size.tools <= MANY_TOOLS:
         return ""
-    return f"{size.tools} tools are listed; many clients cut a list at {MANY_TOOLS} or sooner."
+    return (
+        f"{size.tools} tools are listed; many clients cut a list at {MANY_TOOLS} or sooner. "
+        f"{url}?tools=essential lists a few of each instrument, {url}?tools=static none, and "
+        "&instrument=psu1,dmm1 only theirs; what is not listed can be called all the same."
+    )
 
 
 class ToolList:
@@ -87,9 +97,9 @@ class ToolList:
         self._server = server
         self._instrument_id_of = instrument_id_of
         self._generation = registry.generation
-        self._pages: OrderedDict[tuple[Revision, ToolListing, str | None], tuple[bytes, ...]] = (
-            OrderedDict()
-        )
+        self._pages: OrderedDict[
+            tuple[Revision, ToolListing, frozenset[str]], tuple[bytes, ...]
+        ] = OrderedDict()
         self._size: tuple[int, Choice, ListSize] | None = None
 
     @property
@@ -113,14 +123,14 @@ class ToolList:
         if generation != self._generation:
             self._pages.clear()
             self._generation = generation
-        instrument_id = self._wanted_instrument(choice)
-        key = (revision, choice.listing, instrument_id)
+        wanted = self._wanted_instruments(choice)
+        key = (revision, choice.listing, wanted)
         found = self._pages.get(key)
         if found is None:
             entries = (
                 _entry(tool)
                 for tool in self._registry.tools()
-                if _is_wanted(tool, choice.listing, instrument_id)
+                if _is_wanted(tool, choice.listing, wanted)
             )
             found = tool_pages(revision, self._server, entries, generation=generation)
             self._pages[key] = found
@@ -129,19 +139,17 @@ class ToolList:
         return found
 
     def _is_listed(self, tool: Tool, choice: Choice) -> bool:
-        return _is_wanted(tool, choice.listing, self._wanted_instrument(choice))
+        return _is_wanted(tool, choice.listing, self._wanted_instruments(choice))
 
-    def _wanted_instrument(self, choice: Choice) -> str:
-        """Its id; an instrument that is not here has no tools, but the static ones are listed."""
-        if not choice.instrument:
-            return ""
-        return self._instrument_id_of(choice.instrument) or NOT_HERE
+    def _wanted_instruments(self, choice: Choice) -> frozenset[str]:
+        """Their ids; one that is not here has no tools, but the static ones are listed."""
+        return frozenset(self._instrument_id_of(name) or NOT_HERE for name in choice.instruments)
 
 
 NOT_HERE: Final = "\0"
 
 
-def _is_wanted(tool: Tool, listing: ToolListing, instrument_id: str) -> bool:
+def _is_wanted(tool: Tool, listing: ToolListing, instrument_ids: frozenset[str]) -> bool:
     is_static = tool.is_essential and not tool.instrument_id
     if is_static:
         return True
@@ -149,7 +157,7 @@ def _is_wanted(tool: Tool, listing: ToolListing, instrument_id: str) -> bool:
         listing is ToolListing.ESSENTIAL and not tool.is_essential
     ):
         return False
-    return not instrument_id or tool.instrument_id == instrument_id
+    return not instrument_ids or tool.instrument_id in instrument_ids
 
 
 def _entry(tool: Tool) -> ToolEntry:

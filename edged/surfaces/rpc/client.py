@@ -114,13 +114,20 @@ class RpcClient:
         engine: where it listens.
         token: INBOUND_AUTH_TOKEN, if one is configured.
         timeout_s: how long an answer may take.
+        program: who calls, for the record: "edged call".
     """
 
     def __init__(
-        self, engine: EngineFile, *, token: str | None, timeout_s: float = DEFAULT_TIMEOUT_S
+        self,
+        engine: EngineFile,
+        *,
+        token: str | None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        program: str = "edged",
     ) -> None:
         self.engine = engine
         self.token = token
+        self.program = program
         self._timeout_s = timeout_s
 
     def call(
@@ -159,6 +166,7 @@ class RpcClient:
             "POST /rpc HTTP/1.0",
             "Content-Type: application/json",
             "Accept: application/json",
+            f"User-Agent: {self.program}",
             f"Content-Length: {len(body)}",
         ]
         try:
@@ -300,9 +308,7 @@ Messages = Iterator[tuple[str, Mapping[str, Any]]]
 
 
 @contextlib.contextmanager
-def open_events(
-    engine: EngineFile, topics: Sequence[str], *, token: str | None
-) -> Iterator[Messages]:
+def open_events(client: RpcClient, topics: Sequence[str]) -> Iterator[Messages]:
     """What happens from now on; whoever acts after this has entered misses nothing of it.
 
     The messages are ("event" or "missed", its params), and end when the engine does.
@@ -311,12 +317,13 @@ def open_events(
         Failed: NO_ENGINE, or it does not answer as one.
         Refused: NOT_AUTHENTICATED.
     """
+    engine = client.engine
     with contextlib.ExitStack() as parts:
         with _telling_who_is_gone(engine):
             line = parts.enter_context(_connected(engine.rpc_port, CONNECT_S))
             line.settimeout(SILENCE_S)
             incoming = parts.enter_context(line.makefile("rb"))
-            _shake_hands(line, incoming, engine.rpc_port, topics, token)
+            _shake_hands(line, incoming, client, topics)
         yield _messages(engine, line, incoming)
 
 
@@ -332,14 +339,14 @@ def _telling_who_is_gone(engine: EngineFile) -> Iterator[None]:
         ) from gone
 
 
-def follow_events(engine: EngineFile, topics: Sequence[str], *, token: str | None) -> Messages:
+def follow_events(client: RpcClient, topics: Sequence[str]) -> Messages:
     """``open_events`` for those who only look on."""
-    with open_events(engine, topics, token=token) as messages:
+    with open_events(client, topics) as messages:
         yield from messages
 
 
 def _shake_hands(
-    line: socket.socket, incoming: BinaryIO, port: int, topics: Sequence[str], token: str | None
+    line: socket.socket, incoming: BinaryIO, client: RpcClient, topics: Sequence[str]
 ) -> None:
     # For those who follow events alone; `edged status` asks once.
     import base64
@@ -352,8 +359,9 @@ def _shake_hands(
         "Connection: Upgrade",
         f"Sec-WebSocket-Key: {key.decode()}",
         "Sec-WebSocket-Version: 13",
+        f"User-Agent: {client.program}",
     ]
-    _send_head(line, port, lines, token)
+    _send_head(line, client.engine.rpc_port, lines, client.token)
     wanted = base64.b64encode(hashlib.sha1(key + GUID).digest())  # noqa: S324 - RFC 6455 asks for it
     try:
         status, headers = _read_head(incoming)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import Conflict, Invalid
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
+from edged.instruments.unit_state import StateOf
 from edged.runs.streams.registry import StreamNews, StreamRegistry
 from edged.runs.sweeps.registry import SweepChanged, SweepRegistry
 from edged.store.audit.book import Audit
@@ -158,12 +159,13 @@ class EventHub:
 EVENT_NAMES = {Arrived: "arrived", Left: "left", Changed: "changed"}
 
 
-def instrument_feed(pool: InstrumentPool, lockouts: Lockouts) -> Source:
+def instrument_feed(pool: InstrumentPool, state_of: StateOf, lockouts: Lockouts) -> Source:
     """``arrived``, ``left``, ``changed`` with the instrument's summary; ``lockouts`` with all."""
 
     def follow(publish: Publish) -> Callable[[], None]:
         def hear(event: Event) -> None:
-            publish(EVENT_NAMES[type(event)], event.instrument.summary())
+            told = {**event.instrument.summary(), "state": state_of(event.instrument).value}
+            publish(EVENT_NAMES[type(event)], told)
 
         def hear_lockout() -> None:
             publish("lockouts", [lockout.to_json() for lockout in lockouts.all()])

@@ -10,8 +10,8 @@ The RPC interface's own method for what discovery has met; it only tells.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from edged.actions.outcome import Picture
 from edged.commands.lockout import LockoutControl
@@ -34,6 +34,7 @@ from edged.surfaces.rpc.methods import OwnMethod, picture_told
 __all__ = ["daemon_methods", "discovery_methods", "run_methods"]
 
 Params = Mapping[str, Any]
+T = TypeVar("T")
 LISTED_UNLESS_ASKED: Final = 100
 EXPORT_ROWS: Final = 2_000
 """Rows in one answer of audit.export: some megabytes at most."""
@@ -123,6 +124,14 @@ def run_methods(
 ) -> dict[str, OwnMethod]:
     """``runs.…``, ``streams.show`` and ``pictures.show``."""
 
+    async def read(function: Callable[..., T], *arguments: Any) -> T:
+        try:
+            return await runs.read(function, *arguments)
+        except NotFound as unknown:
+            # Who asks here has the command line, and perhaps no tools.
+            unknown.remedy = "`edged runs list` lists them."
+            raise
+
     async def list_(params: Params) -> Any:
         kind = _text(params, "kind", "")
         if kind and kind not in list(RunKind):
@@ -135,16 +144,16 @@ def run_methods(
 
     async def show(params: Params) -> Any:
         rows = _integer(params, "rows", 10, 0, MAX_ROWS)
-        return await runs.read(show_run, _text(params, "run_id"), rows)
+        return await read(show_run, _text(params, "run_id"), rows)
 
     async def export(params: Params) -> Any:
         offset = _integer(params, "offset", 0, 0, 1 << 62)
         form = _text(params, "format", "csv")
-        return await runs.read(export_run, _text(params, "run_id"), form, offset)
+        return await read(export_run, _text(params, "run_id"), form, offset)
 
     async def draw(params: Params) -> Any:
         run_id = _text(params, "run_id")
-        data = await artist.draw(await runs.read(run_figure, run_id))
+        data = await artist.draw(await read(run_figure, run_id))
         return {"run_id": run_id, **picture_told(Picture(mime="image/png", data=data))}
 
     async def status(_params: Params) -> Any:

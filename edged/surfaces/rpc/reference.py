@@ -52,14 +52,17 @@ def _whole(description: str, lowest: int, highest: int) -> Schema:
 
 INSTRUMENT: Final = _text("the instrument's id, alias, serial number or address", minLength=1)
 FAR_AHEAD: Final = 1 << 53
+OUTCOMES: Final = ("", "ok", "dry_run", "refused", "failed")
 FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
     {
         "instrument": _text("only rows of the instrument with this id"),
         "since_ms": _whole("only rows from then on (Unix epoch, ms)", 0, FAR_AHEAD),
         "until_ms": _whole("only rows up to then (Unix epoch, ms)", 0, FAR_AHEAD),
-        "caller": _text("a session, remote address, subject, route, sweep, stream or sequence"),
+        "caller": _text("a session, address, subject, client, route, sweep, stream or sequence"),
         "tool": _text("only rows of this tool or method"),
-        "outcome": _text("only rows with this outcome", enum=["", "ok", "refused", "failed"]),
+        "outcome": _text(
+            "only rows with this outcome", enum=["", "ok", "dry_run", "refused", "failed"]
+        ),
         "after": _whole("only rows with a greater number, oldest first", 0, FAR_AHEAD),
     }
 )
@@ -305,7 +308,7 @@ store, loop_lag_s} while the engine serves at all; degraded: the database cannot
 | `edged_tool_calls` | calls of tools from outside, by tool and outcome |
 | `edged_call_duration_seconds` | how long attempts took, by kind |
 | `edged_faults` | bugs of edged that callers met |
-| `edged_instruments` | listed instruments by the state of their lines |
+| `edged_instruments` | listed instruments by their `state`, as list_instruments tells it |
 | `edged_lockouts` | instruments locked out |
 | `edged_sessions`, `edged_mcp_connections` | MCP sessions, open connections of the MCP endpoint |
 | `edged_event_readers` | readers of `/events` |

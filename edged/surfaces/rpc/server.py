@@ -27,7 +27,7 @@ import structlog
 from aiohttp import ClientError, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller, Route, client_text
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.host import port_holder
@@ -54,6 +54,8 @@ __all__ = [
     "watch",
 ]
 
+MAX_AGENT_CHARS: Final = 256
+"""Of a User-Agent, before it is cleaned."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
@@ -482,7 +484,9 @@ def _closing(response: web.Response) -> web.Response:
 
 
 def _caller(request: web.Request) -> Caller:
-    return Caller(route=Route.RPC, remote=request.remote or "")
+    remote = request.remote or ""
+    agent = client_text(request.headers.get("User-Agent", "")[:MAX_AGENT_CHARS])
+    return Caller(route=Route.RPC, remote=remote, client=agent or remote)
 
 
 def _unusable(request: web.Request) -> web.Response | None:

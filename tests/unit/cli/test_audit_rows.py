@@ -11,6 +11,7 @@ ROW = {
     "route": "direct",
     "remote": "192.168.1.7",
     "subject": "",
+    "client": "curl/8.5.0",
     "tool": "get_status",
     "instrument": "",
     "command": "",
@@ -23,7 +24,7 @@ ROW = {
 
 def test_a_row_becomes_cells() -> None:
     shown = _shown(ROW)
-    assert shown["who"] == "direct 192.168.1.7"
+    assert shown["who"] == "direct curl/8.5.0 at 192.168.1.7"
     assert shown["scpi"] == ":MEAS? | :SYST:ERR?"
     assert shown["outcome"] == "failed: No answer."
 

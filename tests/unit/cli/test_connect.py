@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from edged.cli.connect import CLIENTS, ClientTarget, address_of, why_loopback
+from edged.cli.connect import CLIENTS, ClientTarget, address_of, query_of, why_loopback
+from edged.surfaces.mcp.seams import Choice, ToolListing
+from edged.surfaces.mcp.tool_list import read_choice
 
 BENCH = ClientTarget(name="bench", url="http://10.0.0.7:8767/mcp")
 RELAYED = ClientTarget(name="bench", url="https://relay.example.org/mcp/edge-1", needs_token=True)
@@ -67,3 +69,21 @@ def test_the_address_is_one_that_the_private_network_reaches(
 def test_it_is_told_why_no_other_machine_has_an_address() -> None:
     assert "no supervisor has opened" in why_loopback(())
     assert "no address on a private network" in why_loopback(("0.0.0.0",))
+
+
+@pytest.mark.parametrize(
+    ("tools", "instruments", "query"),
+    [
+        (None, [], ""),
+        ("essential", [], "?tools=essential"),
+        ("static", ["psu1", "dmm 1"], "?tools=static&instrument=psu1,dmm+1"),
+        (None, ["USB0::0x1AB1::1::INSTR"], "?instrument=USB0::0x1AB1::1::INSTR"),
+    ],
+)
+def test_a_client_that_chooses_its_tools_gets_them_in_its_url(
+    tools: str | None, instruments: list[str], query: str
+) -> None:
+    assert query_of(tools, instruments) == query
+    assert read_choice(query[1:], Choice(ToolListing.ALL)) == Choice(
+        ToolListing(tools or "all"), tuple(instruments)
+    )

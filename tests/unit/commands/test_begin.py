@@ -14,6 +14,7 @@ from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed
 from edged.profiles.bench_file import UnitRules
 from tests.bench.driven_clock import DrivenClock
+from tests.promises import promise
 from tests.unit.commands.test_path import DIRECT, House, relay
 
 LOST = Failed("gone", code=ErrorCode.DISCONNECTED)
@@ -195,3 +196,28 @@ async def test_what_is_told_anew_changes_with_every_question(driven_clock: Drive
     house.supply.answer_all()
     assert before < between < house.path.performed
     await asyncio.sleep(0)
+
+
+@promise("dry-run.one-judge")
+@pytest.mark.parametrize(("action", "answers", "failing"), CASES.values(), ids=CASES)
+async def test_a_rehearsal_is_refused_as_the_call_is_and_sends_nothing(
+    driven_clock: DrivenClock,
+    action: RunCommand,
+    answers: dict[str, str],
+    failing: EdgedError | None,
+) -> None:
+    called, rehearsed = House(driven_clock), House(driven_clock)
+    called.supply.answers.update(answers)
+    called.supply.failing = failing
+    expected = await called.path.perform(action)
+    found = rehearsed.path.rehearse(action, lambda _: None)
+    assert isinstance(found, Outcome)
+    assert rehearsed.supply.sent == []
+    assert rehearsed.supply.submitted == []
+    # A line that is full just now shows only on the line.
+    if expected.status is OutcomeStatus.REFUSED and failing is None:
+        assert plain(found) == plain(expected)
+        assert rehearsed.record.rows == called.record.rows
+    else:
+        assert found.status is OutcomeStatus.DRY_RUN
+        assert rehearsed.record.rows == [("end", "execute_command", "dry_run")]

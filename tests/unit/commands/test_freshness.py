@@ -63,8 +63,8 @@ async def test_a_trace_of_a_stopped_scope_is_said_to_be_old_until_it_runs_again(
 
 
 @promise("capture.fresh")
-@pytest.mark.parametrize("key", ["rigol_ds1054z", "tektronix_tbs1000c"])
-async def test_a_single_capture_is_fresh_until_the_scope_is_stopped_again(
+@pytest.mark.parametrize("key", SCOPES)
+async def test_a_single_capture_is_fresh_once_until_the_next_one(
     house: SweepHouse, key: str
 ) -> None:
     unit = SimulatedUnit(SIMULATED[key])
@@ -73,9 +73,73 @@ async def test_a_single_capture_is_fresh_until_the_scope_is_stopped_again(
     assert (await house.command("single", key)).error is None
     unit.bench.wait(5)
     assert await captured(house, key) == (True, [])
-    assert await captured(house, key) == (True, [])
+    assert await captured(house, key) == (False, OLD)
+    assert (await house.command("single", key)).error is None
     await stop(house, key, "stop all")
     assert await captured(house, key) == (False, OLD)
+
+
+@promise("capture.fresh")
+async def test_each_channel_of_a_single_capture_is_fresh_once(house: SweepHouse) -> None:
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED["rigol_ds1054z"])]
+    shown = await house.command("set_channel_display", "rigol_ds1054z", channel=2, shown=True)
+    assert shown.error is None
+    assert (await house.command("single", "rigol_ds1054z")).error is None
+    for channel in (1, 2):
+        fetched = await house.command("capture_waveform", "rigol_ds1054z", channel=channel)
+        assert (fetched.data["data"]["is_fresh"], channel) == (True, channel)
+
+
+@promise("capture.fresh")
+@pytest.mark.parametrize("key", SCOPES)
+async def test_a_forced_trigger_makes_no_trace_of_a_stopped_scope_new(
+    house: SweepHouse, key: str
+) -> None:
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED[key])]
+    await stop(house, key, "command")
+    assert (await house.command("force_trigger", key)).error is None
+    assert await captured(house, key) == (False, OLD)
+
+
+@promise("capture.fresh")
+@pytest.mark.parametrize("key", SCOPES)
+async def test_what_was_stopped_by_hand_after_it_ran_is_from_before(
+    house: SweepHouse, key: str
+) -> None:
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED[key])]
+    assert (await house.command("single", key)).error is None
+    assert (await house.command("run", key)).error is None
+    assert await captured(house, key) == (True, [])
+    await stop(house, key, "front panel")
+    assert await captured(house, key) == (False, OLD)
+
+
+async def test_a_stopped_scope_keeps_its_trace_whatever_length_is_set_for_the_next(
+    house: SweepHouse,
+) -> None:
+    key = "tektronix_tbs1000c"
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED[key])]
+    await stop(house, key, "command")
+    assert (await house.command("set_record_length", key, points="20000")).error is None
+    whole = {"channel": 1, "points": 20_000}
+    fetched = await house.command("capture_waveform", key, **whole)
+    assert fetched.data["data"]["y_length"] == 2_000
+    assert (await house.command("run", key)).error is None
+    fetched = await house.command("capture_waveform", key, **whole)
+    assert fetched.data["data"]["y_length"] == 20_000
+
+
+@promise("capture.fresh")
+async def test_a_mode_that_is_single_starts_a_capture_and_another_one_ends_it(
+    house: SweepHouse,
+) -> None:
+    key = "siglent_sds1104xe"
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED[key])]
+    await stop(house, key, "command")
+    for mode, fresh in (("single", (True, [])), ("stopped", (False, OLD))):
+        assert (await house.command("single", key)).error is None
+        assert (await house.command("set_trigger_mode", key, mode=mode)).error is None
+        assert await captured(house, key) == fresh
 
 
 @pytest.mark.parametrize("key", SCOPES)
@@ -91,4 +155,5 @@ def test_every_shipped_scope_that_captures_can_tell(key: str) -> None:
 )
 def test_what_waits_for_a_trigger_is_neither(answer: str, is_fresh: bool | None) -> None:
     acquisition = Acquisition(ask=":TRIG:STAT?", running="^(TD|AUTO)", stopped="^STOP")
-    assert Acquisitions().is_fresh("S::1", acquisition, answer) is is_fresh
+    command = SIMULATED["rigol_ds1054z"].commands["screenshot"]
+    assert Acquisitions().is_fresh("S::1", acquisition, answer, command, {}) is is_fresh

@@ -410,11 +410,12 @@ def test_names_that_strict_clients_drop_are_warned_of(
 
 
 def test_a_long_tool_list_is_a_warning_that_names_a_way_out(tmp_path: Path) -> None:
-    mcp = {"listed": {"tools": 101, "kib": 150}, "warning": "101 tools are listed."}
+    mcp = {"listed": {"tools": 101, "kib": 150}, "warning": "101 tools: u?tools=essential"}
     line = bench_checks.check_tool_list(facts(tmp_path, status={**STATUS, "mcp": mcp}))
     assert told(line)[0] == "WARN"
     assert "150 KiB" in line.found
-    assert "?tools=essential" in line.remedy
+    assert "u?tools=essential" in line.found
+    assert "edged connect --tools essential" in line.remedy
 
 
 def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> None:
@@ -436,33 +437,44 @@ def test_a_tie_and_a_bus_that_was_not_looked_at_are_warnings(tmp_path: Path) -> 
     assert (verdict, "psu tells A1 as USB0 do" in found) == ("WARN", True)
 
 
-def test_the_states_of_lines_are_told_and_one_in_trouble_is_a_warning(tmp_path: Path) -> None:
+def test_the_states_of_instruments_are_told_and_one_in_trouble_is_a_warning_by_its_alias(
+    tmp_path: Path,
+) -> None:
     def judged(**more: object) -> tuple[str, str]:
         status = {**STATUS, **more}
         return told(bench_checks.check_lines(facts(tmp_path, status=status)))
 
     states = {"ready": 2, "lost": 1}
-    lost = {"instrument_id": "psu", "line_state": "lost", "reason": "connection refused"}
-    assert judged(instruments_by_state={"ready": 2}) == ("PASS", "Lines: 2 ready.")
-    verdict, says = judged(instruments_by_state=states, troubled_lines=[lost])
+    lost = {"instrument_id": "TCPIP::1", "state": "lost", "reason": "connection refused"}
+    assert judged(instruments_by_state={"ready": 2}) == ("PASS", "Instruments: 2 ready.")
+    verdict, says = judged(instruments_by_state=states, troubled_lines=[{**lost, "alias": "psu"}])
     assert verdict == "WARN"
-    assert "psu is lost: connection refused" in says
+    assert "psu (TCPIP::1) is lost: connection refused" in says
+    assert "TCPIP::1 is lost" in judged(troubled_lines=[{**lost, "alias": ""}])[1]
 
 
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?", "remedy": "On."}
-    left_over = {"sweep_id": "sweep-1", "instrument_id": "psu", "needs_attention": True}
+    left_over = {
+        "sweep_id": "sweep-1",
+        "instrument_id": "TCPIP::1",
+        "alias": "psu",
+        "needs_attention": True,
+    }
     status = {
         **STATUS,
         "set_aside": [silent],
         "sweeps": [left_over],
         "needs_attention": [left_over],
-        "lockouts": [{"instrument_id": "psu", "by": "anna", "reason": "hands"}],
+        "lockouts": [
+            {"instrument_id": "TCPIP::1", "alias": "psu", "by": "anna", "reason": "hands"},
+            {"instrument_id": "TCPIP::2", "alias": "", "by": "otto", "reason": "hot"},
+        ],
     }
     for check, says in (
         (bench_checks.check_set_aside, "no answer"),
-        (bench_checks.check_attention, "The abort of sweep-1 on psu was"),
-        (bench_checks.check_lockouts, "anna: hands"),
+        (bench_checks.check_attention, "The abort of sweep-1 on psu (TCPIP::1) was"),
+        (bench_checks.check_lockouts, "psu (TCPIP::1) by anna: hands; TCPIP::2 by otto: hot"),
     ):
         assert told(check(facts(tmp_path)))[0] == "PASS"
         verdict, found = told(check(facts(tmp_path, status=status)))

@@ -28,3 +28,15 @@ def test_bytes_that_are_no_text_are_shown_escaped(driven_clock: DrivenClock) -> 
     first, second = trace.exchanges()
     assert first.as_json()["text"] == "\\xff\x00A"
     assert second.as_json()["direction"] == "note"
+
+
+def test_what_moved_aside_is_noted_unless_it_is_taken_out(driven_clock: DrivenClock) -> None:
+    trace = Trace(driven_clock)
+    with trace.aside() as held:
+        trace.add(Direction.SENT, b"as it should be")
+        held.clear()
+    with trace.aside():
+        trace.add(Direction.SENT, b"odd")
+        assert trace.exchanges() == []
+    trace.add(Direction.SENT, b"next")
+    assert [entry.data for entry in trace.exchanges()] == [b"odd", b"next"]

@@ -44,7 +44,7 @@ async def test_the_program_gets_the_figure_and_a_place_for_its_cache(tmp_path: P
 
 
 async def test_without_the_extra_it_is_said_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(Failed, match="matplotlib, which is not installed") as refused:
+    with pytest.raises(Failed, match="matplotlib, which is not installed on the bench") as refused:
         await Artist(cache_dir=tmp_path, is_installed=lambda: False).draw(FIGURE)
     assert refused.value.code is ErrorCode.DRAWING_FAILED
     assert "edged[plot]" in refused.value.remedy

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from matplotlib import image
+from matplotlib.figure import Figure as Sheet
 
 from edged.plot.draw import draw
 from edged.plot.figure import Figure, read_figure
@@ -59,3 +60,19 @@ def test_a_table_has_a_panel_for_each_unit_and_one_without_numbers_says_so() -> 
     columns = [("t", "s"), ("set", "V"), ("v", "V"), ("i", "A"), ("mode", "")]
     assert inked(table_figure("iv", columns, rows)).shape == (680, 900)
     assert inked(table_figure("none", columns, [])).sum() == 0
+
+
+def test_ticks_of_what_hardly_varies_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[str]] = []
+
+    def keep(sheet: Sheet) -> bytes:
+        sheet.canvas.draw()
+        drawn.append([label.get_text() for label in sheet.axes[0].get_yticklabels()])
+        return b""
+
+    monkeypatch.setattr("edged.plot.draw._png", keep)
+    rows = [(n, 3.28367 + n * 2e-6) for n in range(6)]
+    draw(table_figure("steady", [("t", "s"), ("v", "V")], rows))
+    [labels] = drawn
+    assert len(labels) > 2
+    assert len(set(labels)) == len(labels)

@@ -1,6 +1,7 @@
 from typing import Any
 
 from edged.engine.status import KEPT_S, StatusReport
+from edged.instruments.unit_state import UnitState
 from tests.bench.driven_clock import DrivenClock
 
 
@@ -22,6 +23,7 @@ def report_over(clock: DrivenClock, marks: list[int], asked: list[int]) -> Statu
         edge_id="e",
         edge_name="",
         pool=room,
+        state_of=lambda _: UnitState.READY,
         sequences=room,
         streams=room,
         sweeps=room,

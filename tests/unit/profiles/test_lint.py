@@ -22,6 +22,7 @@ model: One
 instrument_class: power_supply
 source: guide
 match: {idn: 'acme,one\\b', examples: ["ACME,ONE,1,2"]}
+connection: {heartbeat: false}
 abort: ["OUTP OFF"]
 commands:
   set_v:
@@ -72,23 +73,32 @@ def test_a_clean_profile_has_no_findings() -> None:
         ("ACME,ONE,1,2", "ACME,TWO,1,2", 7, "does not match the example"),
         ('abort: ["OUTP OFF"]', "", 2, "no abort"),
         (", is_safe: true", "", 2, "no safe command"),
-        (", is_dangerous: true", "", 16, "switches on"),
-        (', scpi: "OUTP OFF"', ', scpi: "OUTP 1"', 17, "is safe, but"),
-        (", readback: get_v", "", 14, "no readback"),
-        (", unit: V}}\n    sweep", "}}\n    sweep", 13, "no unit"),
-        ("min: 0, max: 9", "min: 0", 13, "limited on both sides"),
-        ("{v: {", "{w: {type: int}, v: {", 13, "nothing uses"),
-        ("description: Set it.", "essential: false", 10, "not described"),
+        (", is_dangerous: true", "", 17, "switches on"),
+        (', scpi: "OUTP OFF"', ', scpi: "OUTP 1"', 18, "is safe, but"),
+        (", readback: get_v", "", 15, "no readback"),
+        (", unit: V}}\n    sweep", "}}\n    sweep", 14, "no unit"),
+        ("min: 0, max: 9", "min: 0", 14, "limited on both sides"),
+        ("{v: {", "{w: {type: int}, v: {", 14, "nothing uses"),
+        ("description: Set it.", "essential: false", 11, "not described"),
         ("power_supply", "power_suply", 5, "power_supply"),
-        ('abort: ["OUTP OFF"]', 'abort: ["OUTP ON"]', 8, "switches on"),
-        ("commands:", 'connection: {on_connect: ["HEAD OFF", "*RST"]}\ncommands:', 9, "on_connect"),
-        ("commands:", 'connection: {on_connect: ["OUTP OFF"]}\ncommands:', 9, "touches an output"),
+        ('abort: ["OUTP OFF"]', 'abort: ["OUTP ON"]', 9, "switches on"),
+        ("heartbeat: false", 'heartbeat: false, on_connect: ["HEAD OFF", "*RST"]', 8, "on_connect"),
+        ("heartbeat: false", 'heartbeat: false, on_connect: ["OUTP OFF"]', 8, "touches an output"),
+        ("{heartbeat: false}", "{timeout_ms: 9}", 8, "asked *IDN? by itself"),
     ],
 )  # fmt: skip
 def test_each_flaw_is_found_where_it_stands(old: str, new: str, line: int, wrong: str) -> None:
     assert old in CLEAN
     findings = lint(CLEAN.replace(old, new, 1))
     assert any(wrong in f.sentence and f.line == line for f in findings), findings
+
+
+def test_a_heartbeat_needs_a_source_that_calls_it_harmless() -> None:
+    assert lint(CLEAN.replace("heartbeat: false", "heartbeat_source: guide page 3")) == ()
+    probe = 'probe: {query: "*LANG?", expect: SCPI}'
+    (finding,) = lint(CLEAN.replace("heartbeat: false", probe))
+    assert "asked *LANG? by itself" in finding.message
+    assert finding.severity == "warning"
 
 
 def test_a_dangerous_sequence_must_end_safe() -> None:
@@ -127,7 +137,7 @@ def test_a_pattern_that_fits_anothers_example_is_found() -> None:
 
 def test_findings_read_like_a_compilers() -> None:
     finding = lint(CLEAN.replace(", readback: get_v", ""))[0]
-    assert finding.sentence.startswith("acme.yaml:14:5: warning: ")
+    assert finding.sentence.startswith("acme.yaml:15:5: warning: ")
 
 
 SWITCH = {"state": Parameter(name="state", type=ParameterType.BOOL)}

@@ -17,6 +17,7 @@ model: One
 instrument_class: {kind}
 source: guide
 match: {{idn: 'acme,one\\b', examples: ["ACME,ONE,1,2"]}}
+connection: {{heartbeat: false}}
 {abort}
 commands:
   off: {{description: Off., scpi: "OUTP OFF", is_safe: true}}

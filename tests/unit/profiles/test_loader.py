@@ -774,3 +774,19 @@ def test_the_value_in_a_longer_answer_is_found_by_a_pattern_with_one_group() -> 
     assert command.sweep is not None
     assert picked("C1:BSWV FRQ,5HZ,AMP,2V", command.verify.pattern) == "5HZ"
     assert picked("5HZ", command.sweep.pattern) == "5HZ"
+
+
+@promise("dry-run.argument")
+@pytest.mark.parametrize("name", ["dry_run", "lease"])
+def test_no_parameter_has_a_name_that_every_tool_takes(name: str) -> None:
+    told = refused_command(f"{{scpi: 'V {{{name}}}', parameters: {{{name}: {{type: bool}}}}}}")
+    assert f'no parameter may be called "{name}"' in told.message
+    body = f"""
+    commands:
+      ask: {{scpi: 'V?', returns: {{type: float}}}}
+    sequences:
+      all:
+        parameters: {{{name}: {{type: bool}}}}
+        steps: [{{command: ask}}]
+    """
+    assert f'no parameter may be called "{name}"' in refused(body).message

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.profiles.naming import (
     KnownInstrument,
     book,
+    clean_alias,
     sequence_tool_name,
     strict_name,
     strict_names,
@@ -103,6 +105,55 @@ def test_a_suffix_never_reads_as_the_word_for_sequences() -> None:
     assert suffixes["x::sequence"] == "xsequence"
 
 
+def called(*entries: tuple[str, str]) -> list[KnownInstrument]:
+    return [KnownInstrument(instrument_id=i, profile_key="psu", alias=a) for i, a in entries]
+
+
+@promise("names.alias")
+def test_an_alias_stands_for_the_short_id_of_whoever_has_one() -> None:
+    entries = called((USB, "psu1"), (LAN, ""))
+    assert book(entries, uses_aliases=True).suffixes == {USB: "psu1", LAN: "25SOCKET"}
+    assert book(entries).suffixes == {USB: "234INSTR", LAN: "25SOCKET"}
+    assert tool_name("psu", "psu1", "set_voltage") == "psu__psu1__set_voltage"
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("main supply", "main_supply"),
+        ("a__sequence", "a_sequence"),
+        ("Ω5.1", "5_1"),
+        ("x" * 30, "x" * 24),
+        ("…", ""),
+    ],
+)
+def test_an_alias_is_cleaned_for_names(alias: str, name: str) -> None:
+    assert clean_alias(alias) == name
+
+
+@pytest.mark.parametrize("alias", ["sequence", "…"])
+def test_an_alias_that_can_be_no_name_leaves_the_short_id_and_says_so(alias: str) -> None:
+    found = book(called((USB, ""), (LAN, alias)), uses_aliases=True)
+    assert found.suffixes[LAN] == "25SOCKET"
+    assert alias in found.notes[0]
+
+
+@promise("names.alias")
+def test_an_alias_that_moves_to_another_unit_is_retired() -> None:
+    found = book(called((USB, "psu1"), (USB, ""), (LAN, "psu1")), uses_aliases=True)
+    assert found.suffixes == {USB: "234INSTR", LAN: "25SOCKET"}
+    assert USB in found.notes[0]
+    again = book(called((USB, "psu1"), (LAN, "psu1"), (USB, "psu1")), uses_aliases=True)
+    assert again.suffixes == {USB: "psu1", LAN: "25SOCKET"}
+
+
+def test_a_short_id_never_takes_what_is_an_alias_nor_the_other_way_round() -> None:
+    first = book(called((USB, "25SOCKET"), (LAN, "")), uses_aliases=True)
+    assert first.suffixes[LAN] == "025SOCKET"
+    later = book(called((USB, ""), (LAN, ""), (USB, "25SOCKET")), uses_aliases=True)
+    assert later.suffixes == {USB: "234INSTR", LAN: "25SOCKET"}
+
+
 def by_the_rule(ids: list[str]) -> dict[str, str] | None:
     """docs/promises.md section 5, word for word; ``None`` where it does not say what to do."""
     stripped = {id_: re.sub(r"[^A-Za-z0-9_.\-]", "", id_) for id_ in ids}
@@ -144,6 +195,24 @@ def test_names_differ_and_never_come_to_mean_another_instrument(ids: list[str]) 
             assert suffix != "sequence"
         for (_, suffix), owner in found.former.items():
             assert owners[suffix] == owner
+
+
+ALIASES = st.sampled_from(["", "psu1", "psu 1", "PSU1", "sequence", "25SOCKET", "x" * 30])
+
+
+@promise("names.never-retarget")
+@settings(max_examples=150)
+@given(st.lists(st.tuples(REAL_IDS, ALIASES), max_size=9))
+def test_with_aliases_too_no_name_comes_to_mean_another_instrument(
+    entries: list[tuple[str, str]],
+) -> None:
+    owners: dict[str, str] = {}
+    for count in range(len(entries) + 1):
+        suffixes = book(called(*entries[:count]), uses_aliases=True).suffixes
+        assert len(set(suffixes.values())) == len(suffixes)
+        for id_, suffix in suffixes.items():
+            assert owners.setdefault(suffix, id_) == id_
+            assert suffix != "sequence"
 
 
 @promise("name.short-id")

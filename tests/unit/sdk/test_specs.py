@@ -53,6 +53,8 @@ def test_what_the_function_has_a_default_for_may_be_left_out() -> None:
         ({"parameters": {"volts": {"type": "float", "min": 2, "max": 1}}}, 'is over "max"'),
         ({"parameters": {"volts": {"type": "enum"}}}, 'an enum without "options"'),
         ({"parameters": ["volts"]}, "must be a mapping"),
+        ({"parameters": {**VOLTS, "lease": {"type": "string"}}}, 'may be called "lease"'),
+        ({"parameters": {**VOLTS, "dry_run": {"type": "bool"}}}, 'may be called "dry_run"'),
         ({"is_safe": True, "is_dangerous": True}, "both is_safe and is_dangerous"),
         ({"is_safe": "yes"}, 'must be true or false, not "yes"'),
         ({"is_abort": True}, "must be is_safe, too"),

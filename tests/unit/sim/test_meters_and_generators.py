@@ -62,6 +62,24 @@ def test_a_lock_in_that_answers_to_the_other_interface_is_silent_here() -> None:
     assert int(lock_in.ask("*ESR?")) & 16
 
 
+def test_with_the_external_reference_the_generator_feeds_the_lock_in() -> None:
+    bench = PretendedBench()
+    generator, lock_in = bench.add("rigol_dg1022z"), bench.add("srs_sr830")
+    generator.tell(":SOUR1:APPL:SIN 1000,2,0,0", ":OUTP1 ON")
+    assert lock_in.number("OUTP? 3") == pytest.approx(0.7071, rel=1e-3)
+    lock_in.raw("FMOD 0")
+    bench.wait(5)
+    assert lock_in.number("OUTP? 3") == pytest.approx(0.5, rel=1e-3)
+    assert lock_in.number("OUTP? 4") == pytest.approx(-45, abs=0.1)
+    generator.tell(":SOUR1:FREQ 10000")
+    bench.wait(5)
+    assert lock_in.number("FREQ?") == 10_000
+    assert lock_in.number("OUTP? 3") == pytest.approx(0.0704, rel=1e-2)
+    generator.tell(":OUTP1 OFF")
+    bench.wait(5)
+    assert lock_in.number("OUTP? 3") == pytest.approx(0, abs=1e-6)
+
+
 def test_the_controller_moves_its_set_point_by_itself() -> None:
     bench = PretendedBench()
     controller = bench.add("lakeshore_335")

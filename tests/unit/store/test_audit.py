@@ -218,8 +218,8 @@ async def test_rows_inserted_behind_our_back_break_nothing_and_are_found(
     await store.database.write(
         lambda c: c.execute(
             "INSERT INTO audit_full SELECT seq + 1, time_ms, phase, 'forged', parent_id, "
-            "on_behalf_of, route, session, remote, subject, tool, scope, instrument, command, "
-            "parameters, scpi, outcome, code, error, duration_ms, prev, hash "
+            "on_behalf_of, route, session, remote, subject, client, tool, scope, instrument, "
+            "command, parameters, scpi, outcome, code, error, duration_ms, prev, hash "
             "FROM audit ORDER BY seq DESC LIMIT 1"
         )
     )

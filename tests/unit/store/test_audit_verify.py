@@ -196,7 +196,7 @@ def test_a_text_left_behind_by_who_cut_the_chain_is_in_nobodys_way() -> None:
     with chain_of(is_weighty=False) as connection:
         for table in ("audit_full", "audit_repeat", "audit_head"):
             connection.execute(f"DELETE FROM {table}")
-        connection.execute("INSERT INTO audit_text SELECT 3, " + ", ".join(["'x'"] * 16))
+        connection.execute("INSERT INTO audit_text SELECT 3, " + ", ".join(["'x'"] * 17))
         _append(connection, 5, is_weighty=False)
         assert verify(connection).is_intact
 

@@ -14,10 +14,12 @@ from edged.clock import SystemClock
 from edged.errors import Failed
 from edged.store.audit.book import Audit
 from edged.store.audit.queries import AuditFilter
+from edged.store.audit.verify import verify_file
 from edged.store.database import Database
 from edged.store.experience import Unit
 from edged.store.file import MIGRATIONS, Migration, migrate, version_of
 from tests.bench.store_bench import entry, running_store
+from tests.promises import promise
 
 VERSION_1 = Path(__file__).parent / "data" / "edged-v1.sql"
 NEXT = max(MIGRATIONS) + 1
@@ -56,6 +58,44 @@ async def test_what_version_1_wrote_is_all_there(old: Path) -> None:
         assert rows[-4].error == "hands in the fixture \N{EM DASH} wait"
         assert (await store.audit.verify()).is_intact
     assert version_at(old) == max(MIGRATIONS)
+
+
+@promise("callers.chained")
+def test_a_file_from_before_clients_verifies_as_it_lies(old: Path) -> None:
+    report = verify_file(old)
+    assert report.is_intact, report
+    assert report.rows > 0
+    assert version_at(old) == 1
+
+
+@promise("callers.chained")
+async def test_rows_from_before_clients_stay_in_the_chain_and_new_ones_bring_theirs(
+    old: Path,
+) -> None:
+    async with running_store(old) as store:
+        store.audit.note(entry("new")._replace(client="claude-code 2.1"))
+        await store.audit.intend(entry("newest")._replace(client="claude-code 2.1"))
+        rows = await store.audit.list(AuditFilter())
+        assert [row.client for row in rows[-2:]] == ["claude-code 2.1"] * 2
+        assert {row.client for row in rows[:-2]} == {""}
+        assert await store.audit.list(AuditFilter(caller="claude-code 2.1")) == rows[-2:]
+        assert (await store.audit.verify()).is_intact
+    for change in ("client = 'somebody'", "client = ''"):
+        with contextlib.closing(sqlite3.connect(old)) as connection:
+            before = connection.execute("SELECT seq, client FROM audit_full").fetchall()
+            connection.execute(f"UPDATE audit_full SET {change} WHERE client != ''")
+            connection.commit()
+            assert not verify_file(old).is_intact
+            connection.executemany(
+                "UPDATE audit_full SET client = ? WHERE seq = ?",
+                [(client, seq) for seq, client in before],
+            )
+            connection.execute("UPDATE audit_full SET client = 'x' WHERE seq = 6")
+            connection.commit()
+            assert not verify_file(old).is_intact
+            connection.execute("UPDATE audit_full SET client = '' WHERE seq = 6")
+            connection.commit()
+            assert verify_file(old).is_intact
 
 
 async def test_a_migration_leaves_a_copy_of_what_was_before(old: Path) -> None:

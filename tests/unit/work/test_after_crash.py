@@ -110,6 +110,27 @@ async def test_a_young_journal_of_the_same_unit_has_its_abort_sent(bench: Bench)
     assert bench.events[0][0] == "sweep.after_crash"
 
 
+@promise("crash.who")
+@pytest.mark.parametrize(
+    ("caller", "who"),
+    [
+        (
+            {"route": "direct", "client": "claude-code 2.1", "remote": "::1"},
+            "claude-code 2.1 at ::1",
+        ),
+        ({"route": "relay", "subject": "alice", "remote": "10.0.0.7"}, "alice at 10.0.0.7"),
+        ({"route": "internal"}, "edged itself"),
+        (["spoiled"], "somebody"),
+        (None, "somebody"),
+    ],
+)
+async def test_what_was_left_tells_who_had_begun_it(bench: Bench, caller: Any, who: str) -> None:
+    for kind in JournalKind:
+        after = await bench.found(entry(kind=kind, caller=caller))
+        assert after.found[0].told()["who"] == who
+        assert after.found[0].as_run().head.caller.who == who
+
+
 @pytest.mark.parametrize(("output", "needs_attention"), [("OFF", False), ("ON", True)])
 async def test_an_abort_after_a_crash_counts_only_where_the_unit_says_that_it_is_off(
     bench: Bench, output: str, *, needs_attention: bool

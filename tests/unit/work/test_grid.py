@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edged.runs.running_stats import RunningStats
 from edged.runs.streams.grid import Grid
-from edged.runs.streams.statistics import RunningStats
 
 
 def test_the_points_of_a_grid_are_multiples_of_the_interval() -> None:

@@ -52,6 +52,38 @@ def test_the_newest_recordings_come_first_and_can_be_narrowed(tmp_path: Path) ->
     assert [run["run_id"] for run in list_runs(tmp_path, 10, "", "psu")] == ["mcp-b"]
 
 
+@promise("runs.list-costs-a-page")
+def test_a_page_of_the_list_reads_no_more_recordings_than_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        kind = "sweep" if number % 2 else "stream"
+        record(tmp_path, f"run-{number:02}", started_ms=1000 + number, kind=kind)
+    assert len(list_runs(tmp_path, 100)) == 40
+    read: list[Path] = []
+    read_text = Path.read_text
+
+    def counted(path: Path, *arguments: Any, **named: Any) -> str:
+        read.append(path)
+        return read_text(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    assert [run["run_id"] for run in list_runs(tmp_path, 2)] == ["run-39", "run-38"]
+    assert [run["run_id"] for run in list_runs(tmp_path, 2, "sweep")] == ["run-39", "run-37"]
+    assert len(read) == 4
+
+
+def test_what_has_changed_in_a_recording_or_was_taken_away_is_told_at_once(tmp_path: Path) -> None:
+    running = record(tmp_path, "mcp-a", started_ms=3, status="running")
+    gone = record(tmp_path, "mcp-b", started_ms=2)
+    record(tmp_path, "mcp-c", started_ms=1)
+    assert [run["status"] for run in list_runs(tmp_path, 2)] == ["running", "ended"]
+    write_meta(running, {**run_reader.read_meta(running), "status": "failed"})
+    (gone / "meta.json").unlink()
+    found = [(run["run_id"], run["status"]) for run in list_runs(tmp_path, 2)]
+    assert found == [("mcp-a", "failed"), ("mcp-c", "ended")]
+
+
 def test_what_is_no_recording_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "2026-11-21" / "broken").mkdir(parents=True)
     (tmp_path / "2026-11-21" / "broken" / "meta.json").write_text("{")

@@ -118,6 +118,21 @@ async def test_a_table_with_a_column_of_that_name_keeps_its_own(bench: Bench) ->
     assert bench.rows() == [["elapsed_s"], ["7.5"]]
 
 
+async def test_what_is_set_up_before_it_measures_is_asked_for_its_settings_at_the_first_row(
+    bench: Bench,
+) -> None:
+    recording = await bench.book.open(replace(head(), sets_up=True))
+    assert recording.settings is None
+    recording.append((1, 0.1))
+    asked = recording.settings
+    assert asked is not None
+    recording.append((2, 0.2))
+    assert recording.settings is asked
+    without = await bench.book.open(replace(head("seq-1"), sets_up=True))
+    await without.close("completed")
+    assert without.settings is None
+
+
 async def test_a_recording_is_kept_under_its_date(bench: Bench) -> None:
     recording = await bench.book.open(head())
     await recording.close("ended")

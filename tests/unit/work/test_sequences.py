@@ -8,7 +8,7 @@ import pytest
 from edged.actions.action import Action, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.errors import Conflict, ErrorCode, Failed, Invalid
+from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.model import (
     CommandStep,
     ForStep,
@@ -21,9 +21,11 @@ from edged.profiles.model import (
 from edged.runs.ports import Recorder
 from edged.runs.run_head import RunHead
 from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
 from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
+from tests.promises import promise
 
 Answers = Callable[[RunCommand | SendScpi], Any]
 
@@ -84,7 +86,7 @@ class Lab:
     ) -> Any:
         action = RunSequence(
             tool="execute_sequence",
-            caller=Caller(route=Route.DIRECT),
+            caller=Caller(route=Route.DIRECT, remote="127.0.0.1", client="claude-code 2.1"),
             action_id=action_id,
             instrument_id="psu",
             sequence_name=sequence.name,
@@ -119,13 +121,18 @@ async def test_steps_run_in_order_and_the_result_holds_the_saved_answer(lab: Lab
     assert lab.book.running() == ()
 
 
+@promise("callers.conflict-names-who")
 async def test_two_sequences_never_mix_their_steps_on_one_instrument(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     first = asyncio.create_task(lab.run(POINT, alone_on="PSU::1", voltage=5.0, channel=1))
     await lab.reached("measure")
-    with pytest.raises(Conflict, match=r"point \(seq-outer\) is running on PSU::1") as refused:
+    await lab.clock.advance(200)
+    with pytest.raises(Conflict) as refused:
         await lab.run(POINT, alone_on="PSU::1", voltage=1.0, channel=1)
+    held = "PSU::1 is held by seq-outer, started 3 min ago by claude-code 2.1 at 127.0.0.1, which"
+    assert held in refused.value.message
     assert refused.value.code is ErrorCode.BUSY
+    assert refused.value.data["who"] == "claude-code 2.1 at 127.0.0.1"
     assert lab.names() == ["set_voltage", "output_on", "measure"]
     asking = Sequence(name="asking", steps=(CommandStep(command="identify"),))
     await lab.run(asking, action_id="b")
@@ -394,3 +401,196 @@ async def test_a_caller_that_goes_while_the_recording_ends_leaves_nothing_runnin
     sink.may_end.set()
     await settle()
     assert sink.ends == ["completed"]
+
+
+class Sheet:
+    """A recording in memory."""
+
+    def __init__(self, head: RunHead) -> None:
+        self.head = head
+        self.rows: list[tuple[Any, ...]] = []
+        self.ended: tuple[str, Any] | None = None
+
+    def append(self, row: Any) -> None:
+        self.rows.append(tuple(row))
+
+    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
+        raise AssertionError((name, type_code, samples))
+
+    def told(self) -> dict[str, Any]:
+        return {"run_id": self.head.run_id}
+
+    async def close(self, status: str, summary: Any = None) -> None:
+        self.ended = (status, summary)
+
+
+class Shelf:
+    """Every recording that was begun."""
+
+    def __init__(self) -> None:
+        self.sheets: list[Sheet] = []
+        self.may_open = asyncio.Event()
+        self.may_open.set()
+
+    async def open(self, head: RunHead) -> Sheet:
+        await self.may_open.wait()
+        self.sheets.append(Sheet(head))
+        return self.sheets[-1]
+
+
+TABLE = Sequence(
+    name="table",
+    steps=(
+        CommandStep(command=":VOLT 5"),
+        CommandStep(command=":OUTP CH1,ON"),
+        CommandStep(command="measure?", save_as="v"),
+        RowStep(columns={"v": "v"}),
+        CommandStep(command="wait?"),
+    ),
+    finally_steps=(CommandStep(command=":OUTP CH1,OFF"),),
+)
+
+
+@promise("runs.on-disk-at-once")
+async def test_a_sequence_without_rows_is_recorded_from_its_beginning_with_who_asked(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    lab = Lab(driven_clock, shelf)
+    lab.gate["measure"] = asyncio.Event()
+    begun_ms = driven_clock.wall_ms()
+    running = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
+    await lab.reached("measure")
+    await driven_clock.advance(7)
+    (sheet,) = shelf.sheets
+    assert (sheet.head.run_id, sheet.ended) == ("seq-outer", None)
+    assert sheet.head.caller.who == "claude-code 2.1 at 127.0.0.1"
+    assert sheet.head.started_ms == begun_ms
+    lab.gate["measure"].set()
+    assert (await running).recording is None
+    await settle()
+    assert sheet.ended is not None
+    assert (sheet.ended[0], len(shelf.sheets)) == ("completed", 1)
+
+
+async def test_a_disk_that_hangs_keeps_no_sequence_without_rows_from_its_end(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    shelf.may_open.clear()
+    lab = Lab(driven_clock, shelf)
+    done = await lab.run(POINT, voltage=5.0, channel=1)
+    assert done.steps_executed == 4
+    shelf.may_open.set()
+    await settle()
+    assert shelf.sheets[0].ended is not None
+    assert shelf.sheets[0].ended[0] == "completed"
+
+
+async def test_one_that_is_refused_before_its_first_step_leaves_no_recording(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    lab = Lab(driven_clock, shelf)
+    lab.refusing["output_on"] = Invalid("over the limit")
+    with pytest.raises(Invalid):
+        await lab.run(POINT, voltage=5.0, channel=1)
+    assert (shelf.sheets, lab.book.runs()) == ([], ())
+
+
+@promise("sequence.client-gone-tells")
+async def test_what_was_measured_before_the_client_went_and_what_is_left_is_told(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    lab = Lab(driven_clock, shelf)
+    lab.answers["measure?"] = 1.5
+    lab.gate["wait?"] = asyncio.Event()
+    running = asyncio.create_task(lab.run(TABLE))
+    await lab.reached("wait?")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    sheet = shelf.sheets[0]
+    assert sheet.rows == [(1.5,)]
+    assert sheet.ended is not None
+    state, summary = sheet.ended
+    assert state == "cancelled"
+    assert summary["left"] == [":VOLT 5", ":OUTP CH1,OFF"]
+    assert summary["error"] == (
+        "Its client went away after 4 steps; its finally steps have run. "
+        "It set, and leaves so: :VOLT 5; :OUTP CH1,OFF."
+    )
+    (told,) = lab.book.runs()
+    assert (told.state, told.rows, told.error) == ("cancelled", 1, summary["error"])
+
+
+@promise("sequence.detach")
+async def test_a_detached_one_is_told_at_once_and_goes_on_by_itself(
+    driven_clock: DrivenClock,
+) -> None:
+    shelf = Shelf()
+    lab = Lab(driven_clock, shelf)
+    lab.gate["measure"] = asyncio.Event()
+    action = RunSequence(
+        tool="execute_sequence",
+        caller=Caller(route=Route.DIRECT),
+        action_id="outer",
+        instrument_id="psu",
+        sequence_name=POINT.name,
+    )
+    values = {"voltage": 5.0, "channel": 1}
+    run_id = await lab.book.detach(action, POINT, values, alone_on="PSU::1")
+    assert run_id == "seq-outer"
+    await lab.reached("measure")
+    assert [run.state for run in lab.book.runs()] == ["running"]
+    with pytest.raises(Conflict):
+        await lab.run(POINT, alone_on="PSU::1", voltage=1.0, channel=1)
+    lab.gate["measure"].set()
+    await settle()
+    assert [run.state for run in lab.book.runs()] == ["completed"]
+    # What has no table is a run, too.
+    assert [(sheet.head.run_id, sheet.ended and sheet.ended[0]) for sheet in shelf.sheets] == [
+        (run_id, "completed")
+    ]
+
+
+async def test_a_detached_one_that_is_refused_is_refused_at_once(lab: Lab) -> None:
+    lab.refusing["output_on"] = Invalid("over the limit")
+    action = RunSequence(
+        tool="execute_sequence",
+        caller=Caller(route=Route.DIRECT),
+        action_id="outer",
+        instrument_id="psu",
+        sequence_name=POINT.name,
+    )
+    with pytest.raises(Invalid, match="over the limit"):
+        await lab.book.detach(action, POINT, {"voltage": 5.0, "channel": 1})
+    assert lab.names() == []
+    assert lab.book.running() == ()
+
+
+async def test_one_of_several_is_stopped_by_its_id(lab: Lab) -> None:
+    lab.gate["measure"] = asyncio.Event()
+    running = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
+    await lab.reached("measure")
+    assert await lab.book.stop("seq-outer") == "stopped"
+    with pytest.raises(Failed, match="was stopped"):
+        await running
+    assert await lab.book.stop("seq-outer") == "stopped"
+    with pytest.raises(NotFound):
+        await lab.book.stop("seq-nobody")
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (":SOUR1:VOLT 5", ":SOUR1:VOLT "),
+        (":OUTP CH1,ON", ":OUTP CH1"),
+        ("VOLT 5,(@1)", "VOLT (@1)"),
+        ("OUTP ON,(@1,2)", "OUTP (@1,2)"),
+        ("*RST", "*RST "),
+    ],
+)
+def test_what_a_line_sets_is_all_of_it_but_the_value(line: str, place: str) -> None:
+    assert place_set(line) == place

@@ -435,6 +435,24 @@ async def test_another_writer_is_refused_with_the_sweeps_id_whatever_road_it_tak
     assert house.supply.writes() == []
 
 
+@promise("callers.conflict-names-who")
+async def test_a_conflict_names_who_started_the_sweep_and_how_long_ago(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    caller = Caller(route=Route.DIRECT, remote="127.0.0.1", client="claude-code 2.1")
+    sweep_id = await house.start(caller=caller)
+    await driven_clock.advance(0.35)
+    await house.stop(sweep_id, hold=True)
+    await driven_clock.advance(200)
+    outcome = await house.command("set_voltage", voltage=3)
+    assert outcome.error is not None
+    who = "claude-code 2.1 at 127.0.0.1"
+    held = f"is held by {sweep_id}, started 3 min ago by {who}, which is holding."
+    assert held in outcome.error.message
+    assert outcome.error.data["who"] == who
+    assert (await house.status(sweep_id))["who"] == who
+
+
 async def test_what_is_over_holds_nothing_though_its_last_words_are_not_written(
     house: SweepHouse, driven_clock: DrivenClock
 ) -> None:
@@ -604,7 +622,7 @@ async def test_stop_when_ends_it_without_a_model_in_the_loop(
     await driven_clock.advance(3)
     told = await house.status(sweep_id)
     assert (told["status"], told["set_value"]) == (status, 0.3)
-    assert "stop_when" in told["error"]
+    assert (told["reason"], told["error"]) == ("stop_when: measure_voltage >= 0.15.", None)
     assert house.supply.aborts == ([":OUTP CH1,OFF"] if then == "abort" else [])
 
 
@@ -628,8 +646,70 @@ async def test_a_reading_that_cannot_watch_any_more_ends_the_sweep(
     told = await house.status(sweep_id)
     assert told["status"] == "stopped"
     assert told["set_value"] < 0.6
-    assert word in told["error"]
+    # Beyond the range it was met; without a number nobody can say so.
+    assert word in (told["error"] or told["reason"])
+    assert (told["error"] is None) is (word == ">")
     assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+@promise("sweep.points")
+@pytest.mark.parametrize(
+    ("spacing", "first", "expected"),
+    [
+        ("linear", 0.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        ("log", 0.01, [0.01, 0.031, 0.1, 0.316, 1.0]),
+    ],
+)
+async def test_points_are_read_and_what_lies_between_is_ramped(
+    house: SweepHouse, driven_clock: DrivenClock, spacing: str, first: float, expected: list[float]
+) -> None:
+    house.supply.held[":SOUR1:VOLT"] = first
+    sweep_id = await house.start(
+        1.0,
+        1.0,
+        measure=[{"instrument_id": "psu1", "command_name": "measure_voltage"}],
+        points={"count": 5, "spacing": spacing},
+    )
+    await driven_clock.advance(3)
+    told = await house.status(sweep_id, points=100)
+    assert (told["status"], told["reason"], told["error"]) == ("completed", "target reached", None)
+    assert [row["set"] for row in told["points"]] == pytest.approx(expected, abs=1e-9)
+    assert [row["measure_voltage"] * 2 for row in told["points"]] == pytest.approx(expected)
+    written = house.supply.writes()
+    steps = itertools.pairwise([(0.0, first), *written])
+    assert all(abs(after - before) <= 0.1 + 1e-9 for (_, before), (_, after) in steps)
+    assert told["steps_left"] == 0
+    assert len(written) >= 10
+
+
+async def test_it_stays_at_each_point_before_it_reads_it(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(1.0, 1.0, points={"count": 3}, dwell_ms=2_000)
+    await driven_clock.advance(10)
+    rows = (await house.status(sweep_id, points=10))["points"]
+    assert [row["t"] for row in rows] == pytest.approx([2.0, 4.5, 7.0], abs=0.3)
+
+
+@promise("sweep.then")
+async def test_at_the_target_the_abort_is_run_where_that_was_asked(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(0.3, 1.0, then="abort")
+    await driven_clock.advance(3)
+    told = await house.status(sweep_id)
+    assert (told["status"], told["reason"], told["error"]) == ("stopped", "target reached", None)
+    assert told["set_value"] == 0.3
+    assert house.supply.aborts == [":OUTP CH1,OFF"]
+
+
+async def test_a_logarithmic_way_from_zero_is_refused_before_anything_is_set(
+    house: SweepHouse,
+) -> None:
+    outcome = await house.ask_start(1.0, 1.0, points={"count": 5, "spacing": "log"})
+    assert outcome.error is not None
+    assert outcome.error.data["parameter"] == "points.spacing"
+    assert not house.supply.writes()
 
 
 class Stubborn(dict[str, str]):

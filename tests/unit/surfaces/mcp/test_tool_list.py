@@ -35,8 +35,10 @@ def names(pages: tuple[bytes, ...]) -> list[str]:
         ("tools=all", ALL),
         ("tools=essential", Choice(ToolListing.ESSENTIAL)),
         ("tools=static&x=1", Choice(ToolListing.STATIC)),
-        ("instrument=psu1", Choice(ToolListing.ALL, "psu1")),
-        ("instrument=USB0%3A%3A1&tools=essential", Choice(ToolListing.ESSENTIAL, "USB0::1")),
+        ("instrument=psu1", Choice(ToolListing.ALL, ("psu1",))),
+        ("instrument=psu1,%20dmm1,&instrument=b", Choice(ToolListing.ALL, ("psu1", "dmm1", "b"))),
+        ("instrument=", ALL),
+        ("instrument=USB0%3A%3A1&tools=essential", Choice(ToolListing.ESSENTIAL, ("USB0::1",))),
         ("x=%ff&&;", ALL),
     ],
 )
@@ -66,10 +68,10 @@ async def test_an_instrument_that_is_not_here_has_only_the_static_tools() -> Non
     tools.add("psu__on", tools.call, instrument_id="USB0::1")
     tools.add("wrapper__scan", tools.call, is_essential=False)
     made = tool_list(tools)
-    nobody = names(made.pages(REVISION, Choice(ToolListing.ALL, "nobody")))
+    nobody = names(made.pages(REVISION, Choice(ToolListing.ALL, ("nobody",))))
     assert "echo" in nobody
     assert not [name for name in nobody if "__" in name]
-    mine = names(made.pages(REVISION, Choice(ToolListing.ALL, "psu1")))
+    mine = names(made.pages(REVISION, Choice(ToolListing.ALL, ("psu1", "nobody"))))
     assert [name for name in mine if "__" in name] == ["psu__on"]
     static = names(made.pages(REVISION, Choice(ToolListing.STATIC)))
     assert "wrapper__scan" not in static
@@ -83,7 +85,7 @@ async def test_clients_that_ask_for_many_instruments_cannot_fill_the_memory() ->
         instrument_id_of=lambda name: name,
     )
     for number in range(3 * MAX_KEPT_LISTS):
-        made.pages(REVISION, Choice(ToolListing.ALL, f"x{number}"))
+        made.pages(REVISION, Choice(ToolListing.ALL, (f"x{number}",)))
     assert len(made._pages) <= MAX_KEPT_LISTS
 
 
@@ -93,10 +95,12 @@ async def test_the_size_of_the_list_is_what_a_client_gets_and_many_tools_are_a_w
     small = made.size(ALL)
     assert small.tools == len(names(made.pages(V11, ALL)))
     assert small.size_bytes == sum(len(page) for page in made.pages(V11, ALL))
-    assert warning_of(small) == ""
+    assert warning_of(small, "http://a/mcp") == ""
     for number in range(101):
         tools.add(f"psu__{number}", tools.call, instrument_id="USB0::1", is_essential=False)
     tools.change()
     assert made.size(ALL).tools == small.tools + 101
-    assert "cut a list at 100" in warning_of(made.size(ALL))
+    warning = warning_of(made.size(ALL), "http://a/mcp")
+    assert "cut a list at 100" in warning
+    assert "http://a/mcp?tools=essential" in warning
     assert made.size(Choice(ToolListing.ESSENTIAL)).tools == small.tools

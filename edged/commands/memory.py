@@ -1,0 +1,396 @@
+"""What each unit was set to last, as far as this daemon knows: by what it set and what it asked.
+
+For two things that a result says besides: what a setter replaced (``previous``), and that a
+measurement is one of an output that is off (``notes``). Both are told or not told at all, never
+guessed. What a write may change besides what it says (``effects``) is forgotten when it begins,
+and nothing is remembered of writes that were under way side by side, or did not end well; a line
+that was opened anew and raw lines that may set something leave nothing known. What a person turns
+at the front panel nobody tells; what was asked last is then what is known.
+
+Lives on the event loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from edged.commands.effects import (
+    NOBODY_KNOWS,
+    Effect,
+    Key,
+    KnownSetting,
+    Reach,
+    after,
+    asked,
+    couples_channels,
+    effects_of,
+    effects_of_lines,
+    is_measuring,
+    is_selecting,
+    reach_of,
+    value_name,
+)
+from edged.commands.resolve import COMMON_READS
+from edged.instruments.instrument import Instrument
+from edged.profiles.abort import means_same
+from edged.profiles.model import (
+    Command,
+    ImageAnswer,
+    Profile,
+    Scalar,
+    ScalarAnswer,
+    WaveformAnswer,
+)
+from edged.profiles.raw import RawPart, value_choices
+from edged.profiles.template import render_lines
+from edged.scpi.words import works_switch
+
+__all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Writing"]
+
+MOST_KNOWN: Final = 256
+_NUMBER: Final = re.compile(r"[0-9]+")
+MOST_CASES: Final = 64
+"""Channels of one question for which it is kept what switches them off."""
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Of one unit; ``values`` hold while its line stays open.
+
+    ``has_raw_couplings``: a raw line may have made one channel follow another.
+    """
+
+    meeting: object
+    values: dict[Key, KnownSetting] = field(default_factory=dict)
+    under_way: list[Writing] = field(default_factory=list)
+    has_raw_couplings: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Writing:
+    """One write under way; ``previous`` is what its parameter was before it.
+
+    Attributes:
+        after: what is known once it is carried out.
+        is_alone: no other was under way at any time of it.
+    """
+
+    unit: _Unit
+    effects: tuple[KnownSetting, ...]
+    previous: dict[str, Scalar]
+    after: dict[Key, KnownSetting]
+    is_alone: bool
+
+    def done(self, readback: Scalar | None = None) -> None:
+        """The instrument has taken it, and may have said what it holds now."""
+        if not self._ends():
+            return
+        told = self.after.get(self.effects[0].key) if len(self.effects) == 1 else None
+        is_number = isinstance(readback, int | float) and not isinstance(readback, bool)
+        if told is not None and is_number:
+            self.after[told.key] = replace(told, text=repr(readback))
+        if len(self.after) <= MOST_KNOWN:
+            self.unit.values = self.after
+
+    def over(self) -> None:
+        """However it ended: unless it is done, nobody knows what came of it."""
+        self._ends()
+
+    def _ends(self) -> bool:
+        """Whether this is its end, and nobody else wrote meanwhile."""
+        if self not in self.unit.under_way:
+            return False
+        self.unit.under_way.remove(self)
+        return self.is_alone
+
+
+class Remembering:
+    """What is remembered of one exchange, from when it is put on its line to its end.
+
+    Args:
+        begins: ``None`` where it writes nothing.
+    """
+
+    __slots__ = ("_begins", "writing")
+
+    def __init__(self, begins: Callable[[], Writing | None]) -> None:
+        self._begins = begins
+        self.writing: Writing | None = None
+
+    def begin(self) -> None:
+        """It is put on its line."""
+        self.writing = self._begins()
+
+    def over(self) -> None:
+        """It has ended, however that was."""
+        if self.writing is not None:
+            self.writing.over()
+
+
+def _nothing() -> None:
+    return
+
+
+NOTHING_REMEMBERED: Final = Remembering(_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """What switches off what is measured; and what is to be said where it is off."""
+
+    key: Key
+    off: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a question of a profile has to do with settings.
+
+    Attributes:
+        profile: keeps its id from meaning another.
+        sets: it sets how it measures; it sets no output.
+        answers: what its answer is known as, but for the key; ``None`` where it measures, or
+            answers in other words than the setter's.
+        switches: the commands that switch off what it measures, and no more than that.
+        cases: what they work, by the values of the parameters ``names``.
+    """
+
+    profile: Profile
+    sets: bool
+    answers: KnownSetting | None
+    switches: tuple[Command, ...]
+    names: tuple[str, ...]
+    cases: dict[tuple[Scalar | None, ...], tuple[_Switch, ...]] = field(default_factory=dict)
+
+    def switches_of(self, values: Mapping[str, Scalar]) -> tuple[_Switch, ...]:
+        """What switches off what is measured with these values."""
+        if not self.switches:
+            return ()
+        case = tuple([values.get(name) for name in self.names])
+        found = self.cases.get(case)
+        if found is None:
+            if len(self.cases) >= MOST_CASES:
+                self.cases.clear()
+            found = self.cases[case] = tuple(dict.fromkeys(_switches(self.switches, values)))
+        return found
+
+
+class Memory:
+    """What is known of all units, by their ids."""
+
+    def __init__(self) -> None:
+        self._units: dict[str, _Unit] = {}
+        # By the id of the profile, and the command's name.
+        self._questions: dict[tuple[int, str], _Question] = {}
+        self._reaches: dict[int, tuple[Profile, Reach]] = {}
+
+    def begin(self, instrument: Instrument, command: Command, lines: Sequence[str]) -> Writing:
+        """A command that may set something is about to be sent; its end is to be told."""
+        effects = effects_of(command, lines)
+        unit = self._unit(instrument)
+        previous: dict[str, Scalar] = {}
+        if len(effects) == 1 and not unit.under_way:
+            previous = _previous(command, effects[0], unit.values.get(effects[0].key))
+        return self._begin(instrument, unit, effects, previous)
+
+    def begin_abort(self, instrument: Instrument, lines: Sequence[str]) -> Writing:
+        """The lines of an abort are about to be sent; the same."""
+        return self._begin(instrument, self._unit(instrument), effects_of_lines(lines), {})
+
+    def begin_raw(self, instrument: Instrument, parts: Sequence[RawPart]) -> Writing | None:
+        """A raw line is about to be sent; ``None`` where it only asks.
+
+        Args:
+            parts: its messages; none where there is no profile, so that nothing is remembered.
+        """
+        if all(map(_only_asks, parts)):
+            return None
+        unit = self._unit(instrument)
+        unit.has_raw_couplings |= any(couples_channels(part.text) for part in parts)
+        return self._begin(instrument, unit, (NOBODY_KNOWS,), {})
+
+    def begin_question(self, instrument: Instrument, command: Command) -> None:
+        """A question is about to be sent that may set how it measures."""
+        unit = self._units.get(instrument.id)
+        if unit is not None and unit.values and self._question(instrument, command).sets:
+            unit.values = _switches_among(unit.values)
+
+    def heard(
+        self, instrument: Instrument, command: Command, lines: Sequence[str], data: Any
+    ) -> None:
+        """What a question was answered by, in the caller's terms."""
+        question = self._question(instrument, command)
+        if question.sets:
+            self.begin_question(instrument, command)
+        elif question.answers is not None and data is not None:
+            text = str(int(data)) if isinstance(data, bool) else str(data)
+            self._remember(instrument, lines[-1], replace(question.answers, text=text))
+
+    def heard_answers(self, instrument: Instrument, answers: Mapping[str, str]) -> None:
+        """What an instrument answered when it was asked about its outputs, by question."""
+        for line, answer in answers.items():
+            self._remember(instrument, line, KnownSetting(("", ""), answer.strip(), Effect.SWITCH))
+
+    def notes(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
+    ) -> list[str]:
+        """That what was measured is off, where that is known."""
+        unit = self._units.get(instrument.id)
+        if unit is None or not unit.values or unit.meeting != instrument.meeting:
+            return []
+        found: list[str] = []
+        for switch in self._question(instrument, command).switches_of(values):
+            known = unit.values.get(switch.key)
+            if known is not None and means_same(known.text, switch.off):
+                found.append(switch.note)
+        return found
+
+    def _begin(
+        self,
+        instrument: Instrument,
+        unit: _Unit,
+        effects: tuple[KnownSetting, ...],
+        previous: dict[str, Scalar],
+    ) -> Writing:
+        reach = self._reach(instrument)
+        if reach is Reach.ITSELF and unit.has_raw_couplings:
+            reach = Reach.ALL_NUMBERS
+        known = after(unit.values, effects, reach)
+        told = {one.key for one in effects}
+        unit.values = {key: one for key, one in known.items() if key not in told}
+        for other in unit.under_way:
+            other.is_alone = False
+        writing = Writing(unit, effects, previous, known, is_alone=not unit.under_way)
+        unit.under_way.append(writing)
+        return writing
+
+    def _remember(self, instrument: Instrument, line: str, known: KnownSetting) -> None:
+        unit = self._unit(instrument)
+        if unit.under_way or len(unit.values) > MOST_KNOWN:
+            return
+        key = asked(line)
+        if key is not None:
+            unit.values[key] = replace(known, key=key)
+
+    def _unit(self, instrument: Instrument) -> _Unit:
+        unit = self._units.get(instrument.id)
+        if unit is None:
+            unit = self._units[instrument.id] = _Unit(instrument.meeting)
+        elif unit.meeting != instrument.meeting:
+            unit.meeting = instrument.meeting
+            unit.values = {}
+            for writing in unit.under_way:
+                writing.is_alone = False
+        return unit
+
+    def _reach(self, instrument: Instrument) -> Reach:
+        profile = instrument.profile
+        known = self._reaches.get(id(profile))
+        if known is not None and known[0] is profile:
+            return known[1]
+        reach = reach_of(profile)
+        if profile is None:
+            return reach
+        lines = (line for command in profile.commands.values() for line in command.scpi)
+        if reach is Reach.ITSELF and any(map(couples_channels, lines)):
+            reach = Reach.ALL_NUMBERS
+        _make_room(self._reaches)
+        self._reaches[id(profile)] = (profile, reach)
+        return reach
+
+    def _question(self, instrument: Instrument, command: Command) -> _Question:
+        profile = instrument.profile
+        if profile is None:
+            raise TypeError(f"{command.name} is a command of no profile")
+        key = (id(profile), command.name)
+        question = self._questions.get(key)
+        if question is None or question.profile is not profile:
+            _make_room(self._questions)
+            question = self._questions[key] = _question(profile, command)
+        return question
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Profiles come and go; what is forgotten is found again."""
+    if len(kept) >= MOST_KNOWN:
+        kept.clear()
+
+
+def _question(profile: Profile, command: Command) -> _Question:
+    is_block = isinstance(command.returns, WaveformAnswer | ImageAnswer)
+    sets = is_block or any("?" not in line and not is_selecting(line) for line in command.scpi)
+    switches: tuple[Command, ...] = ()
+    if command.is_query and command.scpi and is_measuring(command.scpi[-1]):
+        switches = tuple(
+            other
+            for other in profile.commands.values()
+            if other.is_safe
+            and any(map(works_switch, other.scpi))
+            and other.parameters.keys() <= command.parameters.keys()
+        )
+    names = tuple({name: None for other in switches for name in other.parameters})
+    return _Question(profile, sets, None if is_block else _answers(command), switches, names)
+
+
+def _answers(command: Command) -> KnownSetting | None:
+    answer = command.returns
+    if len(command.scpi) != 1 or command.is_dangerous or not isinstance(answer, ScalarAnswer):
+        return None
+    # What is scaled or has a label is not what the setter's line says.
+    if answer.map or answer.scale or is_measuring(command.scpi[0]):
+        return None
+    is_switch = works_switch(command.scpi[0].replace("?", "", 1))
+    return KnownSetting(("", ""), "", Effect.SWITCH if is_switch else Effect.NUMBER, answer.unit)
+
+
+def _switches(commands: Sequence[Command], values: Mapping[str, Scalar]) -> Iterator[_Switch]:
+    """What these work; of one channel's where there is such a one, and else of all together."""
+    for off in commands:
+        if not off.parameters.keys() <= values.keys():
+            continue
+        lines = render_lines(off, {name: values[name] for name in off.parameters})
+        told = [one for one in effects_of_lines(lines) if one.effect is Effect.SWITCH]
+        if len(told) == 1 or "channel" not in values:
+            yield from (_Switch(one.key, one.text, _note(one.key, values)) for one in told)
+
+
+def _note(key: Key, values: Mapping[str, Scalar]) -> str:
+    selected, output = key
+    kind = "input" if "INP" in output.partition(" ")[0] else "output"
+    numbers = _NUMBER.findall(f"{selected} {output}")
+    if "channel" in values:
+        numbers = [number for number in numbers if number == str(values["channel"])]
+    return f"{kind} {numbers[-1]} is off" if numbers else f"the {kind} is off"
+
+
+def _previous(
+    command: Command, told: KnownSetting, known: KnownSetting | None
+) -> dict[str, Scalar]:
+    """What a setter replaces, as its parameter has it."""
+    setting = [template for template in command.scpi if not is_selecting(template)]
+    name = value_name(setting[0]) if len(setting) == 1 else ""
+    if known is None or not name or not told.text:
+        return {}
+    parameter = command.parameters[name]
+    # A line may be two commands': volts by one, amperes by the other.
+    if known.unit and parameter.unit and known.unit != parameter.unit:
+        return {}
+    found = value_choices(parameter, known.text)
+    return {name: found[0]} if len(found) == 1 else {}
+
+
+def _switches_among(values: Mapping[Key, KnownSetting]) -> dict[Key, KnownSetting]:
+    return {key: known for key, known in values.items() if known.effect is Effect.SWITCH}
+
+
+def _only_asks(part: RawPart) -> bool:
+    """Whether a message certainly changes nothing: there are questions that switch something on."""
+    if not part.is_query:
+        return False
+    if part.text.upper() in COMMON_READS:
+        return True
+    return bool(part.matches) and not any(m.command.is_dangerous for m in part.matches)

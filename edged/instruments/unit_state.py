@@ -1,0 +1,103 @@
+"""The one word for how a unit is: derived here, and nowhere else.
+
+list_instruments, get_status, doctor, the metrics and the command line all tell what this says, so
+that none of them can count otherwise. The state of a registration (``registration.py``) and of a
+line (``line_state.py``) are two of the facts that it is made of.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from edged.instruments.instrument import Instrument
+from edged.instruments.line_state import LineState
+from edged.instruments.registration import CONNECTED, RegistrationState
+
+__all__ = ["Facts", "StateOf", "UnitState", "counted", "facts_of", "unit_state"]
+
+
+class UnitState(enum.StrEnum):
+    """How a unit is, for whoever wants to work it; the first that holds.
+
+    ``SET_ASIDE``: it has gone, and what is at its address now hangs, is no instrument or cannot be
+    opened; ``LOCKED``: somebody has locked it out; ``AWAY``: it has gone; ``LOST``: it cannot be
+    reached, and is tried again; ``SILENT``: it can be reached and does not answer, for however
+    long; ``BUSY``: its line is at work.
+
+    An address at which no unit was ever known is set aside without a unit: it is not listed, and
+    get_status tells of it under ``set_aside``.
+    """
+
+    SET_ASIDE = "set_aside"
+    LOCKED = "locked"
+    AWAY = "away"
+    LOST = "lost"
+    SILENT = "silent"
+    BUSY = "busy"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the state of a unit is derived from.
+
+    Attributes:
+        is_set_aside: discovery has set aside what is at its address now.
+        is_silent: the last that was asked on its connection was not answered in time, and nothing
+            has been since.
+    """
+
+    registration: RegistrationState
+    line: LineState
+    is_set_aside: bool
+    is_locked: bool
+    is_silent: bool
+
+
+StateOf = Callable[[Instrument], UnitState]
+GONE: Final = frozenset({RegistrationState.AWAY, RegistrationState.ABSENT})
+UNREACHED: Final = frozenset({LineState.LOST, LineState.CONNECTING, LineState.CLOSED})
+RULES: Final[tuple[tuple[UnitState, Callable[[Facts], bool]], ...]] = (
+    (UnitState.SET_ASIDE, lambda facts: facts.is_set_aside),
+    (UnitState.LOCKED, lambda facts: facts.is_locked),
+    (UnitState.AWAY, lambda facts: facts.registration in GONE and not facts.is_silent),
+    (UnitState.LOST, lambda facts: _is_unreached(facts) and not facts.is_silent),
+    (UnitState.SILENT, lambda facts: facts.is_silent),
+    (UnitState.BUSY, lambda facts: facts.line is not LineState.READY),
+    (UnitState.READY, lambda _facts: True),
+)
+"""In the order in which they are told: the first that holds."""
+
+
+def unit_state(facts: Facts) -> UnitState:
+    """The state."""
+    return next(state for state, holds in RULES if holds(facts))
+
+
+def _is_unreached(facts: Facts) -> bool:
+    return facts.registration not in CONNECTED or facts.line in UNREACHED
+
+
+def facts_of(instrument: Instrument, *, is_locked: bool, is_aside: Callable[[str], bool]) -> Facts:
+    """What holds of a unit now.
+
+    Args:
+        is_aside: whether what is at an address was set aside. Of a unit to which a line leads that
+            is not asked: the line looks after it.
+    """
+    return Facts(
+        registration=instrument.registration,
+        line=instrument.line_state,
+        is_set_aside=not instrument.is_reachable and is_aside(instrument.address),
+        is_locked=is_locked,
+        is_silent=instrument.is_silent,
+    )
+
+
+def counted(instruments: Iterable[Instrument], state_of: StateOf) -> dict[str, int]:
+    """How many there are in each state that any of them is in."""
+    return dict(Counter(state_of(instrument).value for instrument in instruments))

@@ -1,0 +1,387 @@
+"""bench__check: every unit is asked how it is, all at once, and whoever hangs delays nobody.
+
+A unit in the middle of a sweep or a sequence is not asked: it is told as busy, with what it is busy
+with. The others are asked behind whatever waits on their lines: the probe, the error queue, and
+whether each output that the abort switches off is on. Nothing is set, and no channel is chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from edged.actions.action import Action
+from edged.actions.caller import Caller
+from edged.actions.outcome import Done, Outcome
+from edged.clock import Clock
+from edged.commands.memory import Memory
+from edged.commands.operation import Operation, bind
+from edged.commands.resolve import Resolver
+from edged.commands.static_tool import (
+    INSTRUMENT_ID,
+    MEASURE,
+    StaticTool,
+    fitting,
+    only_asking,
+    parameters_of,
+    text_of,
+)
+from edged.commands.target import Target
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.instruments.conversation import Ask, Conversation, Reply, drain_errors
+from edged.instruments.dialogue import Known
+from edged.instruments.instrument import Instrument
+from edged.instruments.mailbox import Priority
+from edged.instruments.pool import InstrumentPool
+from edged.instruments.unit_state import StateOf
+from edged.profiles.abort import (
+    Proof,
+    asked_about,
+    proofs_of,
+    questions_of,
+    selecting_lines,
+    switch_proofs,
+    unproved_outputs,
+)
+from edged.profiles.model import Connection, Profile
+from edged.runs.ports import NewId, Perform
+from edged.scpi.answer_text import clean_text
+from edged.scpi.errors import InstrumentError
+
+__all__ = ["OPERATIONS", "BenchCheck", "CheckBench", "CheckUnit", "Findings"]
+
+ASK_S: Final = 2.25
+"""What one unit may take, waiting for its turn included."""
+ANSWER_S: Final = 2.7
+"""When the answer is given, whatever has not come by then; 3 s are promised."""
+MOST_TEXT: Final = 240
+"""Characters of a problem."""
+BYTES_OF_A_LIST: Final = 768
+"""Of the sweeps, streams, sequences and lockouts each."""
+TOLD_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "sweeps": (
+        "sweep_id", "status", "instrument_id", "command_name", "set_value", "target_value", "unit",
+        "needs_attention",
+    ),
+    "streams": ("stream_id", "instrument_id", "command_name", "interval_ms", "count"),
+    "sequences": ("run_id", "instrument_id", "sequence_name", "steps_executed"),
+    "lockouts": ("instrument_id", "by", "reason", "since_ms"),
+}  # fmt: skip
+"""What the answer tells of each; get_status has the rest."""
+
+UNANSWERED: Final = Failed("It has not answered yet.", code=ErrorCode.TIMEOUT)
+
+UnderWay = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a unit has answered so far; written by its line's work, and whole once that is over.
+
+    Attributes:
+        latency_s: of the probe's answer; ``None`` while there is none.
+        answers: by question, of those that tell of outputs.
+    """
+
+    latency_s: float | None = None
+    errors: tuple[InstrumentError, ...] = ()
+    answers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckBench(Action):
+    """Ask every connected unit how it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckUnit(Action):
+    """Ask one. No tool makes this.
+
+    Attributes:
+        questions: of the outputs.
+        findings: takes what is answered, also before something fails.
+    """
+
+    instrument_id: str
+    questions: tuple[str, ...]
+    findings: Findings
+
+
+@dataclass(slots=True, kw_only=True)
+class _Unit:
+    """One unit of a check.
+
+    Attributes:
+        busy_with: ids of what must not be disturbed.
+        asking: its question, if it is asked.
+    """
+
+    instrument: Instrument
+    busy_with: tuple[str, ...]
+    proofs: tuple[Proof, ...] = ()
+    unaskable: tuple[str, ...] = ()
+    findings: Findings = field(default_factory=Findings)
+    asking: asyncio.Task[Outcome] | None = None
+
+    @classmethod
+    def of(cls, instrument: Instrument, busy_with: tuple[str, ...]) -> _Unit:
+        """Before anything was asked."""
+        proofs, unaskable = _outputs_of(instrument.profile)
+        return cls(instrument=instrument, busy_with=busy_with, proofs=proofs, unaskable=unaskable)
+
+    @property
+    def is_asked(self) -> bool:
+        """It is there, and nothing is in the middle of something on it."""
+        return self.instrument.is_connected and not self.busy_with
+
+    @property
+    def error(self) -> EdgedError | None:
+        """What its question failed by."""
+        if self.asking is None:
+            return None
+        if not self.asking.done() or self.asking.cancelled():
+            return UNANSWERED
+        return self.asking.result().error
+
+    @property
+    def is_line_taken(self) -> bool:
+        """Its turn did not come: other work was on its line all the time."""
+        error = self.error
+        return (
+            isinstance(error, Failed)
+            and error is not UNANSWERED
+            and error.code is ErrorCode.TIMEOUT
+            and not error.sent
+            and not self.instrument.is_silent
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchCheck:
+    """What it is run with.
+
+    Attributes:
+        state_of: gives the state of an instrument.
+        moves: gives the ids of the sweeps and sequences that are at work on an instrument.
+        perform: the command path.
+        under_way: gives what runs and what is locked out, by the names in ``TOLD_OF``.
+        memory: told which outputs are off.
+    """
+
+    pool: InstrumentPool
+    state_of: StateOf
+    moves: Callable[[str], tuple[str, ...]]
+    perform: Perform
+    new_id: NewId
+    clock: Clock
+    under_way: UnderWay
+    memory: Memory = field(default_factory=Memory)
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def check(self, action: CheckBench, _target: Target, _began: float) -> Done:
+        """All of them, or the one that is named.
+
+        Raises:
+            NotFound: there is no such instrument.
+        """
+        named = text_of(action.arguments, "instrument_id")
+        instruments = (self.pool.get(named),) if named else self.pool.all()
+        caller = action.caller.nested(
+            tool=action.tool, scope="", on_behalf_of=f"check-{action.action_id}"
+        )
+        units = [_Unit.of(instrument, self.moves(instrument.id)) for instrument in instruments]
+        try:
+            for unit in units:
+                if unit.is_asked:
+                    unit.asking = asyncio.create_task(
+                        self._ask(unit, action, caller), name="edged-check"
+                    )
+            await self._wait([unit.asking for unit in units if unit.asking is not None])
+            return Done(data=self._told(units))
+        finally:
+            left = [unit.asking for unit in units if unit.asking is not None]
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+    async def ask(self, action: CheckUnit, target: Target, _began: float) -> Done:
+        """One of them, in its turn."""
+        instrument = target.aimed_instrument()
+        reply = await instrument.converse(
+            lambda: _check(
+                instrument.probe,
+                instrument.connection,
+                action.questions,
+                action.findings,
+                self.clock.monotonic,
+            ),
+            priority=Priority.PROBE,
+            timeout_s=ASK_S,
+            name=action.tool,
+        )
+        self.memory.heard_answers(instrument, action.findings.answers)
+        return Done(data=None, scpi=reply.sent)
+
+    async def _ask(self, unit: _Unit, action: CheckBench, caller: Caller) -> Outcome:
+        return await self.perform(
+            CheckUnit(
+                tool=action.tool,
+                caller=caller,
+                action_id=self.new_id(),
+                parent_id=action.action_id,
+                instrument_id=unit.instrument.id,
+                questions=questions_of(unit.proofs),
+                findings=unit.findings,
+            )
+        )
+
+    async def _wait(self, tasks: Sequence[asyncio.Task[Outcome]]) -> None:
+        """Until all have answered, and no longer than the answer may take."""
+        bound = asyncio.ensure_future(self.clock.sleep(ANSWER_S))
+        try:
+            while not bound.done() and (left := {task for task in tasks if not task.done()}):
+                await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            bound.cancel()
+            await asyncio.gather(bound, return_exceptions=True)
+
+    def _told(self, units: Sequence[_Unit]) -> dict[str, Any]:
+        told = [self._unit_told(unit) for unit in units]
+        under_way = self.under_way()
+        is_healthy = not any(one["problems"] for one in told) and not any(
+            sweep.get("needs_attention") for sweep in under_way["sweeps"]
+        )
+        rest: dict[str, Any] = {}
+        left_out = 0
+        for name, fields in TOLD_OF.items():
+            rows = [{key: row[key] for key in fields if key in row} for row in under_way[name]]
+            rest[name] = fitting(rows, {}, BYTES_OF_A_LIST)
+            left_out += len(rows) - len(rest[name])
+        rest["leases"] = []
+        # What is left out, if something must be, is well.
+        told.sort(key=lambda one: not one["problems"])
+        around = {"is_healthy": is_healthy, "instruments": [], **rest, "more": 0}
+        instruments = fitting(told, around)
+        return {
+            "is_healthy": is_healthy,
+            "instruments": instruments,
+            **rest,
+            "more": left_out + len(told) - len(instruments),
+        }
+
+    def _unit_told(self, unit: _Unit) -> dict[str, Any]:
+        instrument, findings = unit.instrument, unit.findings
+        state = self.state_of(instrument)
+        has_answered = findings.latency_s is not None
+        is_busy = bool(unit.busy_with) or unit.is_line_taken
+        told: dict[str, Any] = {
+            "instrument_id": instrument.id,
+            "alias": instrument.alias,
+            "state": state.value,
+            "is_answering": has_answered or (is_busy and not instrument.is_silent),
+            "latency_ms": round(1_000 * findings.latency_s, 1) if findings.latency_s else None,
+            "outputs": [*_outputs_told(unit)],
+            "problems": [text[:MOST_TEXT] for text in _problems(unit, state.value)],
+        }
+        if is_busy:
+            told["busy_with"] = list(unit.busy_with) or ["other work on its line"]
+        return told
+
+
+def _check(
+    probe: Known,
+    connection: Connection,
+    questions: Sequence[str],
+    findings: Findings,
+    now: Callable[[], float],
+) -> Conversation[Reply]:
+    """What a unit is asked; by its line's work.
+
+    Raises:
+        Failed: BAD_ANSWER, the probe was answered by something else.
+    """
+    began = now()
+    answer = yield Ask(probe.question)
+    text = answer if isinstance(answer, str) else ""
+    findings.latency_s = now() - began
+    if not probe.is_answer(text):
+        raise Failed(
+            f"{probe.question} was answered by {clean_text(text)!r}.",
+            code=ErrorCode.BAD_ANSWER,
+            sent=(probe.question,),
+        )
+    findings.errors = yield from drain_errors(connection.errors)
+    for question in questions:
+        answer = yield Ask(question)
+        findings.answers[question] = answer if isinstance(answer, str) else ""
+    return Reply(sent=(probe.question, *questions))
+
+
+def _outputs_of(profile: Profile | None) -> tuple[tuple[Proof, ...], tuple[str, ...]]:
+    """What can be asked of its outputs, and those of which nothing can.
+
+    Where the channel would have to be chosen first, nothing is asked: that is a setting.
+    """
+    if profile is None or not profile.abort:
+        return (), ()
+    proofs, unproved = proofs_of(profile, profile.abort), unproved_outputs(profile)
+    if selecting_lines(profile.abort):
+        return (), tuple(dict.fromkeys([*map(asked_about, proofs), *unproved]))
+    return switch_proofs(profile.abort, proofs), unproved
+
+
+def _outputs_told(unit: _Unit) -> Iterable[dict[str, Any]]:
+    for proof in unit.proofs:
+        answer = unit.findings.answers.get(proof.query)
+        is_on = None if answer is None else not proof.is_given_by(answer)
+        told: dict[str, Any] = {"name": asked_about(proof), "is_on": is_on}
+        if answer is not None:
+            told["answer"] = clean_text(answer)[:40]
+        yield told
+    for name in unit.unaskable:
+        yield {"name": name, "is_on": None}
+
+
+def _problems(unit: _Unit, state: str) -> Iterable[str]:
+    instrument = unit.instrument
+    if not instrument.is_connected:
+        yield f"It is {state}: {instrument.line_reason or 'nobody answers there'}."
+        return
+    error = unit.error
+    if error is not None and instrument.is_silent:
+        yield f"It can be reached, and does not answer: {instrument.line_reason}."
+    elif error is not None and not unit.is_line_taken:
+        yield error.message
+    for complaint in unit.findings.errors:
+        yield f"Its error queue had {complaint.code}: {complaint.text}"
+
+
+def at_the_unit(resolver: Resolver, action: CheckUnit) -> Target:
+    """One instrument."""
+    return resolver.unit(action.instrument_id)
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=CheckBench,
+        run=BenchCheck.check,
+        tool=StaticTool(
+            name="bench__check",
+            title="Check the bench",
+            description=(
+                "Ask every connected instrument now whether it answers, its error queue and which "
+                "outputs are on; within 3 s. is_on null: cannot be asked; busy_with: not asked."
+            ),
+            schema=parameters_of(instrument_id=INSTRUMENT_ID),
+            annotations=MEASURE,
+            make=only_asking(CheckBench),
+            needs_instruments=True,
+        ),
+    ),
+    Operation(action=CheckUnit, run=BenchCheck.ask, aim=at_the_unit),
+)

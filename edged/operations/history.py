@@ -1,0 +1,170 @@
+"""Who did what, from the record: for a caller who wants to know what others have changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action
+from edged.actions.caller import Caller, Route, who_of
+from edged.actions.outcome import Done
+from edged.auth.permissions import Permissions
+from edged.clock import Clock
+from edged.commands.operation import Operation, bind
+from edged.commands.static_tool import (
+    ANSWER_BYTES,
+    READ,
+    STRING,
+    StaticTool,
+    fitting,
+    integer_of,
+    limit_of,
+    only_asking,
+    parameters_of,
+    text_of,
+)
+from edged.commands.target import Target
+from edged.errors import NotFound
+from edged.instruments.pool import InstrumentPool
+from edged.store.audit.book import Audit
+from edged.store.audit.history import CallFilter
+from edged.store.audit.row import AuditRow, Phase, clip
+
+__all__ = ["OPERATIONS", "GetHistory", "History"]
+
+DEFAULT_LIMIT: Final = 50
+MOST: Final = 500
+DEFAULT_SINCE_S: Final = 3_600
+TEXT_CHARS: Final = 400
+"""Of what was sent, of an error and of parameters in a row: ``edged audit`` has all of it."""
+STANDING: Final = frozenset({"instrument_id", "command_name", "sequence_name"})
+"""Arguments that have a column of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetHistory(Action):
+    """Say who did what, from the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What it is run with.
+
+    Attributes:
+        plain_name: the unsuffixed name of the tool of that name; empty where there is none.
+    """
+
+    audit: Audit
+    pool: InstrumentPool
+    permissions: Permissions
+    plain_name: Callable[[str], str]
+    clock: Clock
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def read(self, action: GetHistory, _target: Target, _began: float) -> Done:
+        """The newest first, of those that this caller may see.
+
+        Raises:
+            Failed: STORE_FAILED, the record cannot be read.
+        """
+        arguments = action.arguments
+        since_s = limit_of(arguments, DEFAULT_SINCE_S, "since_s")
+        since_ms = self.clock.wall_ms() - 1_000 * since_s
+        wanted = CallFilter(
+            # What is too large to be a number of seconds means all of it.
+            since_ms=max(0, since_ms) if since_s >= 0 else 0,
+            instrument=self._id_of(text_of(arguments, "instrument_id")),
+            command=text_of(arguments, "command_name"),
+            outcome=text_of(arguments, "outcome"),
+        )
+        limit = limit_of(arguments, DEFAULT_LIMIT)
+        found = await self.audit.calls(
+            wanted, limit=limit, may_see=lambda row: self._may_see(action.caller, row)
+        )
+        # Who asks for more than usual gets more than usual.
+        times = max(1, integer_of(arguments, "limit") // DEFAULT_LIMIT)
+        told = [_row(row) for row in found.rows]
+        rows = fitting(told, {"rows": [], "more": True}, times * ANSWER_BYTES)
+        return Done(data={"rows": rows, "more": found.has_more or len(rows) < len(told)})
+
+    def _id_of(self, name: str) -> str:
+        """Rows have ids. What is not here now may be in old rows, by its id."""
+        try:
+            return self.pool.get(name).id if name else ""
+        except NotFound:
+            return name
+
+    def _may_see(self, caller: Caller, row: AuditRow) -> bool:
+        """What a caller may do it may see done, and what itself has asked for."""
+        if caller.subject and (caller.route.value, caller.subject) == (row.route, row.subject):
+            return True
+        return self.permissions.allows_tool(caller, row.tool, row.scope, self.plain_name(row.tool))
+
+
+def _row(row: AuditRow) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "time_ms": row.time_ms,
+        "who": _who(row),
+        "tool": row.tool,
+        "instrument_id": row.instrument,
+        "command": row.command,
+        "parameters": _parameters(row),
+        "scpi": clip(str(row.scpi), TEXT_CHARS),
+        "outcome": row.outcome or Phase.INTENT.value,
+        "error": clip(str(row.error), TEXT_CHARS) or None,
+    }
+    if row.on_behalf_of:
+        told["run_id"] = row.on_behalf_of
+    return told
+
+
+def _who(row: AuditRow) -> str:
+    if row.route == Route.INTERNAL.value:
+        return Caller(route=Route.INTERNAL).who
+    return who_of(row.client, row.remote, row.subject)
+
+
+def _parameters(row: AuditRow) -> Any:
+    """Those of the command alone, as far as the row says the rest elsewhere."""
+    sent = row.to_json()["parameters"]
+    if not isinstance(sent, dict):
+        return clip(str(sent), TEXT_CHARS)
+    own = {name: value for name, value in sent.items() if name not in STANDING}
+    inner = own.get("parameters")
+    if len(own) == 1 and isinstance(inner, dict):
+        own = inner
+    text = json.dumps(own, ensure_ascii=False)
+    return own if len(text) <= TEXT_CHARS else {"cut": clip(text, TEXT_CHARS)}
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=GetHistory,
+        run=History.read,
+        tool=StaticTool(
+            name="bench__history",
+            title="Who did what",
+            description=(
+                "Who did what, newest first, refusals too: 'who changed the voltage, to what'. A "
+                "call is a row; of a run each command is one. If there is more, narrow it or raise "
+                "limit (8 kB for each 50)."
+            ),
+            schema=parameters_of(
+                instrument_id=STRING,
+                command_name=STRING,
+                since_s={"type": "integer", "minimum": 0, "default": DEFAULT_SINCE_S},
+                outcome={"type": "string", "description": "ok, refused, failed …"},
+                limit={"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
+            ),
+            annotations=READ,
+            make=only_asking(GetHistory),
+            needs_instruments=True,
+            answers_alone=True,
+        ),
+    ),
+)

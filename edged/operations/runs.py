@@ -1,0 +1,350 @@
+"""What was measured: the list of runs, the rows of one, its picture, and its end by one id.
+
+A run is any sweep, stream or sequence, under way or over; its rows are on the disk, and how it
+stands is known best by those who have it in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.actions.action import Action, Check
+from edged.actions.outcome import Done, Picture
+from edged.actions.tool import ToolCall
+from edged.commands.operation import Operation, bind
+from edged.commands.static_tool import (
+    CALM,
+    READ,
+    STRING,
+    Schema,
+    StaticTool,
+    fitting,
+    only_asking,
+    parameters_of,
+    text_of,
+)
+from edged.commands.target import Target
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.plot.artist import Artist
+from edged.runs.recordings.figures import PlotWish, described, run_figure
+from edged.runs.recordings.reader import list_runs, page_of_run
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.recordings.table import PageWish
+from edged.runs.run_head import RunKind, RunNow
+from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.sweeps.registry import SweepRegistry
+
+__all__ = ["OPERATIONS", "PlotRun", "ReadRuns", "RunOperations", "StopRun"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRuns(Action):
+    """List the runs, or give rows of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlotRun(Action):
+    """Draw a run or a waveform."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRun(Action):
+    """End a run, whatever it is."""
+
+    run_id: str
+    hold: bool = False
+
+
+def stop_run(call: ToolCall, check: Check) -> Action:
+    """The end of a run."""
+    return StopRun(
+        **call.asked(check),
+        run_id=text_of(call.arguments, "run_id"),
+        hold=call.arguments.get("hold") is True,
+    )
+
+
+RUNS_UNLESS_ASKED: Final = 20
+ROWS_UNLESS_ASKED: Final = 100
+MOST_RUNS: Final = 1_000
+MOST_ROWS: Final = 10_000
+RUN_ID: Final[Schema] = {"type": "string", "description": "sweep_id, stream_id or run_id."}
+COLUMN: Final[Schema] = {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOperations:
+    """What they are run with."""
+
+    runs: RunRegistry
+    sweeps: SweepRegistry
+    streams: StreamRegistry
+    sequences: SequenceRegistry
+    waveforms: WaveformRegistry
+    artist: Artist
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def read(self, action: ReadRuns, _target: Target, _began: float) -> Done:
+        """The newest runs, or rows of one."""
+        run_id = action.arguments.get("run_id")
+        if run_id is None:
+            return Done(data=await self._listed(action.arguments))
+        return Done(data=await self._rows(str(run_id), action.arguments))
+
+    async def plot(self, action: PlotRun, _target: Target, _began: float) -> Done:
+        """A picture, and a line of what it shows."""
+        asked = action.arguments
+        names = [str(asked[key]) for key in ("run_id", "stream_id") if key in asked]
+        if len(names) != 1:
+            raise Invalid("Say which: either run_id or stream_id.", data={"parameter": "run_id"})
+        wish = _plot_wish(asked)
+        last = None if wish.x or wish.y else self.waveforms.last(names[0])
+        if last is not None:
+            figure = await self.waveforms.figure(names[0], last, wish.title)
+        else:
+            await self.runs.written(names[0])
+            figure = await self.runs.read(run_figure, names[0], wish)
+        picture = await self.artist.draw(figure)
+        return Done(data=described(figure), pictures=(Picture(mime="image/png", data=picture),))
+
+    async def stop(self, action: StopRun, _target: Target, _began: float) -> Done:
+        """As its own stop does."""
+        kind, told = await self._stopped(action.run_id, hold=action.hold)
+        return Done(data={"run_id": action.run_id, "kind": kind.value, **told})
+
+    async def _stopped(self, run_id: str, *, hold: bool) -> tuple[RunKind, Mapping[str, Any]]:
+        now = self._known().get(run_id)
+        if now is None:
+            raise NotFound(
+                f"There is no run {run_id[:100]!r} that could be stopped.",
+                code=ErrorCode.UNKNOWN_RUN,
+                data={"run_id": run_id[:100]},
+                remedy="bench__runs without run_id lists them.",
+            )
+        kind = now.head.kind
+        if kind is RunKind.SWEEP:
+            return kind, await self.sweeps.stop(run_id, hold=hold)
+        if hold:
+            raise Invalid(
+                f"{run_id} is a {kind}: only a sweep can be held.",
+                data={"parameter": "hold"},
+                remedy="Stop it without hold.",
+            )
+        if kind is RunKind.STREAM:
+            return kind, await self.streams.stop(run_id)
+        return kind, {"status": await self.sequences.stop(run_id)}
+
+    async def _listed(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        limit = int(asked.get("limit", RUNS_UNLESS_ASKED))
+        kind = str(asked.get("kind", ""))
+        on_disk = await self.runs.read(list_runs, limit + 1, kind)
+        now = {key: run for key, run in self._known().items() if kind in ("", run.head.kind)}
+        told = [_recorded(run, now.pop(str(run["run_id"]), None)) for run in on_disk]
+        told += [_unrecorded(run) for run in now.values()]
+        told.sort(key=lambda run: run["started_ms"] or 0, reverse=True)
+        runs = told[:limit] if "limit" in asked else fitting(told[:limit], {"runs": [], "more": 0})
+        return {"runs": runs, "more": len(told) > len(runs)}
+
+    async def _rows(self, run_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        wish = PageWish(
+            first=int(asked.get("from_row", 0)),
+            most=int(asked.get("rows", ROWS_UNLESS_ASKED)),
+            every=int(asked.get("every", 1)),
+            columns=tuple(asked.get("columns") or ()),
+        )
+        recording = await self.runs.written(run_id)
+        now = self._known().get(run_id)
+        try:
+            page = await self.runs.read(page_of_run, run_id, wish)
+        except NotFound:
+            if now is None:
+                raise
+            return _without_rows(now)
+        if recording is not None:
+            page["statistics"] = recording.statistics.told()
+        statistics = page["statistics"] or {}
+        state, reason, error = _state_of(page["meta"], now, is_open=recording is not None)
+        columns, rows, total = page["columns"], page["rows"], page["total_rows"]
+        told = {
+            "run_id": run_id,
+            "kind": page["meta"].get("kind"),
+            "columns": columns,
+            "units": page["units"],
+            "rows": rows,
+            "total_rows": total,
+            "next_row": total,
+            "statistics": {name: statistics[name] for name in columns if name in statistics},
+            "state": state,
+            "reason": reason or None,
+            "error": error or None,
+        }
+        if "rows" not in asked:
+            told["rows"] = rows = fitting(rows, {**told, "rows": []})
+        following = wish.first + len(rows) * wish.every
+        told["next_row"] = following if following < total else None
+        return told
+
+    def _known(self) -> dict[str, RunNow]:
+        """Every run that somebody has in memory."""
+        books = (self.sweeps, self.streams, self.sequences)
+        return {run.head.run_id: run for book in books for run in book.runs()}
+
+
+def _recorded(run: Mapping[str, Any], now: RunNow | None) -> dict[str, Any]:
+    """A run of the list, from its recording."""
+    state = str(run["status"]) if now is None else now.state
+    return {
+        "run_id": run["run_id"],
+        "kind": run["kind"],
+        "state": "interrupted" if now is None and state == "running" else state,
+        "who": run["who"],
+        "instrument_id": run["instrument_id"],
+        "command": run["command_name"],
+        "started_ms": run["started_ms"],
+        "rows": max(run["rows"] or 0, now.rows if now is not None else 0),
+        "columns": [column["name"] for column in run.get("columns") or ()],
+    }
+
+
+def _unrecorded(now: RunNow) -> dict[str, Any]:
+    """A run of the list that has no recording yet, or was refused one."""
+    head = now.head
+    return {
+        "run_id": head.run_id,
+        "kind": head.kind.value,
+        "state": now.state,
+        "who": head.caller.who,
+        "instrument_id": head.instrument_id,
+        "command": head.command_name,
+        "started_ms": now.started_ms,
+        "rows": now.rows,
+        "columns": [column.name for column in head.columns],
+    }
+
+
+def _without_rows(now: RunNow) -> dict[str, Any]:
+    """One that has no recording: its first row has not come, or the recording was refused."""
+    missing = f"Its {now.rows} rows were not recorded." if now.rows else ""
+    return {
+        "run_id": now.head.run_id,
+        "kind": now.head.kind.value,
+        "columns": [column.name for column in now.head.columns],
+        "units": [column.unit for column in now.head.columns],
+        "rows": [],
+        "total_rows": 0,
+        "next_row": None,
+        "statistics": {},
+        "state": now.state,
+        "reason": now.reason or None,
+        "error": f"{now.error} {missing}".strip() or None,
+    }
+
+
+def _state_of(
+    meta: Mapping[str, Any], now: RunNow | None, *, is_open: bool
+) -> tuple[str, str, str]:
+    """State, reason and error of a run: what is in memory knows more than its recording."""
+    harm = str(meta.get("error") or "")
+    if now is not None:
+        return now.state, now.reason, " ".join(filter(None, (now.error, harm)))
+    summary = meta.get("summary") or {}
+    state = str(meta.get("status"))
+    if state == "running" and not is_open:
+        state = "interrupted"
+    error = " ".join(filter(None, (str(summary.get("error") or ""), harm)))
+    return state, str(summary.get("reason") or ""), error
+
+
+def _plot_wish(asked: Mapping[str, Any]) -> PlotWish:
+    y = asked.get("y") or ()
+    return PlotWish(
+        x=str(asked.get("x", "")),
+        y=(y,) if isinstance(y, str) else tuple(y),
+        log_x=asked.get("log_x") is True,
+        log_y=asked.get("log_y") is True,
+        title=str(asked.get("title", "")),
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=ReadRuns,
+        run=RunOperations.read,
+        tool=StaticTool(
+            name="bench__runs",
+            title="Recorded data",
+            description=(
+                "What any sweep, stream, sequence or table has measured, also while it runs and "
+                "after a restart. Without run_id the newest runs; with it rows (lists along "
+                "columns) from from_row on, state and statistics of all rows so far. next_row is "
+                "where to go on; every thins."
+            ),
+            schema=parameters_of(
+                run_id=RUN_ID,
+                kind={"type": "string", "enum": [kind.value for kind in RunKind]},
+                limit={"type": "integer", "minimum": 1, "maximum": MOST_RUNS, "default": 20},
+                from_row={"type": "integer", "minimum": 0, "default": 0},
+                rows={"type": "integer", "minimum": 0, "maximum": MOST_ROWS, "default": 100},
+                columns={"type": "array", "items": COLUMN},
+                every={"type": "integer", "minimum": 1, "default": 1},
+            ),
+            annotations=READ,
+            make=only_asking(ReadRuns),
+            needs_instruments=True,
+            answers_alone=True,
+        ),
+    ),
+    Operation(
+        action=PlotRun,
+        run=RunOperations.plot,
+        tool=StaticTool(
+            name="bench__plot",
+            title="Picture of a run",
+            description=(
+                "A PNG of a run (also while it runs) or of a stream's newest waveform, and a line "
+                "of what it shows. x, y: columns; else set-point or time, and all measured."
+            ),
+            schema=parameters_of(
+                run_id=STRING,
+                stream_id=STRING,
+                x=COLUMN,
+                y={
+                    "type": ["string", "array"],
+                    "items": COLUMN,
+                    "description": "One or several.",
+                },
+                log_x={"type": "boolean", "default": False},
+                log_y={"type": "boolean", "default": False},
+                title={"type": "string", "maxLength": 200},
+            ),
+            annotations=READ,
+            make=only_asking(PlotRun),
+            needs_instruments=True,
+            answers_alone=True,
+        ),
+    ),
+    Operation(
+        action=StopRun,
+        run=RunOperations.stop,
+        tool=StaticTool(
+            name="bench__stop_run",
+            title="Stop a run",
+            description="End any sweep, stream or sequence; a sweep as stop_sweep does.",
+            schema=parameters_of(
+                ("run_id",),
+                run_id=RUN_ID,
+                hold={"type": "boolean", "default": False, "description": "Park a sweep."},
+            ),
+            annotations=CALM,
+            make=stop_run,
+            needs_instruments=True,
+        ),
+    ),
+)

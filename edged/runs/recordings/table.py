@@ -1,0 +1,197 @@
+"""The table of a recording, read by pages: some of its rows, and the statistics of all of them.
+
+Reads files, and belongs on a thread (``RunRegistry.read``). A page costs what the bytes before it
+cost to be counted: no row but those of the page is taken apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from edged.csv_cells import unguarded
+from edged.errors import ErrorCode, Failed, Invalid
+from edged.runs.running_stats import TableStats
+
+__all__ = ["Page", "PageWish", "cell_value", "read_page", "rows_of", "stats_of"]
+
+PIECE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageWish:
+    """Which rows of a table are wanted.
+
+    Attributes:
+        first: the number of the first one, from 0.
+        most: so many at most.
+        every: each so-manieth from the first on.
+        columns: names, in the order in which they are wanted; all of them where that is empty.
+    """
+
+    first: int
+    most: int
+    every: int = 1
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some rows of a table; ``total`` counts all that there are."""
+
+    columns: tuple[str, ...]
+    rows: list[list[Any]]
+    total: int
+
+
+def cell_value(cell: str) -> Any:
+    """A cell as it went in, as far as text tells."""
+    if cell == "":
+        return None
+    if cell in ("true", "false"):
+        return cell == "true"
+    try:
+        return int(cell)
+    except ValueError:
+        pass
+    try:
+        number = float(cell)
+    except ValueError:
+        return unguarded(cell)
+    return number if math.isfinite(number) else cell
+
+
+def read_page(path: Path, wish: PageWish) -> Page:
+    """A page of the table in ``path``; a row that is being written just now is none yet.
+
+    Raises:
+        Invalid: no such column.
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    with _opened(path) as file:
+        names = _header(file)
+        columns = wish.columns or names
+        unknown = [name for name in columns if name not in names]
+        if unknown:
+            raise no_column(unknown[0], names)
+        places = [names.index(name) for name in columns]
+        lines, total = _picked(file, wish)
+    rows = [
+        [cell_value(row[place]) if place < len(row) else None for place in places]
+        for row in csv.reader(lines)
+    ]
+    return Page(columns=tuple(columns), rows=rows, total=total)
+
+
+def no_column(name: str, names: Sequence[str]) -> Invalid:
+    """The error for a column that a table has not."""
+    return Invalid(
+        f"There is no column {name[:100]!r}; there are {', '.join(names)}.",
+        data={"parameter": "columns", "value": name[:100], "columns": list(names)},
+    )
+
+
+def rows_of(path: Path) -> Iterator[list[str]]:
+    """The header and all whole rows.
+
+    Raises:
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    with _opened(path) as file:
+        yield from csv.reader(_texts(file))
+
+
+def stats_of(path: Path) -> dict[str, dict[str, Any]]:
+    """The statistics of all rows of a table that has ended; see ``TableStats``.
+
+    Raises:
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
+    try:
+        size = path.stat().st_size
+    except OSError as unreadable:
+        raise _unreadable(path, unreadable) from unreadable
+    return _stats_of(path, size)
+
+
+@functools.lru_cache(maxsize=64)
+def _stats_of(path: Path, _size: int) -> dict[str, dict[str, Any]]:
+    rows = rows_of(path)
+    stats = TableStats(next(rows, []))
+    for row in rows:
+        stats.add([_number(cell) for cell in row])
+    return stats.told()
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _picked(file: BinaryIO, wish: PageWish) -> tuple[Sequence[str], int]:
+    """The lines of a page, and how many rows there are in all."""
+    begins = file.tell()
+    picked: list[bytes] = []
+    number = 0
+    rest = b""
+    while piece := file.read(PIECE_BYTES):
+        if b'"' in piece:
+            # A text may hold line ends: only a reader of CSV knows what a row is.
+            file.seek(begins)
+            return _picked_with_care(file, wish)
+        lines = (rest + piece).split(b"\n")
+        rest = lines.pop()
+        ends = number + len(lines)
+        if ends > wish.first and len(picked) < wish.most:
+            start = (
+                wish.first - number if number <= wish.first else -(number - wish.first) % wish.every
+            )
+            picked += lines[start :: wish.every][: wish.most - len(picked)]
+        number = ends
+    return [line.decode("utf-8", "replace") for line in picked], number
+
+
+def _picked_with_care(file: BinaryIO, wish: PageWish) -> tuple[Sequence[str], int]:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    number = -1
+    wanted = islice(range(wish.first, 1 << 62, wish.every), wish.most)
+    following = next(wanted, -1)
+    for number, row in enumerate(csv.reader(_texts(file))):
+        if number == following:
+            writer.writerow(row)
+            following = next(wanted, -1)
+    return text.getvalue().splitlines(keepends=True), number + 1
+
+
+def _texts(file: BinaryIO) -> Iterator[str]:
+    """Whole lines; the last one only if it is at its end."""
+    return (line.decode("utf-8", "replace") for line in file if line.endswith(b"\n"))
+
+
+def _header(file: BinaryIO) -> tuple[str, ...]:
+    line = file.readline().decode("utf-8", "replace")
+    return tuple(next(csv.reader([line]), []))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as unreadable:
+        raise _unreadable(path, unreadable) from unreadable
+
+
+def _unreadable(path: Path, error: OSError) -> Failed:
+    return Failed(f"{path} cannot be read: {error.strerror}.", code=ErrorCode.RECORDING_FAILED)

@@ -1,0 +1,132 @@
+"""Who did what: the calls in the record, the newest first, each of them once.
+
+A call leaves an intent and an end, or an end alone, or a refusal; the later row tells all that the
+earlier one does, so it is the one that is shown. What a run does by itself (the steps of a sweep or
+a sequence, the points of a stream) is folded: of each command of a run on an instrument the newest
+row stands for all. Nothing is indexed but the number of a row: a search walks back from the newest,
+some rows at a time, so that others are served between, and ends at the first page that is too old.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from edged.clock import Clock
+from edged.store.audit.queries import Bound, fetch
+from edged.store.audit.row import COLUMNS, AuditRow, Phase
+from edged.store.database import Database
+
+__all__ = ["CallFilter", "Calls", "find_calls"]
+
+ROWS_LOOKED_AT: Final = 20_000
+"""In one turn of the reader's thread: some 10 ms."""
+ROWS_IN_PAGE: Final = 500
+LONGEST_S: Final = 2.0
+"""A search for what is rare in a long record ends then, and says that there may be more."""
+MOST_FOLDED: Final = 100_000
+"""Calls and runs that one search remembers to have seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFilter:
+    """Which calls are wanted; what is empty does not narrow.
+
+    Attributes:
+        since_ms: Unix epoch milliseconds, included.
+    """
+
+    since_ms: int
+    instrument: str = ""
+    command: str = ""
+    outcome: str = ""
+
+
+class Calls(NamedTuple):
+    """Calls, the newest first; ``has_more``: there are, or may be, older ones that fit."""
+
+    rows: list[AuditRow]
+    has_more: bool
+
+
+class _Page(NamedTuple):
+    """Rows that fit, the newest first; ``next_seq`` is where to go on, 0 at the end."""
+
+    rows: list[AuditRow]
+    next_seq: int
+
+
+async def find_calls(
+    database: Database,
+    wanted: CallFilter,
+    *,
+    limit: int,
+    may_see: Callable[[AuditRow], bool],
+    clock: Clock,
+) -> Calls:
+    """At most ``limit`` calls that fit, the newest first.
+
+    Args:
+        may_see: judges on the event loop which rows the caller may see.
+
+    Raises:
+        Failed: STORE_FAILED, the database cannot be read.
+    """
+    found: list[AuditRow] = []
+    seen: set[tuple[str, str, str]] = set()
+    until_s = clock.monotonic() + LONGEST_S
+    next_seq = None
+    while next_seq != 0:
+        page = await database.read(_page_before(wanted, next_seq))
+        for row in page.rows:
+            run = row.on_behalf_of or row.parent_id
+            key = (run, row.instrument, row.command) if run else (row.action_id, "", "")
+            if key in seen:
+                continue
+            seen.add(key)
+            if not may_see(row):
+                continue
+            if len(found) == limit:
+                return Calls(found, True)
+            found.append(row)
+        next_seq = page.next_seq
+        if next_seq and (clock.monotonic() > until_s or len(seen) > MOST_FOLDED):
+            return Calls(found, True)
+    return Calls(found, False)
+
+
+def _page_before(wanted: CallFilter, next_seq: int | None) -> Callable[[sqlite3.Connection], _Page]:
+    conditions = ["seq <= ?", "seq > ?", "phase != ?", "time_ms >= ?"]
+    narrowed: Bound = []
+    for column, value in (
+        ("instrument", wanted.instrument),
+        ("command", wanted.command),
+        ("outcome", wanted.outcome),
+    ):
+        if value:
+            conditions.append(f"{column} = ?")
+            narrowed.append(value)
+    statement = (
+        f"SELECT {', '.join(COLUMNS)} FROM audit WHERE {' AND '.join(conditions)} "  # noqa: S608 (constants)
+        "ORDER BY seq DESC LIMIT ?"
+    )
+
+    def read(connection: sqlite3.Connection) -> _Page:
+        top = _newest(connection)[0] if next_seq is None else next_seq
+        floor = max(0, top - ROWS_LOOKED_AT)
+        bound: Bound = [top, floor, Phase.EVENT.value, wanted.since_ms, *narrowed, ROWS_IN_PAGE]
+        rows = [AuditRow.of(values) for values in fetch(connection, statement, bound)]
+        following = rows[-1].seq - 1 if len(rows) == ROWS_IN_PAGE else floor
+        seq, time_ms = _newest(connection, following)
+        return _Page(rows, seq if time_ms >= wanted.since_ms else 0)
+
+    return read
+
+
+def _newest(connection: sqlite3.Connection, upto: int = 2**63 - 1) -> tuple[int, int]:
+    """Number and time of the newest row up to that number; zeros where there is none."""
+    query = "SELECT seq, time_ms FROM audit WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
+    row = connection.execute(query, (upto,)).fetchone()
+    return row if row is not None and isinstance(row[1], int) else (0, 0)

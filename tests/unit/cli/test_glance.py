@@ -1,0 +1,138 @@
+"""What a person reads under `edged status`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edged.cli.status import glance
+from tests.promises import promise
+
+SWEEP = {
+    "sweep_id": "sweep-1",
+    "status": "running",
+    "instrument_id": "TCPIP::1",
+    "command_name": "set_voltage",
+    "unit": "V",
+    "set_value": 1.5,
+    "start_value": 0.0,
+    "target_value": 5.0,
+    "sweep_rate": 0.1,
+    "behind_s": 2.5,
+    "needs_attention": False,
+    "abort": {"state": "not_needed"},
+}
+IDLE: dict[str, Any] = {
+    "edge_id": "edge-1",
+    "edge_name": "bench",
+    "version": "1.0",
+    "uptime_s": 11_530.0,
+    "instrument_count": 2,
+    "instruments_by_state": {"ready": 2},
+    "mcp": {"enabled": True, "port": 8767, "sessions": 1, "error": "", "warning": ""},
+    "sweeps": [],
+    "streams": [],
+    "sequences": [],
+    "lockouts": [],
+    "told_on": [],
+    "troubled_lines": [],
+    "waiting_calls": [],
+    "stopping": [],
+    "needs_attention": [],
+    "set_aside": [],
+    "discovery": {"warnings": []},
+    "sdk": {"wrappers": [], "complaints": []},
+    "store": {"state": "healthy", "reason": ""},
+    "recordings": {"is_full": False, "error": "", "waiting": 0},
+    "relay": {"configured": False, "link": {"state": "off", "last_error": "none"}},
+    "profiles": {"complaints": [], "bench_error": "", "bench_copy_error": ""},
+}
+KNOWN = [{"id": "TCPIP::1", "alias": "psu1"}, {"id": "TCPIP::2", "alias": ""}]
+
+
+def test_an_idle_bench_is_six_lines() -> None:
+    assert list(glance(IDLE, KNOWN)) == [
+        "bench (edge-1), edged 1.0, up 3 h 12 min; MCP on port 8767, 1 sessions",
+        "2 instruments: 2 ready",
+        "ON: nothing",
+        "RUNS: nothing",
+        "WAITS: nothing",
+        "WRONG: nothing",
+    ]
+
+
+@promise("cli.status-glance")
+def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias() -> None:
+    place = {"address": "TCPIP::9", "name": "", "reason": "refused", "is_set_aside": False}
+    status = {
+        **IDLE,
+        "told_on": [{"instrument_id": "TCPIP::1", "outputs": ["OUTP CH1", "*"], "since_ms": 0}],
+        "sweeps": [
+            SWEEP,
+            {**SWEEP, "sweep_id": "sweep-2", "status": "holding"},
+            {**SWEEP, "sweep_id": "sweep-3", "status": "failed", "abort": {"state": "pending"}},
+        ],
+        "streams": [
+            {
+                "stream_id": "stream-1",
+                "instrument_id": "TCPIP::2",
+                "command_name": "measure",
+                "interval_ms": 500,
+                "count": 7,
+                "last": {"value": 1},
+            }
+        ],
+        "sequences": [
+            {
+                "run_id": "run-1",
+                "instrument_id": "TCPIP::1",
+                "sequence_name": "iv_curve",
+                "steps_executed": 3,
+            }
+        ],
+        "lockouts": [{"instrument_id": "TCPIP::1", "by": "anna", "reason": "hands inside"}],
+        "troubled_lines": [{"instrument_id": "TCPIP::2", "state": "silent", "reason": "no answer"}],
+        "needs_attention": [
+            {"sweep_id": "sweep-0", "instrument_id": "TCPIP::1", "needs_attention": True}
+        ],
+        "set_aside": [place, {**place, "name": "odd", "is_set_aside": True}],
+        "discovery": {"warnings": [{"instrument_id": "TCPIP::2", "warning": "answers its writes"}]},
+        "store": {"state": "stalled", "reason": "the disk hangs"},
+        "recordings": {"is_full": True, "error": "", "waiting": 2},
+        "waiting_calls": [{"instrument_id": "TCPIP::1", "alias": "psu1", "calls": 3}],
+        "stopping": ["TCPIP::1"],
+        "relay": {"configured": True, "link": {"state": "reconnecting", "last_error": "refused"}},
+        "sdk": {
+            "wrappers": [
+                {"is_usable": False, "wrapper": "w", "state": "broken", "problem": "no library"}
+            ],
+            "complaints": [],
+        },
+    }
+    lines = list(glance(status, KNOWN))
+    on, runs, waits, wrong = (lines.index(f"{t}:") for t in ("ON", "RUNS", "WAITS", "WRONG"))
+    assert lines[on + 1].startswith("  psu1: OUTP CH1, an output, told so since 1970-01-01")
+    assert lines[runs + 1 : waits] == [
+        "  sweep-1: psu1 set_voltage is at 1.5 V of 0 to 5 V at 0.1 V/s, 2.5 s behind",
+        "  stream-1: TCPIP::2 measure every 0.5 s, 7 points",
+        "  run-1: psu1 iv_curve, 3 steps done",
+    ]
+    assert lines[waits + 1 : wrong] == [
+        "  sweep-2: psu1 set_voltage is at 1.5 V of 0 to 5 V, parked until somebody stops it",
+        "  psu1: the abort of sweep-3 is tried until it is obeyed",
+        "  psu1: its stop is tried until it is confirmed",
+        "  psu1: calls that wait for its line: 3",
+        "  recordings that have ended and wait for the disk: 2",
+        "  psu1: locked out by anna: hands inside",
+        "  TCPIP::9: has not answered yet: refused",
+    ]
+    assert lines[wrong + 1 :] == [
+        "  TCPIP::2 is silent: no answer",
+        "  psu1: the abort of sweep-0 was not confirmed; its output may be on",
+        "  odd is set aside: refused",
+        "  TCPIP::2: answers its writes",
+        "  wrapper w (broken): no library",
+        "  the database is stalled: the disk hangs",
+        "  recordings: the budget is used up, new ones are refused",
+        "  the relay is reconnecting: refused",
+    ]
+    assert not any(mark in line for line in lines for mark in '{}[]"')

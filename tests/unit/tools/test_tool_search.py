@@ -1,0 +1,91 @@
+"""bench__find_tools: what is found for what, and how much of it is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from edged.actions.caller import Caller, Route
+from edged.commands.resolve import NOTHING
+from edged.commands.target import Catalog
+from edged.errors import NotFound
+from edged.operations.table import bench_tools, static_tools
+from edged.operations.tool_search import FindTools, ToolSearch, ranked
+from edged.profiles.loading import load_library
+from edged.tools.registry import ToolRegistry
+from tests.bench.engine_process import REPOSITORY
+from tests.bench.fake_instruments import FakeInstrument, FakePool
+from tests.promises import promise
+
+LIBRARY = load_library([REPOSITORY / "profiles"]).profiles
+MODELS = ("rigol_dp832", "rigol_ds1054z", "keysight_34461a", "srs_sr830", "lakeshore_335")
+POOL = FakePool(
+    *(
+        FakeInstrument(id=f"TCPIP::10.0.0.{n}::5025::SOCKET", profile=LIBRARY[key], alias=key[-5:])
+        for n, key in enumerate(MODELS)
+    )
+)
+REGISTRY = ToolRegistry(
+    static=static_tools(),
+    bench=bench_tools(),
+    pool=POOL,  # type: ignore[arg-type]
+    catalog=Catalog(),
+)
+
+
+def found(query: str, **arguments: Any) -> dict[str, Any]:
+    search = ToolSearch(pool=POOL, tools=REGISTRY.tools)  # type: ignore[arg-type]
+    asked = FindTools(
+        tool="bench__find_tools",
+        caller=Caller(route=Route.DIRECT),
+        action_id="1",
+        arguments={"query": query, **arguments},
+        check=lambda _: None,
+    )
+    done = search.find(asked, NOTHING, 0.0)
+    data: dict[str, Any] = done.data
+    return data
+
+
+@promise("bench.find-tools")
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("set voltage", "rigol_dp832__set_voltage"),
+        ("set the output voltage of the DP832", "rigol_dp832__set_voltage"),
+        ("capture a trace of the oscilloscope", "rigol_ds1054z__capture"),
+        ("measure resistance", "keysight_34461a__measure_resistance"),
+        ("lock-in phase", "srs_sr830__set_phase"),
+        ("read temperature", "lakeshore_335__measure_temperature"),
+        ("stop everything", "bench__stop_all"),
+        ("ramp a parameter slowly", "start_sweep"),
+        ("raw scpi", "send_scpi"),
+        ("outputs off", "rigol_dp832__all_outputs_off"),
+    ],
+)
+def test_what_is_meant_is_among_the_first(query: str, name: str) -> None:
+    names = [tool.name for tool in ranked(query, REGISTRY.tools())[:5]]
+    assert any(each.startswith(name) for each in names), names
+
+
+@promise("bench.find-tools")
+def test_an_answer_is_small_and_says_how_many_more_there_are() -> None:
+    told = found("voltage", limit=50)
+    assert len(json.dumps(told).encode()) <= 8 * 1024
+    assert told["more"] + len(told["tools"]) == len(ranked("voltage", REGISTRY.tools()))
+    first = told["tools"][0]
+    assert set(first) == {"name", "description", "inputSchema", "instrument_id"}
+    assert len(found("voltage", limit=2)["tools"]) == 2
+
+
+def test_one_instruments_tools_are_searched_alone() -> None:
+    told = found("voltage", instrument_id="dp832")
+    assert {tool["instrument_id"] for tool in told["tools"]} == {"TCPIP::10.0.0.0::5025::SOCKET"}
+    with pytest.raises(NotFound):
+        found("voltage", instrument_id="nobody")
+
+
+def test_words_that_mean_nothing_here_find_nothing() -> None:
+    assert found("zzyzx") == {"tools": [], "more": 0}
