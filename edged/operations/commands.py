@@ -242,6 +242,9 @@ class CommandOperations:
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
         """What ``run_command`` would say."""
         instrument, command = target.aimed_command()
+        if target.is_write:
+            for known in self.memory.outputs(instrument, command, target.values):
+                rehearsal.check(f"{known} now", "as far as this daemon knows", is_ok=None)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             rehearsal.say(would_capture(instrument, command, target.values))
             return
