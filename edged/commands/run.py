@@ -75,7 +75,7 @@ def at_one_meeting(
             guard()
         if action.meeting is not None and instrument.meeting != action.meeting:
             raise Failed(
-                f"{instrument.id} was connected anew before {action.command_name} was sent.",
+                f"{instrument.called} was connected anew before {action.command_name} was sent.",
                 code=ErrorCode.PREEMPTED,
             )
 
@@ -400,5 +400,5 @@ def _longest_s(command: Command, profile: Profile) -> float:
 
 def _profile(instrument: Instrument) -> Profile:
     if instrument.profile is None:
-        raise Failed(f"{instrument.id} has lost its profile.", code=ErrorCode.DISCONNECTED)
+        raise Failed(f"{instrument.called} has lost its profile.", code=ErrorCode.DISCONNECTED)
     return instrument.profile

@@ -444,6 +444,7 @@ class Engine:
             state_of=self._state_of,
             make_safe=self._work.bench_stop.stop_all,
             wrappers=self._sdk.capabilities,
+            clock=self._clock,
         )
         return CommandPath(
             permissions=permissions,

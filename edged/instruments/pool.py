@@ -366,6 +366,7 @@ class InstrumentPool:
             if instrument.others.pop(actor.address.text, None) is not None:
                 self._publish(Changed(instrument=instrument))
             if instrument.actor is actor:
+                instrument.heard_before = instrument.heard_at
                 instrument.actor = None
                 instrument.silent_since = self._clock.monotonic()
                 if instrument.others:

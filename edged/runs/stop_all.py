@@ -279,8 +279,15 @@ class Stopped:
         )
 
     @property
+    def puts_nothing_out(self) -> bool:
+        """A meter: nothing of it can be on, and nothing was told it that nobody knows."""
+        return not (self.told or self.outputs or self.unproved)
+
+    @property
     def is_believed(self) -> bool:
         """Whether nothing speaks against its being safe."""
+        if self.puts_nothing_out:
+            return True
         if self.state in {StopState.FAILED, StopState.TRYING}:
             return False
         return not self.unconfirmed
@@ -315,7 +322,8 @@ class Stopped:
 
     def _why_unanswered(self) -> str | None:
         if self.state is StopState.TRYING:
-            return "It has not answered yet; it goes on being tried."
+            harmless = " It puts nothing out." if self.puts_nothing_out else ""
+            return f"It has not answered yet; it goes on being tried.{harmless}"
         return None
 
 

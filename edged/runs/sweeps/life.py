@@ -461,7 +461,7 @@ def _check_rate(thing: SweptThing, request: SweepRequest) -> None:
         unit = f"{thing.parameter.unit or 'units'}/s"
         raise Invalid(
             f"sweep_rate {request.rate_per_s:g} {unit} is over the maximum {fastest:g} {unit} that "
-            f"the owner set for {thing.command.name} of {thing.instrument.id}.",
+            f"the owner set for {thing.command.name} of {thing.instrument.called}.",
             data={"parameter": "sweep_rate", "value": request.rate_per_s, "bound": fastest},
             remedy="Ask for a slower sweep.",
         )
