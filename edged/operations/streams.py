@@ -113,7 +113,7 @@ class StreamOperations:
 
     async def stop(self, action: StopStream, _target: Target, _began: float) -> Done:
         """End a stream."""
-        return Done(data=await self.streams.stop(action.stream_id))
+        return Done(data=await self.streams.stop(action.stream_id, action.caller.who))
 
     async def fetch(self, action: FetchWaveform, _target: Target, _began: float) -> Done:
         """One captured waveform, in the form that was asked for."""

@@ -36,6 +36,7 @@ from edged.runs.obey import Obeyed, obey
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
+from edged.runs.wording import all_stopped_by
 from edged.sdk.specs import wrapper_id
 
 __all__ = [
@@ -327,14 +328,13 @@ class Stopped:
         return None
 
 
-REASON: Final = "Everything was stopped."
 ANSWER_S: Final = 0.9
 """Whoever stops everything is answered within a second; the rest of it is the way there."""
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 2.0
 
-EndWork = Callable[[], Awaitable[object]]
-"""Ends one kind of long work that is not a sweep; returns when that is done."""
+EndWork = Callable[[str], Awaitable[object]]
+"""Ends one kind of long work, with why; returns when that is done."""
 
 StopOthers = Callable[[Caller, str, str], Awaitable[list[dict[str, Any]]]]
 """Makes safe what is no instrument; see ``stop_wrappers``."""
@@ -454,8 +454,9 @@ class BenchStop:
             began=began,
             told=self._told_on.turns(),
         )
-        ends = [self._keep(asyncio.ensure_future(end())) for end in self._end_work]
-        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(REASON)))
+        reason = all_stopped_by(caller.who)
+        ends = [self._keep(asyncio.ensure_future(end(reason))) for end in self._end_work]
+        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason)))
         stopped = [self._begin(instrument, order) for instrument in self._pool.all()]
         others = self._keep(asyncio.ensure_future(self._stop_others(order.caller, action_id, tool)))
         await self._wait([*ends, sweeps, others, *(one.settled for one in stopped)])
@@ -490,7 +491,10 @@ class BenchStop:
             ],
             "wrappers": wrappers,
             "sweeps": [
-                {name: s[name] for name in ("sweep_id", "instrument_id", "status", "error")}
+                {
+                    name: s[name]
+                    for name in ("sweep_id", "instrument_id", "status", "reason", "error")
+                }
                 for s in told
             ],
             "is_work_ended": is_work_ended,

@@ -197,6 +197,8 @@ class SequenceRun:
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
     state: SequenceState = SequenceState.RUNNING
+    # Why it ended, where somebody or the run itself wanted that; and what went wrong.
+    reason: str = ""
     error: str = ""
     steps_executed: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)

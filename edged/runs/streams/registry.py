@@ -33,6 +33,7 @@ from edged.runs.streams.grid import Grid
 from edged.runs.streams.statistics import Point, array_name, point_of
 from edged.runs.streams.stream import Stream
 from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.wording import CLIENT_GONE, DAEMON_STOPPED, DURATION_REACHED, stopped_by
 
 __all__ = ["MOST", "MOST_ON_ONE", "StreamNews", "StreamRegistry"]
 
@@ -102,6 +103,7 @@ class StreamRegistry:
                 state=stream.state.value,
                 started_ms=stream.started_ms,
                 rows=stream.count,
+                reason=stream.reason,
                 error=stream.error.message if stream.error else "",
             )
             for stream in (*self._over.values(), *self._running.values())
@@ -136,30 +138,34 @@ class StreamRegistry:
         try:
             await asyncio.shield(stream.task)
         except asyncio.CancelledError:
-            self._end(stream, StreamEvent.CLIENT_GONE)
+            self._end(stream, StreamEvent.CLIENT_GONE, CLIENT_GONE)
             await _over(stream.task)
             raise
         if stream.error is not None:
             raise stream.failure(stream.error)
         return stream.result()
 
-    async def stop(self, stream_id: str) -> dict[str, Any]:
+    async def stop(self, stream_id: str, who: str) -> dict[str, Any]:
         """End one stream.
 
         Returns:
-            {status}: terminated; of a stream that was over already its own end.
+            {status, reason}: terminated; of a stream that was over already its own end.
 
         Raises:
             NotFound: UNKNOWN_STREAM.
         """
         stream = self.find(stream_id)
-        self._end(stream, StreamEvent.STOP)
+        self._end(stream, StreamEvent.STOP, stopped_by(who))
         if stream.task is not None:
             await asyncio.shield(stream.task)
-        return {"status": stream.state.value}
+        return {"status": stream.state.value, "reason": stream.reason or None}
 
     async def stop_all(
-        self, event: StreamEvent = StreamEvent.STOP, *, instrument_id: str | None = None
+        self,
+        reason: str,
+        event: StreamEvent = StreamEvent.STOP,
+        *,
+        instrument_id: str | None = None,
     ) -> list[str]:
         """End every stream, or those on one instrument; returns their ids when they are over."""
         ending = [
@@ -168,7 +174,7 @@ class StreamRegistry:
             if instrument_id is None or stream.instrument_id == instrument_id
         ]
         for stream in ending:
-            self._end(stream, event)
+            self._end(stream, event, reason)
         tasks = [stream.task for stream in ending if stream.task is not None]
         if tasks:
             await asyncio.wait(tasks)
@@ -239,6 +245,7 @@ class StreamRegistry:
             event = await self._measure(stream)
         except asyncio.CancelledError:
             event = stream.ending or StreamEvent.SHUTDOWN
+            stream.reason = stream.reason or DAEMON_STOPPED
         except EdgedError as error:
             event, stream.error = StreamEvent.FAILURE, error
         except Exception as bug:  # noqa: BLE001 - a bug in one stream must not take others along
@@ -248,6 +255,10 @@ class StreamRegistry:
                 "edged made a mistake; this stream has ended.",
                 data={"fault_id": stream.action.action_id},
             )
+        if stream.error is not None:
+            stream.reason = ""
+        elif event is StreamEvent.ELAPSED:
+            stream.reason = DURATION_REACHED
         stream.state = next_stream_state(stream.state, event)
         await self._close(stream)
 
@@ -283,7 +294,7 @@ class StreamRegistry:
             stream.skipped += grid.missed_after(number, self._clock.monotonic())
 
     async def _take_point(self, stream: Stream) -> None:
-        timestamp_ms = self._clock.wall_ms()
+        timestamp_ms, began = self._clock.wall_ms(), self._clock.monotonic()
         try:
             outcome = await self._perform(stream.question(self._new_id()))
         finally:
@@ -294,6 +305,7 @@ class StreamRegistry:
                 stream.skipped += 1
                 return
             raise outcome.error
+        stream.busy_s += self._clock.monotonic() - began
         self._take(stream, outcome, timestamp_ms)
 
     def _take(self, stream: Stream, outcome: Outcome, timestamp_ms: int) -> None:
@@ -320,7 +332,7 @@ class StreamRegistry:
             waveform = self._waveforms.get(stream.stream_id, index)
             stream.recording.append_samples(array_name(index), waveform.type_code, waveform.samples)
 
-    def _end(self, stream: Stream, event: StreamEvent) -> None:
+    def _end(self, stream: Stream, event: StreamEvent, reason: str) -> None:
         """Have a running stream end: at once between points, else when its measurement is over.
 
         A question that has gone out is given time for its answer, so that the instrument is idle
@@ -328,7 +340,7 @@ class StreamRegistry:
         """
         if stream.state is not StreamState.RUNNING or stream.ending is not None:
             return
-        stream.ending = event
+        stream.ending, stream.reason = event, reason
         task = stream.task
         if task is None:
             return
@@ -340,7 +352,12 @@ class StreamRegistry:
 
     async def _close(self, stream: Stream) -> None:
         if stream.recording is not None:
-            summary = {"count": stream.count, "stats": stream.statistics()}
+            summary = {
+                "count": stream.count,
+                "stats": stream.statistics(),
+                "reason": stream.reason,
+                "notes": stream.notes(),
+            }
             if stream.error is not None:
                 summary["error"] = stream.error.message
             await stream.recording.close(stream.state.value, summary)

@@ -28,7 +28,9 @@ class Stream:
     """One stream.
 
     Attributes:
-        ending: why it is to end, once it is.
+        ending: what is to end it, once that is known.
+        reason: why it ended, where nothing went wrong.
+        busy_s: what its readings have taken together.
         dropped: points that the one who started it was too slow to be told.
         is_waiting: between two points, where it can be cut at once.
         cutter: cuts a measurement that outlasts its grace.
@@ -56,6 +58,8 @@ class Stream:
     recording: RowSink | None = None
     error: EdgedError | None = None
     ending: StreamEvent | None = None
+    reason: str = ""
+    busy_s: float = 0.0
     is_waiting: bool = False
     cutter: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
@@ -90,6 +94,17 @@ class Stream:
         """{mean, std, min, max, skipped}."""
         return {**self.stats.told(), "skipped": self.skipped}
 
+    def notes(self) -> list[str]:
+        """That fewer points came than were asked for, once it is over."""
+        asked = self.count + self.skipped
+        if self.state is StreamState.RUNNING or not self.skipped:
+            return []
+        told = f"{asked} points were asked for, {self.count} came"
+        takes_s = self.busy_s / self.count if self.count else 0.0
+        if takes_s * 1000 > self.interval_ms:
+            told += f": one reading takes {takes_s:.2g} s"
+        return [told]
+
     def result(self) -> dict[str, Any]:
         """The result of start_stream, as of now."""
         return {
@@ -97,6 +112,8 @@ class Stream:
             "count": self.count,
             "last": self.last,
             "status": self.state.value,
+            "reason": self.reason or None,
+            "notes": self.notes(),
             "stats": self.statistics(),
             "dropped": self.dropped,
             "recording": self.recording.told() if self.recording else None,

@@ -17,9 +17,9 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
-from edged.runs.held import held_by
 from edged.runs.states import SweepState
 from edged.runs.sweeps.sweep import Sweep, SweptThing
+from edged.runs.wording import held_by
 from edged.scpi.line import Message, messages
 from edged.scpi.words import match_header, same_word
 

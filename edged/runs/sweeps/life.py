@@ -157,7 +157,7 @@ class SweepLife:
                 if wish.result().event is not SweepEvent.STOP_HOLD or not sweep.is_writing:
                     # Whoever stops is obeyed, also when the ramp has ended in the same moment.
                     return wish.result()
-                sweep.must_park = True
+                sweep.parking = wish.result()
                 wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
         finally:
             wish.cancel()

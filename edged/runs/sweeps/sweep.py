@@ -91,8 +91,8 @@ class Ending:
     """Why a sweep leaves the state it is in: what happened, and the sentence for it.
 
     Attributes:
-        reason: where it ended as it was asked to.
-        error: where it did not.
+        reason: where somebody, or the sweep's own plan, wanted it.
+        error: where nobody did.
     """
 
     event: SweepEvent
@@ -205,7 +205,7 @@ class Sweep:
         leg: which of them it is on.
         quickest_s: the shortest that a confirmation of this sweep took.
         is_writing: a step is on its way to the instrument.
-        must_park: hold as soon as that step is confirmed.
+        parking: hold so as soon as that step is confirmed.
         wishes: what others want of it; read by its task alone.
         parked, ended: set once it holds or is over; once it is over and its abort was tried.
     """
@@ -236,7 +236,7 @@ class Sweep:
     stalls: int = 0
     ended_s: float | None = None
     is_writing: bool = False
-    must_park: bool = False
+    parking: Ending | None = None
     needs_attention: bool = False
     abort: AbortReport = field(default_factory=AbortReport)
     head: RunHead | None = None
