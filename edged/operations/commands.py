@@ -13,7 +13,6 @@ from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import Acquisitions
 from edged.commands.memory import Memory, Remembering, Writing
-from edged.commands.notes import notes_of_sequence
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
 from edged.commands.rehearsal import Rehearsal
@@ -208,8 +207,8 @@ class CommandOperations:
         }
         if done.recording is not None:
             data["recording"] = done.recording
-        if notes := notes_of_sequence(done.result):
-            data["notes"] = notes
+        if done.notes:
+            data["notes"] = list(done.notes)
         return Done(data=data, scpi=done.sent)
 
     def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:

@@ -177,11 +177,14 @@ class RunOperations:
         if recording is not None:
             page["statistics"] = recording.statistics.told()
         statistics = page["statistics"] or {}
-        state, reason, error = _state_of(page["meta"], now, is_open=recording is not None)
+        meta = page["meta"]
+        state, reason, error = _state_of(meta, now, is_open=recording is not None)
+        notes = (meta.get("summary") or {}).get("notes") if now is None else now.notes
         columns, rows, total = page["columns"], page["rows"], page["total_rows"]
         told = {
             "run_id": run_id,
-            "kind": page["meta"].get("kind"),
+            "kind": meta.get("kind"),
+            "parameters": meta.get("parameters"),
             "columns": columns,
             "units": page["units"],
             "rows": rows,
@@ -191,6 +194,7 @@ class RunOperations:
             "state": state,
             "reason": reason or None,
             "error": error or None,
+            "notes": list(notes or ()),
         }
         if "rows" not in asked:
             told["rows"] = rows = fitting(rows, {**told, "rows": []})
@@ -242,6 +246,7 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
     return {
         "run_id": now.head.run_id,
         "kind": now.head.kind.value,
+        "parameters": dict(now.head.parameters),
         "columns": [column.name for column in now.head.columns],
         "units": [column.unit for column in now.head.columns],
         "rows": [],
@@ -251,6 +256,7 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
         "state": now.state,
         "reason": now.reason or None,
         "error": f"{now.error} {missing}".strip() or None,
+        "notes": list(now.notes),
     }
 
 

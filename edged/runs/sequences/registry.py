@@ -42,7 +42,8 @@ MOST_ENDED: Final = 100
 class SequenceResult:
     """What a completed sequence returns: named values (and ``rows``), and how many steps ran.
 
-    ``recording`` is where its table was recorded, ``None`` without one.
+    ``recording`` is where its table was recorded, ``None`` without one; ``notes`` what is true of
+    it and misleads who does not know it.
     """
 
     run_id: str
@@ -50,6 +51,7 @@ class SequenceResult:
     steps_executed: int
     sent: tuple[str, ...]
     recording: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +195,7 @@ class SequenceRegistry:
             async with self._journalled(run):
                 await self._run_to_end(run)
             result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
+            run.result = result
             run.reason = ALL_STEPS_DONE
         except EdgedError as failed:
             if run.state is not SequenceState.STOPPED:
@@ -213,6 +216,7 @@ class SequenceRegistry:
             steps_executed=run.steps_executed,
             sent=tuple(run.sent),
             recording=run.recording.told() if run.recording else None,
+            notes=tuple(run.notes()),
         )
 
     async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
@@ -225,6 +229,7 @@ class SequenceRegistry:
             "result": dict(result),
             "reason": run.reason,
             "error": _error_of(run),
+            "notes": run.notes(),
             "left": run.what_is_left(),
         }
         self._over[run.run_id] = _run_now(run)
@@ -343,7 +348,7 @@ class SequenceRegistry:
             action=action,
             sequence=sequence,
             caller=caller,
-            head=table_head(run_id, action, sequence, caller, started_ms),
+            head=table_head(run_id, action, sequence, values, caller, started_ms),
             values={**values},
         )
 
@@ -464,6 +469,7 @@ def _run_now(run: SequenceRun) -> RunNow:
         rows=len(run.rows),
         reason=run.reason,
         error=_error_of(run),
+        notes=tuple(run.notes()),
     )
 
 

@@ -25,7 +25,7 @@ from edged.actions.action import Progress, StartStream
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
-from edged.profiles.model import Command
+from edged.profiles.model import Command, Scalar
 from edged.runs.ports import NewId, Perform, Recorder
 from edged.runs.run_head import RunNow
 from edged.runs.states import StreamEvent, StreamState, next_stream_state
@@ -105,6 +105,7 @@ class StreamRegistry:
                 rows=stream.count,
                 reason=stream.reason,
                 error=stream.error.message if stream.error else "",
+                notes=tuple(stream.notes()),
             )
             for stream in (*self._over.values(), *self._running.values())
         )
@@ -115,7 +116,11 @@ class StreamRegistry:
         return lambda: self._listeners.remove(listener)
 
     async def start(
-        self, action: StartStream, instrument_id: str, command: Command
+        self,
+        action: StartStream,
+        instrument_id: str,
+        command: Command,
+        values: Mapping[str, Scalar],
     ) -> dict[str, Any]:
         """Measure; to the end, or in the background if the action says ``detach``.
 
@@ -128,7 +133,7 @@ class StreamRegistry:
             asyncio.CancelledError: the caller went away; the stream is over by then.
         """
         self._refuse_too_many(instrument_id)
-        stream = self._make(action, instrument_id, command)
+        stream = self._make(action, instrument_id, command, values)
         self._running[stream.stream_id] = stream
         stream.task = asyncio.create_task(self._live(stream), name=stream.stream_id)
         self._publish("started", stream, stream.told())
@@ -220,12 +225,19 @@ class StreamRegistry:
             remedy="get_status lists them; end one by stop_stream.",
         )
 
-    def _make(self, action: StartStream, instrument_id: str, command: Command) -> Stream:
+    def _make(
+        self,
+        action: StartStream,
+        instrument_id: str,
+        command: Command,
+        values: Mapping[str, Scalar],
+    ) -> Stream:
         wishes = action.arguments
         stream_id = f"mcp-{secrets.token_hex(5)}"
         return Stream(
             stream_id=stream_id,
             action=action,
+            values=values,
             instrument_id=instrument_id,
             command=command,
             caller=action.caller.nested(
@@ -311,6 +323,7 @@ class StreamRegistry:
     def _take(self, stream: Stream, outcome: Outcome, timestamp_ms: int) -> None:
         point = point_of(stream.command, outcome.data, timestamp_ms)
         stream.count += 1
+        stream.noted.add(outcome.data.get("notes", ()))
         stream.last = point.shown
         stream.recent.append((stream.count, point.shown))
         if point.primary is not None:

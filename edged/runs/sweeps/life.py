@@ -273,7 +273,8 @@ class SweepLife:
         if sweep.sink is not None:
             told = sweep.told(self.clock.monotonic())
             summary = {
-                name: told[name] for name in ("current_value", "reason", "error", "behind_s")
+                name: told[name]
+                for name in ("current_value", "reason", "error", "notes", "behind_s")
             }
             await sweep.sink.close(sweep.state.value, summary)
 

@@ -271,6 +271,7 @@ class Ramp:
         for outcome, columns in zip(outcomes, sweep.readings, strict=True):
             if outcome.error is not None:
                 raise outcome.error
+            sweep.noted.add(outcome.data.get("notes", ()))
             cells += _cells(outcome.data.get("data"), columns)
             flags |= _flags(outcome.data.get("flag"), columns)
         return cells, flags

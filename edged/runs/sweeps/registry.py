@@ -226,6 +226,7 @@ class SweepRegistry:
                 rows=sweep.rows.count,
                 reason=sweep.reason,
                 error=sweep.error,
+                notes=tuple(sweep.notes()),
             )
             for sweep in self._sweeps.values()
             if sweep.head is not None

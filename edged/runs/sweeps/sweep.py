@@ -22,6 +22,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.template import placeholders, render
+from edged.runs.notes import PointNotes
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead
 from edged.runs.states import SweepEvent, SweepState
@@ -205,6 +206,7 @@ class Sweep:
         leg: which of them it is on.
         quickest_s: the shortest that a confirmation of this sweep took.
         is_writing: a step is on its way to the instrument.
+        noted: what was said of single readings.
         parking: hold so as soon as that step is confirmed.
         wishes: what others want of it; read by its task alone.
         parked, ended: set once it holds or is over; once it is over and its abort was tried.
@@ -236,6 +238,7 @@ class Sweep:
     stalls: int = 0
     ended_s: float | None = None
     is_writing: bool = False
+    noted: PointNotes = field(default_factory=PointNotes)
     parking: Ending | None = None
     needs_attention: bool = False
     abort: AbortReport = field(default_factory=AbortReport)
@@ -278,10 +281,19 @@ class Sweep:
             purpose=purpose,
         )
 
+    @property
+    def _rested_s(self) -> float:
+        """What it was asked to wait before its readings, so far."""
+        return self.rows.count * self.request.rest_s
+
     def _steps_left(self) -> int:
         later = self.legs[self.leg + 1 :]
         left = steps_left(self.legs[self.leg], self.confirmed)
         return left + sum(steps_left(leg, leg.start) for leg in later)
+
+    def notes(self) -> list[str]:
+        """What is true of its rows and misleads who does not know it."""
+        return self.noted.told(self.rows.count)
 
     def told(self, now: float, points: int = 0) -> dict[str, Any]:
         """get_sweep_status's result.
@@ -310,12 +322,13 @@ class Sweep:
             "target_value": self.plan.target,
             "sweep_rate": self.plan.rate_per_s,
             "elapsed_s": round(elapsed, 3),
-            "behind_s": round(behind_s(self.plan, self.confirmed, elapsed), 3),
+            "behind_s": round(behind_s(self.plan, self.confirmed, elapsed - self._rested_s), 3),
             "steps": self.steps,
             "steps_left": self._steps_left(),
             "rows": self.rows.count,
             "reason": self.reason or None,
             "error": self.error or None,
+            "notes": self.notes(),
             "needs_attention": self.needs_attention,
             "abort": self.abort.to_json(),
             "started_ms": self.began_ms,

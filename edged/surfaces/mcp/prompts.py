@@ -127,9 +127,9 @@ _ALL: Final = (
         ),
         text=(
             "Record {command} of {instrument} every {interval_s} s for {hours} hours with "
-            "start_stream; it goes on when we are disconnected. Look first with bench__check "
-            "that the instrument answers, and with one execute_command that the reading is "
-            "plausible. Tell me the stream_id: with it bench__runs gives the data and "
+            "start_stream and detach true: without it the stream ends with us. Look first with "
+            "bench__check that the instrument answers, and with one execute_command that the "
+            "reading is plausible. Tell me the stream_id: with it bench__runs gives the data and "
             "bench__plot the picture tomorrow, and bench__stop_run ends it."
         ),
     ),

@@ -986,7 +986,7 @@ async def test_the_stop_waits_for_the_last_words_of_a_sweep_however_many_came_af
     house.journal.may_finish.clear()
     for _ in range(MOST_ENDED + 2):
         sweep_id = await house.start(0.0)
-        await house.sweeps.stop(sweep_id, hold=False)
+        await house.sweeps.stop(sweep_id, "alice", hold=False)
     closing = asyncio.create_task(house.sweeps.close(0.5))
     await settle()
     house.journal.may_finish.set()
