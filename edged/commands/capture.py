@@ -183,7 +183,8 @@ class Captures:
         is_fresh = self._acquisitions.is_fresh(
             instrument.id, acquisition, capture.doing, command, target.values
         )
-        notes = notes_of(is_fresh)
+        what = "picture" if isinstance(command.returns, ImageAnswer) else "trace"
+        notes = notes_of(is_fresh, what)
         return {"is_fresh": is_fresh, **({"notes": notes} if notes else {})}
 
 

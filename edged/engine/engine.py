@@ -467,6 +467,7 @@ class Engine:
                     clock=self._clock,
                     under_way=self._under_way,
                     memory=self._memory,
+                    told_on=self._stores.told_on,
                 ).table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
                 **History(

@@ -298,8 +298,8 @@ class Instrument:
         """The line that leads here."""
         if self.actor is None:
             raise Failed(
-                f"{self.id} is not connected: it was taken away from {self.address}, or another "
-                "unit answers there.",
+                f"{self.called} is not connected: it was taken away from {self.address}, or "
+                "another unit answers there.",
                 code=ErrorCode.DISCONNECTED,
                 data={"instrument_id": self.id},
                 remedy="Connect it again, or look at list_instruments.",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from edged.actions.action import Action
 from edged.actions.caller import Caller, Route, who_of
-from edged.actions.outcome import Done
+from edged.actions.outcome import Done, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.operation import Operation, bind
@@ -165,7 +165,7 @@ OPERATIONS: Final = (
                 instrument_id=STRING,
                 command_name=STRING,
                 since_s={"type": "integer", "minimum": 0, "default": DEFAULT_SINCE_S},
-                outcome={"type": "string", "description": "ok, refused, failed …"},
+                outcome={"type": "string", "enum": [status.value for status in OutcomeStatus]},
                 limit={"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
                 before={"type": "integer", "minimum": 1},
             ),

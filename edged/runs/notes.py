@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = ["PointNotes", "is_limited", "notes_of_fewer", "notes_of_limit"]
+__all__ = ["PointNotes", "is_limited", "notes_of_fewer", "notes_of_limit", "notes_of_slower"]
 
 LIMITED: Final = "limited"
 """The column of a source's curve, or value of a result: whether its limit was reached."""
+SLOW_S: Final = 1.0
+SLOW: Final = 0.2
+"""Of its time: what is late by less is as it was asked for."""
 MOST_NOTES: Final = 32
 """Kept of one run; what was measured is bounded by its profile, what instruments say is not."""
 
@@ -30,8 +33,10 @@ class PointNotes:
                 self._counts[note] += 1
 
     def told(self, points: int) -> list[str]:
-        """``CH1 is off (at 12 of 41 points)``."""
-        return [f"{note} (at {count} of {points} points)" for note, count in self._counts.items()]
+        """``CH1 is off (known of 12 of 41 points)``."""
+        return [
+            f"{note} (known of {count} of {points} points)" for note, count in self._counts.items()
+        ]
 
 
 def is_limited(values: Mapping[str, Any]) -> bool:
@@ -62,3 +67,16 @@ def notes_of_fewer(came: int, missed: int, interval_s: float, busy_s: float) -> 
     told = f"{came + missed} points were asked for, {came} came"
     takes_s = busy_s / came if came else 0.0
     return [f"{told}: one reading takes {takes_s:.2g} s" if takes_s > interval_s else told]
+
+
+def notes_of_slower(took_s: float, behind_s: float) -> list[str]:
+    """That a ramp took longer than its rate and its rests would have.
+
+    Args:
+        took_s: so far.
+        behind_s: how late it is.
+    """
+    if behind_s < max(SLOW_S, SLOW * took_s):
+        return []
+    by_rate_s = took_s - behind_s
+    return [f"it took {took_s:.3g} s, {by_rate_s:.3g} s by its rate: what is read takes the rest"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -47,6 +47,7 @@ __all__ = [
     "Stopped",
     "WrapperAbort",
     "WrapperStop",
+    "seen_off",
 ]
 
 WITHIN_S: Final = 6.0
@@ -272,12 +273,8 @@ class Stopped:
     @property
     def unconfirmed(self) -> tuple[str, ...]:
         """What was told to put something out, and has not answered that it is off."""
-        is_all_off = bool(self.outputs) and self.off >= set(self.outputs)
-        return tuple(
-            output
-            for output in self.told
-            if not (output in self.off if output in self.outputs else is_all_off)
-        )
+        seen = seen_off(self.told, self.outputs, self.off)
+        return tuple(output for output in self.told if output not in seen)
 
     @property
     def puts_nothing_out(self) -> bool:
@@ -295,8 +292,7 @@ class Stopped:
 
     def seen_off(self) -> dict[str, int]:
         """What of ``told`` is shown to be off."""
-        left = self.unconfirmed
-        return {output: turn for output, turn in self.told.items() if output not in left}
+        return seen_off(self.told, self.outputs, self.off)
 
     def to_json(self) -> dict[str, Any]:
         """Its entry in the result."""
@@ -370,6 +366,24 @@ class _Order:
             for output, turn in twins[0].items()
             if all(output in others for others in twins[1:])
         }
+
+
+def seen_off(
+    told: Mapping[str, int], outputs: Collection[str], off: Collection[str]
+) -> dict[str, int]:
+    """What of ``told`` is shown to be off by what has answered so.
+
+    Args:
+        told: what was told to put something out, and in which turn.
+        outputs: all of the unit that there is to be switched off.
+        off: those that answered that they are.
+    """
+    is_all_off = bool(outputs) and set(off) >= set(outputs)
+    return {
+        output: turn
+        for output, turn in told.items()
+        if (output in off if output in outputs else is_all_off)
+    }
 
 
 class BenchStop:

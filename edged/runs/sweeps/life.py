@@ -26,6 +26,7 @@ import structlog
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
+from edged.profiles.format.fields import nearest
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import NewId, Perform, Precheck, Recorder
@@ -475,6 +476,7 @@ def _check_column(request: SweepRequest, names: list[str], texts: Set[str]) -> N
             f"stop_when.column {wish.column!r} is none of this sweep's columns: "
             f"{', '.join(names)}.",
             data={"parameter": "stop_when.column", "value": wish.column, "columns": names},
+            remedy=nearest(wish.column, names),
         )
     if wish is not None and wish.column in texts:
         raise Invalid(

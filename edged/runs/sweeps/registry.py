@@ -217,6 +217,7 @@ class SweepRegistry:
 
     def runs(self) -> tuple[RunNow, ...]:
         """Those that are still known, as runs."""
+        now = self._clock.monotonic()
         found = tuple(found.as_run() for found in self._found.values())
         return found + tuple(
             RunNow(
@@ -226,7 +227,7 @@ class SweepRegistry:
                 rows=sweep.rows.count,
                 reason=sweep.reason,
                 error=sweep.error,
-                notes=tuple(sweep.notes()),
+                notes=tuple(sweep.notes(now)),
             )
             for sweep in self._sweeps.values()
             if sweep.head is not None

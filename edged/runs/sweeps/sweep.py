@@ -22,7 +22,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.template import placeholders, render
-from edged.runs.notes import PointNotes
+from edged.runs.notes import PointNotes, notes_of_slower
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead
 from edged.runs.states import SweepEvent, SweepState
@@ -291,9 +291,24 @@ class Sweep:
         left = steps_left(self.legs[self.leg], self.confirmed)
         return left + sum(steps_left(leg, leg.start) for leg in later)
 
-    def notes(self) -> list[str]:
-        """What is true of its rows and misleads who does not know it."""
-        return self.noted.told(self.rows.count)
+    def notes(self, now: float) -> list[str]:
+        """What is true of its rows and misleads who does not know it.
+
+        Args:
+            now: monotonic seconds.
+        """
+        wish = self.request.stop_when
+        is_missed = wish is not None and self.state is SweepState.COMPLETED
+        missed = [f"stop_when {wish.column} was never met"] if is_missed and wish else []
+        elapsed = self._elapsed_s(now)
+        slower = notes_of_slower(elapsed, self._behind_s(elapsed))
+        return [*missed, *slower, *self.noted.told(self.rows.count)]
+
+    def _elapsed_s(self, now: float) -> float:
+        return (now - self.began) if self.ended_s is None else self.ended_s
+
+    def _behind_s(self, elapsed_s: float) -> float:
+        return behind_s(self.plan, self.confirmed, elapsed_s - self._rested_s)
 
     def told(self, now: float, points: int = 0) -> dict[str, Any]:
         """get_sweep_status's result.
@@ -302,7 +317,7 @@ class Sweep:
             now: monotonic seconds.
             points: how many rows at most.
         """
-        elapsed = (now - self.began) if self.ended_s is None else self.ended_s
+        elapsed = self._elapsed_s(now)
         told: dict[str, Any] = {
             "sweep_id": self.sweep_id,
             "status": self.state.value,
@@ -322,13 +337,13 @@ class Sweep:
             "target_value": self.plan.target,
             "sweep_rate": self.plan.rate_per_s,
             "elapsed_s": round(elapsed, 3),
-            "behind_s": round(behind_s(self.plan, self.confirmed, elapsed - self._rested_s), 3),
+            "behind_s": round(self._behind_s(elapsed), 3),
             "steps": self.steps,
             "steps_left": self._steps_left(),
             "rows": self.rows.count,
             "reason": self.reason or None,
             "error": self.error or None,
-            "notes": self.notes(),
+            "notes": self.notes(now),
             "needs_attention": self.needs_attention,
             "abort": self.abort.to_json(),
             "started_ms": self.began_ms,

@@ -146,12 +146,13 @@ _ALL: Final = (
         ),
         text=(
             "Measure the response between {generator} and {meter} from {start_hz} Hz to {stop_hz} "
-            "Hz at {amplitude}. Set the amplitude, then make one start_sweep over the generator's "
-            "frequency with points (count 41, spacing log), a dwell_ms of at least five periods "
-            "and five time constants of {meter}, and measure amplitude and phase of {meter}. Try "
-            "it with dry_run first. Draw it with bench__plot: log_x, gain and phase. Name the "
-            "corner frequency and the slope, and say where {meter} was overloaded or not settled. "
-            + CAREFUL
+            "Hz at {amplitude}. Set {meter}'s reference to external where it is a lock-in; set the "
+            "amplitude, and {start_hz} Hz: the first row is taken where the generator stands. Then "
+            "make one start_sweep over the generator's frequency with points (count 41, spacing "
+            "log), a dwell_ms of at least five periods and five time constants of {meter}, and "
+            "measure amplitude and phase of {meter}. Try it with dry_run first. Draw it with "
+            "bench__plot: log_x, gain and phase. Name the corner frequency and the slope, and say "
+            "where {meter} was overloaded or not settled. " + CAREFUL
         ),
     ),
     Prompt(

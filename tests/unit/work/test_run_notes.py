@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from edged.runs.notes import MOST_NOTES, PointNotes, is_limited, notes_of_fewer, notes_of_limit
+from edged.runs.notes import (
+    MOST_NOTES,
+    PointNotes,
+    is_limited,
+    notes_of_fewer,
+    notes_of_limit,
+    notes_of_slower,
+)
 
 
 def test_what_was_said_of_points_is_counted() -> None:
     notes = PointNotes()
     for said in (["CH1 is off"], [], ["CH1 is off", "another"]):
         notes.add(said)
-    assert notes.told(3) == ["CH1 is off (at 2 of 3 points)", "another (at 1 of 3 points)"]
+    assert notes.told(3) == [
+        "CH1 is off (known of 2 of 3 points)",
+        "another (known of 1 of 3 points)",
+    ]
 
 
 def test_no_run_keeps_more_sentences_than_a_reader_wants() -> None:
@@ -36,3 +46,11 @@ def test_a_limit_that_was_reached_is_told_of_a_table_and_of_a_result() -> None:
     assert notes_of_limit(0, 0, is_result_limited=True) == ["the current limit was reached"]
     assert is_limited({"limited": True})
     assert not is_limited({"limited": None})
+
+
+def test_a_ramp_that_took_longer_than_its_rate_is_told() -> None:
+    assert notes_of_slower(12.6, 9.6) == [
+        "it took 12.6 s, 3 s by its rate: what is read takes the rest"
+    ]
+    assert notes_of_slower(12.6, 0.5) == []
+    assert notes_of_slower(1_000, 3.0) == []
