@@ -121,8 +121,8 @@ def address_key(text: str) -> str:
 
 def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
     listed = [i for i in instruments if i.registration is not RegistrationState.ABSENT]
-    known = [i.called for i in listed]
-    close = difflib.get_close_matches(name[:64], known, n=1, cutoff=0.6)
+    known = [f"{i.alias} ({i.id})" if i.alias else i.id for i in listed]
+    close = difflib.get_close_matches(name[:64], [i.called for i in listed], n=1, cutoff=0.6)
     meant = f'Did you mean "{close[0]}"? ' if close else ""
     shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"
     more = len(known) - NAMES_IN_MESSAGE
