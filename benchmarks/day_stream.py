@@ -71,7 +71,7 @@ class Day:
             command_name="measure",
             progress=self._read,
         )
-        task = asyncio.create_task(self.streams.start(action, "DMM::1", VOLTS))
+        task = asyncio.create_task(self.streams.start(action, "DMM::1", VOLTS, {}))
         process = psutil.Process()
         for _ in range(hours):
             for _ in range(HOUR_S // STRIDE_S):

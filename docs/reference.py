@@ -26,6 +26,7 @@ from edged.errors import ErrorCode  # noqa: E402
 from edged.operations.table import bench_tools, static_tools  # noqa: E402
 from edged.profiles.format.schema import TABLES, UNIONS  # noqa: E402
 from edged.profiles.format.tables import Table  # noqa: E402
+from edged.profiles.loading import load_library  # noqa: E402
 from edged.protocol.jsonrpc import RpcCode  # noqa: E402
 from edged.surfaces.mcp.error_codes import PLACES, Place  # noqa: E402
 
@@ -157,6 +158,26 @@ def profiles() -> Iterator[str]:
     yield REGION.sub(lambda m: m[1] + "\n".join(_keys(m[2].split())) + "\n\n", page)
 
 
+HEARTBEATS: Final = re.compile(
+    r"(<!-- heartbeats -->\n).*?(?=<!-- end of heartbeats -->)", re.DOTALL
+)
+
+
+def instruments() -> Iterator[str]:
+    """The page as it is, with the shipped profiles' heartbeats between its marks written anew."""
+    page = (ROOT / "docs" / "instruments.md").read_text(encoding="utf-8").removesuffix("\n")
+    yield HEARTBEATS.sub(lambda m: m[1] + "\n".join(_heartbeats()) + "\n\n", page)
+
+
+def _heartbeats() -> Iterator[str]:
+    yield "\n| profile | heartbeat | asked | where it stands, or why it is off |\n|---|---|---|---|"
+    for key, profile in sorted(load_library([ROOT / "profiles"]).profiles.items()):
+        connection = profile.connection
+        asked = connection.probe.query if connection.probe is not None else "*IDN?"
+        word = "on" if connection.heartbeat else "off"
+        yield f"| {key} | {word} | `{asked}` | {_cell(connection.heartbeat_source)} |"
+
+
 def _keys(names: Sequence[str]) -> Iterator[str]:
     tables = {table.name: table for table in TABLES}
     for name in names:
@@ -196,7 +217,13 @@ def _cell(text: str) -> str:
 
 
 PAGES: Final = MappingProxyType(
-    {"tools.md": tools, "verbs.md": verbs, "errors.md": errors, "profiles.md": profiles}
+    {
+        "tools.md": tools,
+        "verbs.md": verbs,
+        "errors.md": errors,
+        "profiles.md": profiles,
+        "instruments.md": instruments,
+    }
 )
 
 MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(

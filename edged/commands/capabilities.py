@@ -96,7 +96,12 @@ def _sequence(checks: ProfileChecks, name: str) -> Entry:
 
 
 def _setting(setting: Setting) -> Entry:
-    return {"name": setting.name, "unit": setting.unit, "set": setting.set_command}
+    return {
+        "name": setting.name,
+        "unit": setting.unit,
+        "get": setting.get,
+        "set": setting.set_command,
+    }
 
 
 def _unit(command: Command) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
@@ -121,11 +121,11 @@ class Captures:
                     )
                 except Failed as unreadable:
                     raise _after(unreadable, capture.sent) from unreadable
+                freshness = self._freshness(target, capture)
                 stream_id = _stream_of(action)
-                index = self._waveforms.add(stream_id, waveform)
+                index = self._waveforms.add(stream_id, replace(waveform, freshness=freshness))
                 told = {**waveform.told(), "stream_id": stream_id, "point_index": index}
-                part = self._with_freshness(target, capture, told)
-                return Captured(part=part, sent=capture.sent)
+                return Captured(part=_part(told, freshness), sent=capture.sent)
             case ImageAnswer() as answer:
                 capture = await self._capture(action.purpose, instrument, command, target)
                 try:
@@ -135,7 +135,7 @@ class Captures:
                 if len(data) > LARGEST_INLINE_BYTES:
                     return self._as_resource(action, target, capture, answer.mime, data)
                 told = await self._waveforms.on_thread(_picture, answer, data)
-                part = self._with_freshness(target, capture, told)
+                part = _part(told, self._freshness(target, capture))
                 return Captured(part=part, sent=capture.sent)
             case _:
                 raise TypeError(f"{command.name} answers with no block")
@@ -163,7 +163,7 @@ class Captures:
             tool=made_by, command_name=action.command_name, picture_id=picture_id
         )
         told = {"mime": mime, "length": len(data), "uri": uri, "picture_id": picture_id}
-        part = self._with_freshness(target, capture, told)
+        part = _part(told, self._freshness(target, capture))
         note = (
             f"The picture has {len(data)} bytes, more than the {LARGEST_INLINE_BYTES} that a "
             f"result holds: read it by resources/read of {uri} (over RPC by pictures.show), soon."
@@ -174,20 +174,26 @@ class Captures:
             links=(ResourceLink(uri=uri, name=picture_id, mime=mime, size=len(data)),),
         )
 
-    def _with_freshness(
-        self, target: Target, capture: _Capture, told: dict[str, Any]
-    ) -> dict[str, Any]:
-        """{data, notes?}: with whether what was fetched is of now, where that can be known."""
+    def _freshness(self, target: Target, capture: _Capture) -> dict[str, Any]:
+        """{is_fresh, notes?}: whether what was fetched is of now; empty where nobody can know."""
         instrument, command = target.aimed_command()
         acquisition = _acquisition_of(instrument)
         if acquisition is None or capture.doing is None:
-            return {"data": told}
+            return {}
         is_fresh = self._acquisitions.is_fresh(
             instrument.id, acquisition, capture.doing, command, target.values
         )
-        part: dict[str, Any] = {"data": {**told, "is_fresh": is_fresh}}
-        notes = notes_of(is_fresh)
-        return {**part, "notes": notes} if notes else part
+        what = "picture" if isinstance(command.returns, ImageAnswer) else "trace"
+        notes = notes_of(is_fresh, what)
+        return {"is_fresh": is_fresh, **({"notes": notes} if notes else {})}
+
+
+def _part(told: Mapping[str, Any], freshness: Mapping[str, Any]) -> dict[str, Any]:
+    """{data, notes?} of what was fetched."""
+    if not freshness:
+        return {"data": dict(told)}
+    notes = {"notes": freshness["notes"]} if "notes" in freshness else {}
+    return {"data": {**told, "is_fresh": freshness["is_fresh"]}, **notes}
 
 
 def _acquisition_of(instrument: Instrument) -> Acquisition | None:

@@ -17,8 +17,8 @@ from edged.profiles.raw import identify
 
 __all__ = ["Acquisitions", "notes_of"]
 
-STOPPED: Final = "acquisition is stopped: this trace is from before"
-WAITING: Final = "it waits for a trigger: this trace may be from before"
+STOPPED: Final = "acquisition is stopped: this {} is from before"
+WAITING: Final = "it waits for a trigger: this {} may be from before"
 
 Fetched = tuple[str, tuple[tuple[str, Scalar], ...]]
 """A command that fetches, and its values."""
@@ -90,12 +90,21 @@ class Acquisitions:
         fetched.add(what)
         return True
 
+    def is_now(self, instrument_id: str, acquisition: Acquisition, answer: str) -> bool | None:
+        """Whether what is measured in its trace is of now; see ``is_fresh``."""
+        said = answer.strip()
+        if found_in(said, acquisition.running) is not None:
+            return True
+        if found_in(said, acquisition.stopped) is None:
+            return None
+        return instrument_id in self._started
 
-def notes_of(is_fresh: bool | None) -> list[str]:
-    """What is to be said of a trace that is not, or may not be."""
+
+def notes_of(is_fresh: bool | None, what: str = "trace") -> list[str]:
+    """What is to be said of a trace, picture or measurement that is not, or may not be."""
     if is_fresh:
         return []
-    return [WAITING if is_fresh is None else STOPPED]
+    return [(WAITING if is_fresh is None else STOPPED).format(what)]
 
 
 def _headers(command: Command) -> set[str]:

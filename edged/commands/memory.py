@@ -39,6 +39,7 @@ from edged.profiles.abort import means_same
 from edged.profiles.model import (
     Command,
     ImageAnswer,
+    Parameter,
     Profile,
     Scalar,
     ScalarAnswer,
@@ -139,11 +140,11 @@ NOTHING_REMEMBERED: Final = Remembering(_nothing)
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """What switches off what is measured; and what is to be said where it is off."""
+    """What switches off what is measured; ``name`` is what it is called to people."""
 
     key: Key
     off: str
-    note: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +194,8 @@ class Memory:
         effects = effects_of(command, lines)
         unit = self._unit(instrument)
         previous: dict[str, Scalar] = {}
-        if len(effects) == 1 and not unit.under_way:
-            previous = _previous(command, effects[0], unit.values.get(effects[0].key))
+        if not unit.under_way:
+            previous = _previous(command, effects, unit.values)
         return self._begin(instrument, unit, effects, previous)
 
     def begin_abort(self, instrument: Instrument, lines: Sequence[str]) -> Writing:
@@ -242,12 +243,22 @@ class Memory:
         unit = self._units.get(instrument.id)
         if unit is None or not unit.values or unit.meeting != instrument.meeting:
             return []
-        found: list[str] = []
-        for switch in self._question(instrument, command).switches_of(values):
-            known = unit.values.get(switch.key)
-            if known is not None and means_same(known.text, switch.off):
-                found.append(switch.note)
-        return found
+        switches = self._question(instrument, command).switches_of(values)
+        return [f"{one.name} is off" for one in switches if _is_off(unit, one) is True]
+
+    def outputs(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
+    ) -> list[str]:
+        """Whether the outputs that a command is about are on, of those where that is known."""
+        unit, profile = self._units.get(instrument.id), instrument.profile
+        if unit is None or profile is None or unit.meeting != instrument.meeting:
+            return []
+        told = {
+            switch.name: is_off
+            for switch in _switches(_switching_off(profile, command), values)
+            if (is_off := _is_off(unit, switch)) is not None
+        }
+        return [f"{name} is {'off' if is_off else 'on'}" for name, is_off in told.items()]
 
     def _begin(
         self,
@@ -325,15 +336,26 @@ def _question(profile: Profile, command: Command) -> _Question:
     sets = is_block or any("?" not in line and not is_selecting(line) for line in command.scpi)
     switches: tuple[Command, ...] = ()
     if command.is_query and command.scpi and is_measuring(command.scpi[-1]):
-        switches = tuple(
-            other
-            for other in profile.commands.values()
-            if other.is_safe
-            and any(map(works_switch, other.scpi))
-            and other.parameters.keys() <= command.parameters.keys()
-        )
+        switches = _switching_off(profile, command)
     names = tuple({name: None for other in switches for name in other.parameters})
     return _Question(profile, sets, None if is_block else _answers(command), switches, names)
+
+
+def _switching_off(profile: Profile, command: Command) -> tuple[Command, ...]:
+    """The commands that switch off what a command is about, and no more than that."""
+    return tuple(
+        other
+        for other in profile.commands.values()
+        if other.is_safe
+        and any(map(works_switch, other.scpi))
+        and other.parameters.keys() <= command.parameters.keys()
+    )
+
+
+def _is_off(unit: _Unit, switch: _Switch) -> bool | None:
+    """``None`` where nobody knows."""
+    known = unit.values.get(switch.key)
+    return None if known is None else means_same(known.text, switch.off)
 
 
 def _answers(command: Command) -> KnownSetting | None:
@@ -355,32 +377,39 @@ def _switches(commands: Sequence[Command], values: Mapping[str, Scalar]) -> Iter
         lines = render_lines(off, {name: values[name] for name in off.parameters})
         told = [one for one in effects_of_lines(lines) if one.effect is Effect.SWITCH]
         if len(told) == 1 or "channel" not in values:
-            yield from (_Switch(one.key, one.text, _note(one.key, values)) for one in told)
+            yield from (_Switch(one.key, one.text, _name(one.key, values)) for one in told)
 
 
-def _note(key: Key, values: Mapping[str, Scalar]) -> str:
+def _name(key: Key, values: Mapping[str, Scalar]) -> str:
     selected, output = key
     kind = "input" if "INP" in output.partition(" ")[0] else "output"
     numbers = _NUMBER.findall(f"{selected} {output}")
     if "channel" in values:
         numbers = [number for number in numbers if number == str(values["channel"])]
-    return f"{kind} {numbers[-1]} is off" if numbers else f"the {kind} is off"
+    return f"{kind} {numbers[-1]}" if numbers else f"the {kind}"
 
 
 def _previous(
-    command: Command, told: KnownSetting, known: KnownSetting | None
+    command: Command, effects: Sequence[KnownSetting], known: Mapping[Key, KnownSetting]
 ) -> dict[str, Scalar]:
-    """What a setter replaces, as its parameter has it."""
+    """What a setter replaces, as its parameters have it; of each line of its own that sets one."""
     setting = [template for template in command.scpi if not is_selecting(template)]
-    name = value_name(setting[0]) if len(setting) == 1 else ""
-    if known is None or not name or not told.text:
+    if len(setting) != len(effects):
         return {}
-    parameter = command.parameters[name]
+    found: dict[str, Scalar] = {}
+    for template, told in zip(setting, effects, strict=True):
+        name = value_name(template)
+        if name and told.text and told.key in known:
+            found.update(_replaced(name, command.parameters[name], known[told.key]))
+    return found
+
+
+def _replaced(name: str, parameter: Parameter, known: KnownSetting) -> dict[str, Scalar]:
     # A line may be two commands': volts by one, amperes by the other.
     if known.unit and parameter.unit and known.unit != parameter.unit:
         return {}
-    found = value_choices(parameter, known.text)
-    return {name: found[0]} if len(found) == 1 else {}
+    choices = value_choices(parameter, known.text)
+    return {name: choices[0]} if len(choices) == 1 else {}
 
 
 def _switches_among(values: Mapping[Key, KnownSetting]) -> dict[Key, KnownSetting]:

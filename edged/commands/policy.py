@@ -103,7 +103,9 @@ class Policy:
         if instrument is not None and instrument.rules.deny:
             name = target.command_name
             if name and name in instrument.rules.deny:
-                raise _denied(f"The owner of this bench denies {name} on {instrument.id}.", name)
+                raise _denied(
+                    f"The owner of this bench denies {name} on {instrument.called}.", name
+                )
         if command is None or not command.requires_sweep:
             return
         if not isinstance(action, StartSweep) and not _is_ramped(action):
@@ -198,7 +200,7 @@ class Policy:
                     self.check_danger(action.caller, now)
         except (Refused, Invalid) as no:
             raise type(no)(
-                f"The owner changed what may be done with {instrument.id} while this waited: "
+                f"The owner changed what may be done with {instrument.called} while this waited: "
                 f"{no.message}",
                 code=no.code,
                 data=no.data,

@@ -44,7 +44,7 @@ def locked_out(
         if lockout is None:
             return
         raise Refused(
-            f"{target.instrument_id} is locked out by {lockout.by}: {lockout.reason.rstrip('.')}.",
+            f"{target.called} is locked out by {lockout.by}: {lockout.reason.rstrip('.')}.",
             code=ErrorCode.LOCKED_OUT,
             data=lockout.to_json(),
             remedy="Reads and safe commands still work. Who locked it out lifts it, at the edge "

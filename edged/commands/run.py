@@ -75,7 +75,7 @@ def at_one_meeting(
             guard()
         if action.meeting is not None and instrument.meeting != action.meeting:
             raise Failed(
-                f"{instrument.id} was connected anew before {action.command_name} was sent.",
+                f"{instrument.called} was connected anew before {action.command_name} was sent.",
                 code=ErrorCode.PREEMPTED,
             )
 
@@ -125,6 +125,7 @@ class CommandJob(LineJob):
     Args:
         lines: rendered, as they will be sent.
         guard: see ``Target``.
+        asks_first: a question before its lines, and who is told the answer on the line's thread.
         note_written: called on the line's thread once a setter's lines have gone out.
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
             primary?}, and of what was sent.
@@ -132,6 +133,7 @@ class CommandJob(LineJob):
     """
 
     __slots__ = (
+        "_asks_first",
         "_command",
         "_finish",
         "_guard",
@@ -156,7 +158,9 @@ class CommandJob(LineJob):
         finish: Finish,
         remembers: Remembering = NOTHING_REMEMBERED,
         note_written: Callable[[], None] | None = None,
+        asks_first: tuple[str, Callable[[str], None]] | None = None,
     ) -> None:
+        self._asks_first = asks_first
         self._instrument = instrument
         self._profile = _profile(instrument)
         self._command = command
@@ -226,7 +230,7 @@ class CommandJob(LineJob):
 
     def _conversation(self, command: Command, read: Read, confirm: Read) -> Conversation[Reply]:
         values, verify = self._values, command.verify
-        return command_conversation(
+        conversation = command_conversation(
             lines=self._lines,
             command=_with_poll(command, values),
             connection=self._profile.connection,
@@ -235,12 +239,21 @@ class CommandJob(LineJob):
             verify=render(verify.query, command.parameters, values) if verify else None,
             confirm=confirm,
         )
+        return _asking_first(*self._asks_first, conversation) if self._asks_first else conversation
 
     def _read(self, answer: str) -> Answer:
         return parse_answer(self._command.returns, answer, self._values)
 
     def _confirm(self, found: str) -> Scalar | None:
         return _verified(self._command, self._values, found)
+
+
+def _asking_first(
+    question: str, hear: Callable[[str], None], conversation: Conversation[Reply]
+) -> Conversation[Reply]:
+    hear(str((yield Ask(question))))
+    reply = yield from conversation
+    return dataclasses.replace(reply, sent=(question, *reply.sent))
 
 
 class RawJob(LineJob):
@@ -400,5 +413,5 @@ def _longest_s(command: Command, profile: Profile) -> float:
 
 def _profile(instrument: Instrument) -> Profile:
     if instrument.profile is None:
-        raise Failed(f"{instrument.id} has lost its profile.", code=ErrorCode.DISCONNECTED)
+        raise Failed(f"{instrument.called} has lost its profile.", code=ErrorCode.DISCONNECTED)
     return instrument.profile

@@ -78,6 +78,11 @@ class Target:
         return self.spec.wrapper_id if self.spec else ""
 
     @property
+    def called(self) -> str:
+        """What people call the instrument or wrapper."""
+        return self.instrument.called if self.instrument else self.instrument_id
+
+    @property
     def command_name(self) -> str:
         """The command's, wrapper tool's or sequence's name, or empty."""
         if self.command:
@@ -224,7 +229,7 @@ class Catalog:
         profile = instrument.profile
         if profile is None:
             raise NotFound(
-                f"{instrument.id} has no profile, so it has no commands. {instrument.remark}",
+                f"{instrument.called} has no profile, so it has no commands. {instrument.remark}",
                 code=ErrorCode.UNKNOWN_COMMAND,
                 remedy="Use send_scpi, or write a profile for it.",
             )

@@ -444,6 +444,7 @@ class Engine:
             state_of=self._state_of,
             make_safe=self._work.bench_stop.stop_all,
             wrappers=self._sdk.capabilities,
+            clock=self._clock,
         )
         return CommandPath(
             permissions=permissions,
@@ -466,6 +467,7 @@ class Engine:
                     clock=self._clock,
                     under_way=self._under_way,
                     memory=self._memory,
+                    told_on=self._stores.told_on,
                 ).table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
                 **History(

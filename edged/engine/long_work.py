@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
@@ -41,6 +42,7 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
+from edged.runs.wording import DAEMON_STOPPED, LOCKED_OUT
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
@@ -135,7 +137,7 @@ class LongWork:
         self.bench_stop = BenchStop(
             pool=pool,
             sweeps=self.sweeps,
-            end_work=(self.sequences.stop_all, lambda: self.streams.stop_all(StreamEvent.STOP)),
+            end_work=(self.sequences.stop_all, self.streams.stop_all),
             perform=perform,
             new_id=new_id,
             clock=clock,
@@ -163,7 +165,7 @@ class LongWork:
         ends = (
             self.sweeps.close(ABORT_WITHIN_S),
             self.sequences.close(),
-            self.streams.stop_all(StreamEvent.SHUTDOWN),
+            self.streams.stop_all(DAEMON_STOPPED, StreamEvent.SHUTDOWN),
         )
         await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
         await asyncio.gather(self.bench_stop.close(), self._wrapper_stop.close())
@@ -232,16 +234,17 @@ class LongWork:
 
     async def stop_sweeps_on(self, instrument_id: str) -> list[str]:
         """For a lockout; returns the ids of what was ended."""
-        ended = await self.sweeps.stop_all("The instrument was locked out.", instrument_id)
+        ended = await self.sweeps.stop_all(LOCKED_OUT, instrument_id)
         return [str(sweep["sweep_id"]) for sweep in ended]
 
     async def stop_streams_on(self, instrument_id: str) -> list[str]:
         """See ``stop_sweeps_on``."""
-        return await self.streams.stop_all(instrument_id=instrument_id)
+        return await self.streams.stop_all(LOCKED_OUT, instrument_id=instrument_id)
 
     async def stop_sequences_on(self, instrument_id: str) -> list[str]:
         """See ``stop_sweeps_on``."""
-        return await self.sequences.stop_all(lambda name: self._is(name, instrument_id))
+        is_its = functools.partial(self._is, instrument_id=instrument_id)
+        return await self.sequences.stop_all(LOCKED_OUT, is_its)
 
     def _is(self, name: str, instrument_id: str) -> bool:
         try:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from edged import __version__
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf, UnitState, counted
+from edged.instruments.unit_state import StateOf, UnitState, counted, heard_ms
 from edged.protocol.results import Told
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
@@ -98,6 +98,7 @@ class StatusReport:
                         "state": state.value,
                         "line_state": i.line_state.value,
                         "reason": i.line_reason,
+                        "heard_ms": heard_ms(i, self._clock),
                     }
                     for i in instruments
                     if (state := self._state_of(i)) not in IN_ORDER

@@ -103,6 +103,8 @@ class Instrument:
         self.transport: Transport = actor.address.transport
         # Monotonic seconds since when it is reconnecting; meaningless in other states.
         self.silent_since = 0.0
+        # When it last answered on a line that is given up by now.
+        self.heard_before = float("-inf")
         # When it is gone it is not listed any more: its bus told so, and nobody configured it.
         self.is_plugged = found.is_plugged
         # Who last had it asked or told something; of a run, who started it.
@@ -227,9 +229,14 @@ class Instrument:
         return self.actor is not None and self.actor.is_silent
 
     @property
+    def called(self) -> str:
+        """What people call it: by its owner's word, else by its id."""
+        return self.alias or self.id
+
+    @property
     def heard_at(self) -> float:
-        """When it last answered on its line, in monotonic seconds; minus infinity if never."""
-        return self.actor.heard_at if self.actor else float("-inf")
+        """When it last answered, in monotonic seconds; minus infinity if never."""
+        return max(self.heard_before, self.actor.heard_at) if self.actor else self.heard_before
 
     async def converse(
         self,
@@ -291,8 +298,8 @@ class Instrument:
         """The line that leads here."""
         if self.actor is None:
             raise Failed(
-                f"{self.id} is not connected: it was taken away from {self.address}, or another "
-                "unit answers there.",
+                f"{self.called} is not connected: it was taken away from {self.address}, or "
+                "another unit answers there.",
                 code=ErrorCode.DISCONNECTED,
                 data={"instrument_id": self.id},
                 remedy="Connect it again, or look at list_instruments.",

@@ -13,6 +13,7 @@ What a caller calls an instrument → the instrument; or a sentence on what ther
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -120,7 +121,9 @@ def address_key(text: str) -> str:
 
 def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
     listed = [i for i in instruments if i.registration is not RegistrationState.ABSENT]
-    known = [f"{i.id} ({i.alias})" if i.alias else i.id for i in listed]
+    known = [f"{i.alias} ({i.id})" if i.alias else i.id for i in listed]
+    close = difflib.get_close_matches(name[:64], [i.called for i in listed], n=1, cutoff=0.6)
+    meant = f'Did you mean "{close[0]}"? ' if close else ""
     shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"
     more = len(known) - NAMES_IN_MESSAGE
     return NotFound(
@@ -128,7 +131,7 @@ def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
         + (f" and {more} more." if more > 0 else "."),
         code=ErrorCode.UNKNOWN_INSTRUMENT,
         data={"instrument_id": name[:200]},
-        remedy="list_instruments has every id; scan_instruments looks for new ones.",
+        remedy=f"{meant}list_instruments has every id; scan_instruments looks for new ones.",
     )
 
 
@@ -366,6 +369,7 @@ class InstrumentPool:
             if instrument.others.pop(actor.address.text, None) is not None:
                 self._publish(Changed(instrument=instrument))
             if instrument.actor is actor:
+                instrument.heard_before = instrument.heard_at
                 instrument.actor = None
                 instrument.silent_since = self._clock.monotonic()
                 if instrument.others:

@@ -8,16 +8,18 @@ line (``line_state.py``) are two of the facts that it is made of.
 from __future__ import annotations
 
 import enum
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from edged.clock import Clock
 from edged.instruments.instrument import Instrument
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import CONNECTED, RegistrationState
 
-__all__ = ["Facts", "StateOf", "UnitState", "counted", "facts_of", "unit_state"]
+__all__ = ["Facts", "StateOf", "UnitState", "counted", "facts_of", "heard_ms", "unit_state"]
 
 
 class UnitState(enum.StrEnum):
@@ -96,6 +98,12 @@ def facts_of(instrument: Instrument, *, is_locked: bool, is_aside: Callable[[str
         is_locked=is_locked,
         is_silent=instrument.is_silent,
     )
+
+
+def heard_ms(instrument: Instrument, clock: Clock) -> int | None:
+    """When a unit last answered anything, as Unix epoch milliseconds; ``None``: never."""
+    ago_s = clock.monotonic() - instrument.heard_at
+    return None if math.isinf(ago_s) else clock.wall_ms() - round(ago_s * 1_000)
 
 
 def counted(instruments: Iterable[Instrument], state_of: StateOf) -> dict[str, int]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.actions.action import Action, StopAll
 from edged.actions.outcome import Done
+from edged.clock import Clock, SystemClock
 from edged.commands.capabilities import capabilities_of
 from edged.commands.operation import Operation, bind
 from edged.commands.resolve import Resolver
@@ -33,7 +34,7 @@ from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf
+from edged.instruments.unit_state import StateOf, heard_ms
 from edged.profiles.model import ProfileHead
 from edged.store.experience import CommandKnowledge
 from edged.store.lockouts import Lockout
@@ -112,6 +113,7 @@ class BenchOperations:
     make_safe: Callable[[StopAll], Awaitable[dict[str, Any]]]
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
     wrappers: Callable[[], list[dict[str, Any]]] = list
+    clock: Clock = field(default_factory=SystemClock)
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -180,6 +182,7 @@ class BenchOperations:
         return {
             **instrument.summary(),
             "state": self.state_of(instrument).value,
+            "heard_ms": heard_ms(instrument, self.clock),
             "lockout": lockout.to_json() if lockout else None,
         }
 

@@ -39,6 +39,8 @@ from edged.instruments.unit_state import StateOf
 from edged.profiles.abort import (
     Proof,
     asked_about,
+    judge,
+    output_names,
     proofs_of,
     questions_of,
     selecting_lines,
@@ -46,7 +48,9 @@ from edged.profiles.abort import (
     unproved_outputs,
 )
 from edged.profiles.model import Connection, Profile
-from edged.runs.ports import NewId, Perform
+from edged.runs.ports import NewId, Perform, ToldOutputs
+from edged.runs.stop_all import seen_off
+from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import clean_text
 from edged.scpi.errors import InstrumentError
 
@@ -100,12 +104,12 @@ class CheckUnit(Action):
     """Ask one. No tool makes this.
 
     Attributes:
-        questions: of the outputs.
+        proofs: what shows which outputs are off.
         findings: takes what is answered, also before something fails.
     """
 
     instrument_id: str
-    questions: tuple[str, ...]
+    proofs: tuple[Proof, ...]
     findings: Findings
 
 
@@ -168,6 +172,7 @@ class BenchCheck:
         perform: the command path.
         under_way: gives what runs and what is locked out, by the names in ``TOLD_OF``.
         memory: told which outputs are off.
+        told_on: the same, of what was told to put something out.
     """
 
     pool: InstrumentPool
@@ -178,6 +183,7 @@ class BenchCheck:
     clock: Clock
     under_way: UnderWay
     memory: Memory = field(default_factory=Memory)
+    told_on: ToldOutputs | None = None
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -212,11 +218,13 @@ class BenchCheck:
     async def ask(self, action: CheckUnit, target: Target, _began: float) -> Done:
         """One of them, in its turn."""
         instrument = target.aimed_instrument()
+        unit = unit_of_instrument(instrument).key
+        told = self.told_on.of(unit) if self.told_on is not None else {}
         reply = await instrument.converse(
             lambda: _check(
                 instrument.probe,
                 instrument.connection,
-                action.questions,
+                questions_of(action.proofs),
                 action.findings,
                 self.clock.monotonic,
             ),
@@ -225,6 +233,11 @@ class BenchCheck:
             name=action.tool,
         )
         self.memory.heard_answers(instrument, action.findings.answers)
+        # Of two that tell one serial number nobody knows which of them was told.
+        if self.told_on is not None and told and len(self.pool.alike(instrument)) == 1:
+            off = judge(action.proofs, action.findings.answers).off
+            outputs = output_names(instrument.profile) if instrument.profile else ()
+            self.told_on.clear(unit, seen_off(told, outputs, off))
         return Done(data=None, scpi=reply.sent)
 
     async def _ask(self, unit: _Unit, action: CheckBench, caller: Caller) -> Outcome:
@@ -235,7 +248,7 @@ class BenchCheck:
                 action_id=self.new_id(),
                 parent_id=action.action_id,
                 instrument_id=unit.instrument.id,
-                questions=questions_of(unit.proofs),
+                proofs=unit.proofs,
                 findings=unit.findings,
             )
         )

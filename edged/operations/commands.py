@@ -11,9 +11,8 @@ from edged.actions.outcome import Done
 from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
-from edged.commands.freshness import Acquisitions
+from edged.commands.freshness import Acquisitions, notes_of
 from edged.commands.memory import Memory, Remembering, Writing
-from edged.commands.notes import notes_of_sequence
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
 from edged.commands.rehearsal import Rehearsal
@@ -120,8 +119,13 @@ class CommandOperations:
         written: list[float] = []
         is_step = action.purpose is Purpose.SWEEP_STEP
 
+        doing: list[str] = []
+        question = _what_it_does(instrument, command)
+
         def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
             part = self._with_memory(target, part, remembers.writing)
+            if doing:
+                part = self._with_freshness(instrument, part, doing[-1])
             done = self._done(instrument, command, target.lines, began, part, sent)
             # The moment by which a step of a ramp had gone out.
             done.written_at = max(written) if written else 0.0
@@ -138,6 +142,7 @@ class CommandOperations:
             note_written=(lambda: written.append(self.clock.monotonic())) if is_step else None,
             finish=finish,
             remembers=remembers,
+            asks_first=(question, doing.append) if question else None,
         )
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
@@ -160,6 +165,17 @@ class CommandOperations:
         notes = self.memory.notes(instrument, command, target.values)
         self.memory.heard(instrument, command, target.lines, part["data"])
         return {**part, "notes": notes} if notes else part
+
+    def _with_freshness(
+        self, instrument: Instrument, part: Mapping[str, Any], doing: str
+    ) -> Mapping[str, Any]:
+        """The result with whether what was measured in a trace is of now."""
+        profile = instrument.profile
+        if profile is None or profile.acquisition is None:
+            return part
+        is_now = self.acquisitions.is_now(instrument.id, profile.acquisition, doing)
+        notes = notes_of(is_now, "measurement")
+        return {**part, "notes": [*part.get("notes", ()), *notes]} if notes else part
 
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
@@ -208,8 +224,8 @@ class CommandOperations:
         }
         if done.recording is not None:
             data["recording"] = done.recording
-        if notes := notes_of_sequence(done.result):
-            data["notes"] = notes
+        if done.notes:
+            data["notes"] = list(done.notes)
         return Done(data=data, scpi=done.sent)
 
     def send_scpi(self, action: SendScpi, target: Target, began: float) -> Running:
@@ -242,9 +258,13 @@ class CommandOperations:
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
         """What ``run_command`` would say."""
         instrument, command = target.aimed_command()
+        if target.is_write:
+            for known in self.memory.outputs(instrument, command, target.values):
+                rehearsal.check(f"{known} now", "as far as this daemon knows", is_ok=None)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             rehearsal.say(would_capture(instrument, command, target.values))
             return
+        question = _what_it_does(instrument, command)
         job = CommandJob(
             instrument,
             command,
@@ -253,6 +273,7 @@ class CommandOperations:
             action.purpose,
             guard=None,
             finish=_nothing_done,
+            asks_first=(question, _nothing_heard) if question else None,
         )
         rehearsal.say(job.would_say())
 
@@ -290,6 +311,21 @@ class CommandOperations:
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _what_it_does(instrument: Instrument, command: Command) -> str:
+    """The question whether an oscilloscope captures, where that makes a measurement one of now.
+
+    By its name: what measures in a trace has no other mark in a profile.
+    """
+    profile = instrument.profile
+    if profile is None or profile.acquisition is None or not command.is_query:
+        return ""
+    return profile.acquisition.ask if command.name.startswith("measure_") else ""
+
+
+def _nothing_heard(_answer: str) -> None:
+    """Of a rehearsal nothing is heard."""
 
 
 def _nothing_done(*_came: object) -> Done:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action
 from edged.actions.caller import Caller, Route, who_of
-from edged.actions.outcome import Done
+from edged.actions.outcome import Done, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.operation import Operation, bind
@@ -81,6 +82,7 @@ class History:
             instrument=self._id_of(text_of(arguments, "instrument_id")),
             command=text_of(arguments, "command_name"),
             outcome=text_of(arguments, "outcome"),
+            before=max(0, limit_of(arguments, 0, "before")),
         )
         limit = limit_of(arguments, DEFAULT_LIMIT)
         found = await self.audit.calls(
@@ -89,8 +91,13 @@ class History:
         # Who asks for more than usual gets more than usual.
         times = max(1, integer_of(arguments, "limit") // DEFAULT_LIMIT)
         told = [_row(row) for row in found.rows]
-        rows = fitting(told, {"rows": [], "more": True}, times * ANSWER_BYTES)
-        return Done(data={"rows": rows, "more": found.has_more or len(rows) < len(told)})
+        around = {"rows": [], "more": True, "next_before": sys.maxsize}
+        rows = fitting(told, around, times * ANSWER_BYTES)
+        more = found.has_more or len(rows) < len(told)
+        next_before = found.next_before or None
+        if len(rows) < len(told):
+            next_before = found.rows[len(rows) - 1].seq
+        return Done(data={"rows": rows, "more": more, "next_before": next_before})
 
     def _id_of(self, name: str) -> str:
         """Rows have ids. What is not here now may be in old rows, by its id."""
@@ -151,15 +158,16 @@ OPERATIONS: Final = (
             title="Who did what",
             description=(
                 "Who did what, newest first, refusals too: 'who changed the voltage, to what'. A "
-                "call is a row; of a run each command is one. If there is more, narrow it or raise "
-                "limit (8 kB for each 50)."
+                "call is a row; of a run each command is one. If there is more, go on with before "
+                "= next_before."
             ),
             schema=parameters_of(
                 instrument_id=STRING,
                 command_name=STRING,
                 since_s={"type": "integer", "minimum": 0, "default": DEFAULT_SINCE_S},
-                outcome={"type": "string", "description": "ok, refused, failed …"},
+                outcome={"type": "string", "enum": [status.value for status in OutcomeStatus]},
                 limit={"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
+                before={"type": "integer", "minimum": 1},
             ),
             annotations=READ,
             make=only_asking(GetHistory),

@@ -116,10 +116,12 @@ class RunOperations:
 
     async def stop(self, action: StopRun, _target: Target, _began: float) -> Done:
         """As its own stop does."""
-        kind, told = await self._stopped(action.run_id, hold=action.hold)
+        kind, told = await self._stopped(action.run_id, action.caller.who, hold=action.hold)
         return Done(data={"run_id": action.run_id, "kind": kind.value, **told})
 
-    async def _stopped(self, run_id: str, *, hold: bool) -> tuple[RunKind, Mapping[str, Any]]:
+    async def _stopped(
+        self, run_id: str, who: str, *, hold: bool
+    ) -> tuple[RunKind, Mapping[str, Any]]:
         now = self._known().get(run_id)
         if now is None:
             raise NotFound(
@@ -130,7 +132,7 @@ class RunOperations:
             )
         kind = now.head.kind
         if kind is RunKind.SWEEP:
-            return kind, await self.sweeps.stop(run_id, hold=hold)
+            return kind, await self.sweeps.stop(run_id, who, hold=hold)
         if hold:
             raise Invalid(
                 f"{run_id} is a {kind}: only a sweep can be held.",
@@ -138,8 +140,13 @@ class RunOperations:
                 remedy="Stop it without hold.",
             )
         if kind is RunKind.STREAM:
-            return kind, await self.streams.stop(run_id)
-        return kind, {"status": await self.sequences.stop(run_id)}
+            return kind, await self.streams.stop(run_id, who)
+        ended = await self.sequences.stop(run_id, who)
+        return kind, {
+            "status": ended.state,
+            "reason": ended.reason or None,
+            "error": ended.error or None,
+        }
 
     async def _listed(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         limit = int(asked.get("limit", RUNS_UNLESS_ASKED))
@@ -170,11 +177,14 @@ class RunOperations:
         if recording is not None:
             page["statistics"] = recording.statistics.told()
         statistics = page["statistics"] or {}
-        state, reason, error = _state_of(page["meta"], now, is_open=recording is not None)
+        meta = page["meta"]
+        state, reason, error = _state_of(meta, now, is_open=recording is not None)
+        notes = (meta.get("summary") or {}).get("notes") if now is None else now.notes
         columns, rows, total = page["columns"], page["rows"], page["total_rows"]
         told = {
             "run_id": run_id,
-            "kind": page["meta"].get("kind"),
+            "kind": meta.get("kind"),
+            "parameters": meta.get("parameters"),
             "columns": columns,
             "units": page["units"],
             "rows": rows,
@@ -184,6 +194,7 @@ class RunOperations:
             "state": state,
             "reason": reason or None,
             "error": error or None,
+            "notes": list(notes or ()),
         }
         if "rows" not in asked:
             told["rows"] = rows = fitting(rows, {**told, "rows": []})
@@ -203,7 +214,7 @@ def _recorded(run: Mapping[str, Any], now: RunNow | None) -> dict[str, Any]:
     return {
         "run_id": run["run_id"],
         "kind": run["kind"],
-        "state": "interrupted" if now is None and state == "running" else state,
+        "state": "failed" if now is None and state == "running" else state,
         "who": run["who"],
         "instrument_id": run["instrument_id"],
         "command": run["command_name"],
@@ -235,6 +246,7 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
     return {
         "run_id": now.head.run_id,
         "kind": now.head.kind.value,
+        "parameters": dict(now.head.parameters),
         "columns": [column.name for column in now.head.columns],
         "units": [column.unit for column in now.head.columns],
         "rows": [],
@@ -244,6 +256,7 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
         "state": now.state,
         "reason": now.reason or None,
         "error": f"{now.error} {missing}".strip() or None,
+        "notes": list(now.notes),
     }
 
 
@@ -256,9 +269,10 @@ def _state_of(
         return now.state, now.reason, " ".join(filter(None, (now.error, harm)))
     summary = meta.get("summary") or {}
     state = str(meta.get("status"))
-    if state == "running" and not is_open:
-        state = "interrupted"
     error = " ".join(filter(None, (str(summary.get("error") or ""), harm)))
+    if state == "running" and not is_open:
+        # As a sweep that is found after a crash (``states.SWEEP``).
+        state = "failed"
     return state, str(summary.get("reason") or ""), error
 
 

@@ -91,7 +91,7 @@ NO_STREAM: Final[Mapping[str, Any]] = {
     "last": None,
     "status": "failed",
 }
-RESULT: Final = frozenset({*NO_STREAM, "stats", "dropped", "recording"})
+RESULT: Final = frozenset({*NO_STREAM, "reason", "notes", "stats", "dropped", "recording"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +109,11 @@ class StreamOperations:
     async def start(self, action: StartStream, target: Target, _began: float) -> Done:
         """Measure on a grid."""
         instrument, command = target.aimed_command()
-        return Done(data=await self.streams.start(action, instrument.id, command))
+        return Done(data=await self.streams.start(action, instrument.id, command, target.values))
 
     async def stop(self, action: StopStream, _target: Target, _began: float) -> Done:
         """End a stream."""
-        return Done(data=await self.streams.stop(action.stream_id))
+        return Done(data=await self.streams.stop(action.stream_id, action.caller.who))
 
     async def fetch(self, action: FetchWaveform, _target: Target, _began: float) -> Done:
         """One captured waveform, in the form that was asked for."""

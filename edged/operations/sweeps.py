@@ -199,7 +199,9 @@ class SweepOperations:
 
     async def stop(self, action: StopSweep, _target: Target, _began: float) -> Done:
         """Park or abort one."""
-        return Done(data=await self.sweeps.stop(action.sweep_id, hold=action.hold))
+        return Done(
+            data=await self.sweeps.stop(action.sweep_id, action.caller.who, hold=action.hold)
+        )
 
     async def send_lines(self, action: SendLines, target: Target, _began: float) -> Done:
         """The profile's own lines: an abort, a set-point query."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,6 +40,22 @@ TEXT_WEIGHT: Final = 1.0
 PREFIX_SHARE: Final = 0.6
 """Of what the whole word would count: volt finds voltage."""
 FEWEST_OF_PREFIX: Final = 3
+SAME_SHARE: Final = 0.8
+"""Of what the word itself would count: see SAME."""
+SAME: Final[Mapping[str, str]] = {
+    "average": "mean series",
+    "bode": "response",
+    "curve": "iv",
+    "everything": "all",
+    "log": "stream",
+    "picture": "plot screenshot",
+    "record": "stream",
+    "scope": "oscilloscope",
+    "several": "series",
+    "trace": "waveform",
+    "turn": "output",
+}
+"""A word that people search by, and what tools say for it."""
 EVERYDAY: Final = frozenset(
     [
         "a",
@@ -95,21 +113,35 @@ class ToolSearch:
         named = text_of(action.arguments, "instrument_id")
         wanted = self.pool.get(named).id if named else ""
         tools = [tool for tool in self.tools() if not wanted or tool.instrument_id == wanted]
-        found = ranked(text_of(action.arguments, "query"), tools)
+        found = ranked(text_of(action.arguments, "query"), tools, self._words_of_units())
         limit = limit_of(action.arguments, DEFAULT_LIMIT)
         rows = fitting([_row(tool) for tool in found[:limit]], {"tools": [], "more": 0})
         return Done(data={"tools": rows, "more": len(found) - len(rows)})
 
+    def _words_of_units(self) -> dict[str, str]:
+        """What an instrument is called and is, by its id."""
+        words = {}
+        for unit in self.pool.all():
+            key = unit.profile.key if unit.profile else ""
+            words[unit.id] = f"{unit.alias} {unit.instrument_class} {key}"
+        return words
 
-def ranked(query: str, tools: Sequence[Tool]) -> list[Tool]:
+
+_NO_UNITS: Final[Mapping[str, str]] = {}
+
+
+def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNITS) -> list[Tool]:
     """Those in which some word of the query stands, the best first.
 
     A word counts by where it stands (name, title, text), and the more the fewer tools have it. Of
     equals the first in listing order.
+
+    Args:
+        units: what each instrument is called and is, by its id.
     """
-    wanted = [word for word in _words(query) if word not in EVERYDAY] or _words(query)
-    weighed = [_weights(tool) for tool in tools]
+    weighed = [_weights(tool, units.get(tool.instrument_id, "")) for tool in tools]
     having = Counter(word for weights in weighed for word in weights)
+    wanted = _wanted(query, having)
     scored = [
         (sum(_score(word, weights, having, len(tools)) for word in wanted), -place)
         for place, weights in enumerate(weighed)
@@ -118,11 +150,23 @@ def ranked(query: str, tools: Sequence[Tool]) -> list[Tool]:
     return [tools[-place] for _, place in order]
 
 
+def _wanted(query: str, having: Mapping[str, int]) -> list[str]:
+    """Its words that say something; two are one where tools write them so (set-point)."""
+    words = _words(query)
+    wanted = [word for word in words if word not in EVERYDAY]
+    for first, second in itertools.pairwise(words):
+        if first + second in having:
+            wanted = [word for word in wanted if word != second] + [first + second]
+    return wanted or words
+
+
 def _score(word: str, weights: dict[str, float], having: Counter[str], count: int) -> float:
     best = 0.0
     for known, weight in weights.items():
         if known == word:
             share = 1.0
+        elif known in _said_for(word):
+            share = SAME_SHARE
         elif _begins(known, word) or _begins(word, known):
             share = PREFIX_SHARE
         else:
@@ -131,17 +175,23 @@ def _score(word: str, weights: dict[str, float], having: Counter[str], count: in
     return best
 
 
+@functools.cache
+def _said_for(word: str) -> frozenset[str]:
+    return frozenset(_words(SAME.get(word, "")))
+
+
 def _begins(word: str, start: str) -> bool:
     return len(start) >= FEWEST_OF_PREFIX and word.startswith(start)
 
 
-def _weights(tool: Tool) -> dict[str, float]:
+def _weights(tool: Tool, unit: str) -> dict[str, float]:
     """Each word of a tool, by the weightiest place in which it stands."""
     found: dict[str, float] = {}
     parameters = tool.input_schema.get("properties", {})
     for words, weight in (
         (_words(tool.name), NAME_WEIGHT),
         (_words(tool.title), TITLE_WEIGHT),
+        (_words(unit), TITLE_WEIGHT),
         (_words(" ".join(parameters)), TITLE_WEIGHT),
         (_words(tool.description), TEXT_WEIGHT),
     ):

@@ -14,8 +14,9 @@ from typing import Final
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Sheet
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from edged.plot.figure import Curve, Figure, Panel, read_figure
 
@@ -34,6 +35,7 @@ PLAIN_UNITS: Final = frozenset({"%", "dB", "dBm", "dBV", "deg", "°", "°C", "°
 LINEAR_UNITS: Final = frozenset({"dB", "dBm", "dBV", "deg", "°", "rad"})
 """Units of which a logarithm makes no sense: the phase beside a magnitude stays linear."""
 NICER: Final = 5
+DECADE: Final = 10
 FLAT: Final = 1e-4
 """Of its largest value: then what all ticks share is written once, above the axis."""
 COLOURS: Final = ("#1f5fa8", "#c8501e", "#2d8a4e", "#8a3a9a", "#a07d12", "#4b5563")
@@ -52,6 +54,7 @@ def draw(figure: Figure) -> bytes:
     axes[-1].set_xlabel(_label(figure.x_label, figure.x_unit))
     if figure.log_x:
         axes[-1].set_xscale("log", nonpositive="mask")
+        _name_ticks(axes[-1].xaxis)
     else:
         axes[-1].xaxis.set_major_locator(MaxNLocator(8))
     if _has_prefixes(figure.x_unit):
@@ -93,6 +96,7 @@ def _draw_panel(area: Axes, panel: Panel, *, is_log: bool) -> None:
         area.text(0.5, 0.5, "no numbers here", ha="center", va="center", transform=area.transAxes)
     if is_log and panel.unit not in LINEAR_UNITS:
         area.set_yscale("log", nonpositive="mask")
+        _name_ticks(area.yaxis)
     if _has_prefixes(panel.unit) and not _is_flat(area):
         area.set_ylabel(panel.label)
         area.yaxis.set_major_formatter(EngFormatter(unit=panel.unit))
@@ -100,6 +104,16 @@ def _draw_panel(area: Axes, panel: Panel, *, is_log: bool) -> None:
         area.set_ylabel(_with_unit(panel.label, panel.unit))
     if len(panel.lines) > 1:
         area.legend(loc="best", fontsize=8, framealpha=0.85)
+
+
+def _name_ticks(axis: Axis) -> None:
+    """As numbers: matplotlib's own are formulas, also between the decades of a short axis."""
+    axis.set_major_formatter(EngFormatter())
+    axis.set_minor_formatter(NullFormatter())
+    low, high = axis.get_view_interval()
+    if high < DECADE * low:
+        # No power of ten may lie on it.
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
 
 
 def _has_prefixes(unit: str) -> bool:

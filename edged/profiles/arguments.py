@@ -355,6 +355,9 @@ def _place(path: Iterable[str | int]) -> str:
     return place
 
 
+WITHIN: Final = "Nothing was sent. Stay within the bounds: get_capabilities tells all of them."
+
+
 def _invalid(
     message: str, name: str, value: object, bounds: Mapping[str, object], *, remedy: str = ""
 ) -> Invalid:
@@ -362,7 +365,7 @@ def _invalid(
         message,
         code=ErrorCode.BAD_ARGUMENTS,
         data={"parameter": name, "value": shown_value(value), **bounds},
-        remedy=remedy,
+        remedy=remedy or (WITHIN if bounds else ""),
     )
 
 

@@ -486,7 +486,7 @@ class Connection:
 
     ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
     nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
-    ``heartbeat_source`` says where it stands that this is harmless.
+    ``heartbeat_source`` says where it stands that this is harmless, or why it is off.
     """
 
     read_termination: str = "\n"

@@ -254,7 +254,10 @@ def _judge_version_header(accepted: Accepted, request_id: RequestId | None) -> R
 def _no_session(request_id: RequestId | None) -> Rejected:
     # Exactly 404: clients take it as the sign to initialize again.
     return rejection(
-        404, "This session is unknown or has ended; initialize again.", request_id=request_id
+        404,
+        "This session is unknown or has ended (it was idle for SESSION_IDLE_SEC, or the daemon was "
+        "started anew); initialize again.",
+        request_id=request_id,
     )
 
 

@@ -173,6 +173,7 @@ class Waveform:
         type_code: ``f`` or ``d``, as in ``array``.
         samples: little-endian, in ``y_unit``.
         preamble: what the instrument said about the trace (x_origin and its kin).
+        freshness: {is_fresh, notes?} where it was known when the trace was fetched; else empty.
     """
 
     type_code: str
@@ -181,6 +182,7 @@ class Waveform:
     y_unit: str
     x_increment: float
     preamble: Mapping[str, Scalar] = field(default_factory=dict)
+    freshness: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def length(self) -> int:

@@ -82,6 +82,7 @@ class RunNow:
         rows: taken so far.
         reason: why it ended as it was asked to; empty where it did not, or has not.
         error: what went wrong.
+        notes: what is true of its rows and misleads who does not know it.
     """
 
     head: RunHead
@@ -90,3 +91,4 @@ class RunNow:
     rows: int = 0
     reason: str = ""
     error: str = ""
+    notes: tuple[str, ...] = ()

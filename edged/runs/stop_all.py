@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ from edged.runs.obey import Obeyed, obey
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
+from edged.runs.wording import all_stopped_by
 from edged.sdk.specs import wrapper_id
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Stopped",
     "WrapperAbort",
     "WrapperStop",
+    "seen_off",
 ]
 
 WITHIN_S: Final = 6.0
@@ -271,24 +273,26 @@ class Stopped:
     @property
     def unconfirmed(self) -> tuple[str, ...]:
         """What was told to put something out, and has not answered that it is off."""
-        is_all_off = bool(self.outputs) and self.off >= set(self.outputs)
-        return tuple(
-            output
-            for output in self.told
-            if not (output in self.off if output in self.outputs else is_all_off)
-        )
+        seen = seen_off(self.told, self.outputs, self.off)
+        return tuple(output for output in self.told if output not in seen)
+
+    @property
+    def puts_nothing_out(self) -> bool:
+        """A meter: nothing of it can be on, and nothing was told it that nobody knows."""
+        return not (self.told or self.outputs or self.unproved)
 
     @property
     def is_believed(self) -> bool:
         """Whether nothing speaks against its being safe."""
+        if self.puts_nothing_out:
+            return True
         if self.state in {StopState.FAILED, StopState.TRYING}:
             return False
         return not self.unconfirmed
 
     def seen_off(self) -> dict[str, int]:
         """What of ``told`` is shown to be off."""
-        left = self.unconfirmed
-        return {output: turn for output, turn in self.told.items() if output not in left}
+        return seen_off(self.told, self.outputs, self.off)
 
     def to_json(self) -> dict[str, Any]:
         """Its entry in the result."""
@@ -315,18 +319,18 @@ class Stopped:
 
     def _why_unanswered(self) -> str | None:
         if self.state is StopState.TRYING:
-            return "It has not answered yet; it goes on being tried."
+            harmless = " It puts nothing out." if self.puts_nothing_out else ""
+            return f"It has not answered yet; it goes on being tried.{harmless}"
         return None
 
 
-REASON: Final = "Everything was stopped."
 ANSWER_S: Final = 0.9
 """Whoever stops everything is answered within a second; the rest of it is the way there."""
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 2.0
 
-EndWork = Callable[[], Awaitable[object]]
-"""Ends one kind of long work that is not a sweep; returns when that is done."""
+EndWork = Callable[[str], Awaitable[object]]
+"""Ends one kind of long work, with why; returns when that is done."""
 
 StopOthers = Callable[[Caller, str, str], Awaitable[list[dict[str, Any]]]]
 """Makes safe what is no instrument; see ``stop_wrappers``."""
@@ -362,6 +366,24 @@ class _Order:
             for output, turn in twins[0].items()
             if all(output in others for others in twins[1:])
         }
+
+
+def seen_off(
+    told: Mapping[str, int], outputs: Collection[str], off: Collection[str]
+) -> dict[str, int]:
+    """What of ``told`` is shown to be off by what has answered so.
+
+    Args:
+        told: what was told to put something out, and in which turn.
+        outputs: all of the unit that there is to be switched off.
+        off: those that answered that they are.
+    """
+    is_all_off = bool(outputs) and set(off) >= set(outputs)
+    return {
+        output: turn
+        for output, turn in told.items()
+        if (output in off if output in outputs else is_all_off)
+    }
 
 
 class BenchStop:
@@ -446,8 +468,9 @@ class BenchStop:
             began=began,
             told=self._told_on.turns(),
         )
-        ends = [self._keep(asyncio.ensure_future(end())) for end in self._end_work]
-        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(REASON)))
+        reason = all_stopped_by(caller.who)
+        ends = [self._keep(asyncio.ensure_future(end(reason))) for end in self._end_work]
+        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason)))
         stopped = [self._begin(instrument, order) for instrument in self._pool.all()]
         others = self._keep(asyncio.ensure_future(self._stop_others(order.caller, action_id, tool)))
         await self._wait([*ends, sweeps, others, *(one.settled for one in stopped)])
@@ -482,7 +505,10 @@ class BenchStop:
             ],
             "wrappers": wrappers,
             "sweeps": [
-                {name: s[name] for name in ("sweep_id", "instrument_id", "status", "error")}
+                {
+                    name: s[name]
+                    for name in ("sweep_id", "instrument_id", "status", "reason", "error")
+                }
                 for s in told
             ],
             "is_work_ended": is_work_ended,

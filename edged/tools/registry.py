@@ -185,7 +185,7 @@ class ToolRegistry:
             is_denied = short in instrument.rules.deny
             what = "denies" if is_denied else "offers no tool for"
             return NotFound(
-                f"The owner of this bench {what} {short} on {instrument.id}.",
+                f"The owner of this bench {what} {short} on {instrument.called}.",
                 code=ErrorCode.UNKNOWN_TOOL,
                 data={"tool": name, "instrument_id": instrument.id},
                 remedy=ASK_THE_OWNER if is_denied else OTHER_ROADS,

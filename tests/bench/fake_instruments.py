@@ -114,6 +114,11 @@ class FakeInstrument:
         self.safe_by = self.profile
 
     @property
+    def called(self) -> str:
+        """As ``Instrument.called``."""
+        return self.alias or self.id
+
+    @property
     def identity(self) -> Identity:
         return Identity(manufacturer="Toy", model="S1", serial=self.serial, firmware="1.0")
 

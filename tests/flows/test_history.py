@@ -124,6 +124,9 @@ async def test_an_answer_is_short_unless_more_is_asked_for(engine: EngineProcess
     assert short["more"] is True
     longer = await told(client, "bench__history", limit=500)
     assert len(longer["rows"]) > len(short["rows"])
+    older = await told(client, "bench__history", before=short["next_before"])
+    place = longer["rows"].index(short["rows"][-1])
+    assert older["rows"][0] == longer["rows"][place + 1]
 
 
 @promise("callers.named")

@@ -159,6 +159,33 @@ def test_a_curve_tells_at_which_points_its_current_was_limited(
 
 
 @promise("notes.limited")
+def test_a_current_just_below_its_limit_is_not_told_as_limited(bench: MatrixBench) -> None:
+    # 1 V on 10 ohm is 0.1 A: the unit holds the voltage, whatever 99 % of the limit is.
+    arguments = {"channel": 1, "start": 0, "stop": 1, "points": 2, "settle_ms": 100}
+    since = bench.mark()
+    answer = bench.run_sequence("rs_hmp4040", "iv_curve", {**arguments, "current_limit": 0.1005})
+    assert not answer["is_error"], answer
+    assert [row["limited"] for row in answer["result"]["result"]["rows"]] == [False, False]
+    assert "STAT:QUES:INST:ISUM1:COND?" in bench.received("rs_hmp4040", since)
+
+
+@promise("notes.limited")
+@pytest.mark.parametrize(
+    ("key", "arm"), [("rs_hmp4040", "fuse_on"), ("keysight_e36312a", "ocp_on")]
+)
+def test_a_channel_that_its_limit_has_switched_off_is_told_as_limited(
+    bench: MatrixBench, key: str, arm: str
+) -> None:
+    value(bench.call(key, arm, channel=1))
+    arguments = {"channel": 1, "start": 0, "stop": 3, "points": 4, "settle_ms": 100}
+    answer = bench.run_sequence(key, "iv_curve", {**arguments, "current_limit": 0.15})
+    assert not answer["is_error"], answer
+    rows = answer["result"]["result"]["rows"]
+    assert [row["limited"] for row in rows] == [False, False, True, True]
+    assert rows[-1]["current_A"] < 0.01
+
+
+@promise("notes.limited")
 @pytest.mark.parametrize("key", ["keithley_2400", "keithley_2450"])
 def test_a_single_point_tells_that_its_current_was_limited(bench: MatrixBench, key: str) -> None:
     arguments = {"voltage": 5, "current_limit": 0.002, "settle_ms": 100}

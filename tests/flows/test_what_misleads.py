@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ SCOPES = {
     "tektronix_tbs1000c": "scope3",
 }
 OLD = ["acquisition is stopped: this trace is from before"]
+OLD_READING = ["acquisition is stopped: this measurement is from before"]
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +100,12 @@ async def test_after_everything_was_stopped_what_is_measured_is_said_to_be_off(
 async def test_what_a_check_of_the_bench_has_seen_to_be_off_is_said(
     engine: EngineProcess,
 ) -> None:
+    await own(engine, "output_on", channel=1)
     await call(engine, "send_scpi", instrument_id="psu1", scpi_command=":OUTP CH1,OFF")
     assert "notes" not in await own(engine, "measure_voltage", channel=1)
+    assert "OUTP CH1" in json.dumps((await call(engine, "get_status"))["told_on"])
     await call(engine, "bench__check")
+    assert "OUTP CH1" not in json.dumps((await call(engine, "get_status"))["told_on"])
     told = await own(engine, "measure_voltage", channel=1)
     assert told["notes"] == ["output 1 is off"]
 
@@ -137,7 +142,14 @@ async def test_a_stopped_scope_gives_its_old_trace_and_the_result_says_so(
     await own(engine, "output_off", channel=1)
     again, is_fresh, notes = await trace(engine, scope)
     assert (again, is_fresh, notes) == (old, False, OLD)
+    reading = {"command_name": "measure_vpp", "parameters": {"channel": 1}}
+    measured = await call(engine, "execute_command", instrument_id=scope, **reading)
+    assert measured["notes"] == OLD_READING
+    dry_run = await call(engine, "execute_command", instrument_id=scope, **reading, dry_run=True)
+    assert len(dry_run["would_send"]) >= 2
     await tell("run")
+    measured = await call(engine, "execute_command", instrument_id=scope, **reading)
+    assert "notes" not in measured
     new, is_fresh, notes = await trace(engine, scope)
     assert new != old
     assert (is_fresh, notes) == (True, [])

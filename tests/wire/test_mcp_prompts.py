@@ -80,8 +80,14 @@ async def test_nothing_is_completed_for_a_prompts_argument(mcp: Endpoint) -> Non
     assert completion["values"] == []
 
 
-def test_prompts_name_only_tools_that_there_are() -> None:
-    known = {tool.name for tool in (*static_tools(), *bench_tools())}
+def test_prompts_name_only_tools_and_arguments_that_there_are() -> None:
+    tools = (*static_tools(), *bench_tools())
+    arguments = {name for tool in tools for name in tool.input_schema["properties"]}
+    known = {tool.name for tool in tools} | arguments | {"dry_run", "iv_curve"}
     for prompt in PROMPTS.values():
-        named = set(re.findall(r"\b(?:bench__|list_|get_|start_s|execute_|send_)\w+", prompt.text))
-        assert named <= known, prompt.name
+        blank = re.sub(r"\{\w+\}", "", prompt.text)
+        assert set(re.findall(r"\b[a-z]+_\w+", blank)) <= known, prompt.name
+
+
+def test_a_log_that_goes_on_overnight_is_detached() -> None:
+    assert "detach true" in PROMPTS["overnight_log"].text

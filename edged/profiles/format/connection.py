@@ -217,5 +217,6 @@ CONNECTION: Final = Table(
     Key("heartbeat", TRUTH,
         "Whether the probe (else `*IDN?`) is asked of an idle LAN or serial line every "
         "HEARTBEAT_SEC; `false` where that disturbs whoever works at the front panel."),
-    Key("heartbeat_source", text(), "Where it stands that being asked changes nothing."),
+    Key("heartbeat_source", text(),
+        "Where it stands that being asked changes nothing; of a heartbeat that is off, why it is."),
 )  # fmt: skip

@@ -156,7 +156,7 @@ def _ends(values: Sequence[float | None], unit: str) -> str:
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
         return "without a number"
-    return f"{min(known):.6g} to {max(known):.6g}{f' {unit}' if unit else ''}"
+    return f"{min(known):.9g} to {max(known):.9g}{f' {unit}' if unit else ''}"
 
 
 def _check_log(parameter: str, name: str, values: Iterable[float]) -> None:

@@ -491,7 +491,7 @@ def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
     if meta.get("status") != "running":
         return
     if end is None:
-        meta["status"] = "interrupted"
+        meta["status"] = "failed"
         meta["error"] = f"The daemon died while this was recorded; found at {now}."
     else:
         meta.update(end)

@@ -292,7 +292,9 @@ class RunRegistry:
         for recording in tuple(self._line.values()):
             await self._try_to_end(recording)
         for recording in tuple(self._open.values()):
-            await self.close(recording, "interrupted", {})
+            await self.close(
+                recording, "failed", {"error": "The daemon stopped before it had ended."}
+            )
         for recording in self._line.values():
             self._log.error(
                 "recording_lost",

@@ -17,13 +17,19 @@ from edged.actions.action import Purpose, RunSequence
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
-from edged.runs.held import held_by
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
 from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
+from edged.runs.wording import (
+    ALL_STEPS_DONE,
+    CLIENT_GONE,
+    DAEMON_STOPPED,
+    held_by,
+    stopped_by,
+)
 from edged.store.journal import JournalKind
 
 __all__ = ["SequenceForecast", "SequenceRegistry", "SequenceResult"]
@@ -36,7 +42,8 @@ MOST_ENDED: Final = 100
 class SequenceResult:
     """What a completed sequence returns: named values (and ``rows``), and how many steps ran.
 
-    ``recording`` is where its table was recorded, ``None`` without one.
+    ``recording`` is where its table was recorded, ``None`` without one; ``notes`` what is true of
+    it and misleads who does not know it.
     """
 
     run_id: str
@@ -44,6 +51,7 @@ class SequenceResult:
     steps_executed: int
     sent: tuple[str, ...]
     recording: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,11 +195,14 @@ class SequenceRegistry:
             async with self._journalled(run):
                 await self._run_to_end(run)
             result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
+            run.result = result
+            run.reason = ALL_STEPS_DONE
         except EdgedError as failed:
-            run.error = str(failed)
+            if run.state is not SequenceState.STOPPED:
+                run.error = str(failed)
             raise
         except asyncio.CancelledError:
-            run.error = run.error or "Its client went away before its first step."
+            run.reason = run.reason or f"{CLIENT_GONE} before its first step"
             raise
         finally:
             run.over.set()
@@ -205,6 +216,7 @@ class SequenceRegistry:
             steps_executed=run.steps_executed,
             sent=tuple(run.sent),
             recording=run.recording.told() if run.recording else None,
+            notes=tuple(run.notes()),
         )
 
     async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
@@ -215,7 +227,9 @@ class SequenceRegistry:
         summary = {
             "steps_executed": run.steps_executed,
             "result": dict(result),
+            "reason": run.reason,
             "error": _error_of(run),
+            "notes": run.notes(),
             "left": run.what_is_left(),
         }
         self._over[run.run_id] = _run_now(run)
@@ -238,17 +252,17 @@ class SequenceRegistry:
             if found.entry.kind is JournalKind.SEQUENCE:
                 self._over[found.entry.id] = found.as_run()
 
-    async def stop(self, run_id: str) -> str:
-        """End one, and tell its state; one that is over stays as it is.
+    async def stop(self, run_id: str, who: str) -> RunNow:
+        """End one, and tell how it ended; one that is over stays as it is.
 
         Raises:
             NotFound: UNKNOWN_RUN.
         """
         run = self._running.get(run_id)
         if run is not None:
-            _end(run)
+            _end(run, stopped_by(who))
             await run.over.wait()
-            return run.state.value
+            return _run_now(run)
         over = self._over.get(run_id)
         if over is None:
             raise NotFound(
@@ -256,15 +270,17 @@ class SequenceRegistry:
                 code=ErrorCode.UNKNOWN_RUN,
                 data={"run_id": run_id[:100]},
             )
-        return over.state
+        return over
 
     async def close(self) -> None:
         """The daemon stops: end every one, and have them written down."""
-        await self.stop_all()
+        await self.stop_all(DAEMON_STOPPED)
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def stop_all(self, is_meant: Callable[[str], bool] = lambda _: True) -> list[str]:
+    async def stop_all(
+        self, reason: str, is_meant: Callable[[str], bool] = lambda _: True
+    ) -> list[str]:
         """End every running sequence; returns their ids when their ``finally`` steps have run.
 
         Args:
@@ -272,7 +288,7 @@ class SequenceRegistry:
         """
         ending = [run for run in self._running.values() if is_meant(run.action.instrument_id)]
         for run in ending:
-            _end(run)
+            _end(run, reason)
         for run in ending:
             await run.over.wait()
         return [run.run_id for run in ending]
@@ -332,7 +348,7 @@ class SequenceRegistry:
             action=action,
             sequence=sequence,
             caller=caller,
-            head=table_head(run_id, action, sequence, caller, started_ms),
+            head=table_head(run_id, action, sequence, values, caller, started_ms),
             values={**values},
         )
 
@@ -362,15 +378,16 @@ class SequenceRegistry:
         finally_error = await self._finally(run)
         run.state = next_sequence_state(run.state, event, finally_failed=finally_error is not None)
         if run.is_client_gone:
-            end = f"failed: {finally_error}" if finally_error is not None else "have run."
-            run.error = f"Its client went away after {done} steps; its finally steps {end}"
+            run.reason = f"{CLIENT_GONE} after {done} steps"
+            if finally_error is not None:
+                run.error = f"Its finally steps failed: {finally_error}"
             raise asyncio.CancelledError from failure
         if finally_error is not None:
             raise self._failed(run, "its finally steps failed", finally_error)
         if event is SequenceEvent.STOP:
             raise Failed(
-                f"The sequence {run.sequence.name} was stopped after {run.steps_executed} steps; "
-                "its finally steps have run.",
+                f"The sequence {run.sequence.name} was stopped after {run.steps_executed} steps "
+                f"({run.reason}); its finally steps have run.",
                 code=ErrorCode.CANCELLED,
                 sent=tuple(run.sent),
                 data=_told(run),
@@ -418,8 +435,9 @@ class SequenceRegistry:
         return first
 
 
-def _end(run: SequenceRun) -> None:
+def _end(run: SequenceRun, reason: str) -> None:
     run.is_stopped = True
+    run.reason = run.reason or reason
     if run.body is not None:
         run.body.cancel()
 
@@ -430,6 +448,7 @@ def _told(run: SequenceRun) -> dict[str, Any]:
         "run_id": run.run_id,
         "steps_executed": run.steps_executed,
         "state": run.state.value,
+        "reason": run.reason or None,
         "left": run.what_is_left(),
     }
 
@@ -448,7 +467,9 @@ def _run_now(run: SequenceRun) -> RunNow:
         state=run.state.value,
         started_ms=run.started_ms,
         rows=len(run.rows),
+        reason=run.reason,
         error=_error_of(run),
+        notes=tuple(run.notes()),
     )
 
 
@@ -461,10 +482,10 @@ async def _close(
 
 
 def _refuse_stopped(run: SequenceRun) -> None:
-    """Raises if everything was stopped while the run was being prepared."""
+    """Raises if the run was stopped while it was being prepared."""
     if run.is_stopped:
         raise Failed(
-            f"Everything was stopped before {run.sequence.name} began; nothing was sent.",
+            f"{run.sequence.name} did not begin, because {run.reason}; nothing was sent.",
             code=ErrorCode.CANCELLED,
             remedy="Somebody wanted it safe: ask before you begin anew.",
         )

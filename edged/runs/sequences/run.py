@@ -31,6 +31,7 @@ from edged.profiles.expr import compile_expression, expression_text
 from edged.profiles.model import CommandStep, ForStep, Scalar, Sequence
 from edged.profiles.template import placeholders, render
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
+from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import NewId, RowSink
 from edged.runs.run_head import RunHead
 from edged.runs.states import SequenceState
@@ -197,9 +198,14 @@ class SequenceRun:
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
     state: SequenceState = SequenceState.RUNNING
+    # Why it ended, where somebody or the run itself wanted that; and what went wrong.
+    reason: str = ""
     error: str = ""
     steps_executed: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
+    # How many of the rows say that a limit was reached.
+    limited: int = 0
+    result: Mapping[str, Any] = field(default_factory=dict)
     sent: list[str] = field(default_factory=list)
     # What it has set, by what that is: the line that was sent last for it.
     left: dict[str, str] = field(default_factory=dict)
@@ -226,6 +232,12 @@ class SequenceRun:
             self.told += 1
             meta = {"run_id": self.run_id}
             self.action.progress(Progress(progress=self.told, message=message, meta=meta))
+
+    def notes(self) -> list[str]:
+        """What is true of it so far and misleads who does not know it."""
+        return notes_of_limit(
+            self.limited, len(self.rows), is_result_limited=is_limited(self.result)
+        )
 
     def what_is_left(self) -> list[str]:
         """The lines that it sent last for each thing it has set; the newest, oldest first."""

@@ -32,6 +32,7 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.raw import is_query
+from edged.runs.notes import is_limited
 from edged.runs.ports import Perform, Precheck
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
@@ -52,7 +53,12 @@ __all__ = ["SequenceCheck", "SequenceSteps", "row_cells", "table_head"]
 
 
 def table_head(
-    run_id: str, action: RunSequence, sequence: Sequence, caller: Caller, started_ms: int
+    run_id: str,
+    action: RunSequence,
+    sequence: Sequence,
+    values: Mapping[str, Scalar],
+    caller: Caller,
+    started_ms: int,
 ) -> RunHead:
     """What is recorded: one column for each that any ``row`` step of the sequence fills."""
     steps = (*sequence.steps, *sequence.finally_steps)
@@ -64,7 +70,7 @@ def table_head(
         command_name=sequence.name,
         columns=tuple(Column(name=name) for name in names),
         caller=caller,
-        parameters=action.parameters,
+        parameters=dict(values),
         sets_up=True,
         started_ms=started_ms,
     )
@@ -143,6 +149,7 @@ class SequenceSteps:
                     raise Invalid(f"A sequence returns at most {MAX_ROWS} rows.")
                 row = {k: fill(v, run.values, is_bare=True) for k, v in step.columns.items()}
                 run.rows.append(row)
+                run.limited += is_limited(row)
                 await self._record(run, row)
             case _:
                 assert_never(step)

@@ -25,7 +25,7 @@ from edged.actions.action import Progress, StartStream
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
-from edged.profiles.model import Command
+from edged.profiles.model import Command, Scalar
 from edged.runs.ports import NewId, Perform, Recorder
 from edged.runs.run_head import RunNow
 from edged.runs.states import StreamEvent, StreamState, next_stream_state
@@ -33,6 +33,7 @@ from edged.runs.streams.grid import Grid
 from edged.runs.streams.statistics import Point, array_name, point_of
 from edged.runs.streams.stream import Stream
 from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.wording import CLIENT_GONE, DAEMON_STOPPED, DURATION_REACHED, stopped_by
 
 __all__ = ["MOST", "MOST_ON_ONE", "StreamNews", "StreamRegistry"]
 
@@ -102,7 +103,9 @@ class StreamRegistry:
                 state=stream.state.value,
                 started_ms=stream.started_ms,
                 rows=stream.count,
+                reason=stream.reason,
                 error=stream.error.message if stream.error else "",
+                notes=tuple(stream.notes()),
             )
             for stream in (*self._over.values(), *self._running.values())
         )
@@ -113,7 +116,11 @@ class StreamRegistry:
         return lambda: self._listeners.remove(listener)
 
     async def start(
-        self, action: StartStream, instrument_id: str, command: Command
+        self,
+        action: StartStream,
+        instrument_id: str,
+        command: Command,
+        values: Mapping[str, Scalar],
     ) -> dict[str, Any]:
         """Measure; to the end, or in the background if the action says ``detach``.
 
@@ -126,7 +133,7 @@ class StreamRegistry:
             asyncio.CancelledError: the caller went away; the stream is over by then.
         """
         self._refuse_too_many(instrument_id)
-        stream = self._make(action, instrument_id, command)
+        stream = self._make(action, instrument_id, command, values)
         self._running[stream.stream_id] = stream
         stream.task = asyncio.create_task(self._live(stream), name=stream.stream_id)
         self._publish("started", stream, stream.told())
@@ -136,30 +143,34 @@ class StreamRegistry:
         try:
             await asyncio.shield(stream.task)
         except asyncio.CancelledError:
-            self._end(stream, StreamEvent.CLIENT_GONE)
+            self._end(stream, StreamEvent.CLIENT_GONE, CLIENT_GONE)
             await _over(stream.task)
             raise
         if stream.error is not None:
             raise stream.failure(stream.error)
         return stream.result()
 
-    async def stop(self, stream_id: str) -> dict[str, Any]:
+    async def stop(self, stream_id: str, who: str) -> dict[str, Any]:
         """End one stream.
 
         Returns:
-            {status}: terminated; of a stream that was over already its own end.
+            {status, reason}: terminated; of a stream that was over already its own end.
 
         Raises:
             NotFound: UNKNOWN_STREAM.
         """
         stream = self.find(stream_id)
-        self._end(stream, StreamEvent.STOP)
+        self._end(stream, StreamEvent.STOP, stopped_by(who))
         if stream.task is not None:
             await asyncio.shield(stream.task)
-        return {"status": stream.state.value}
+        return {"status": stream.state.value, "reason": stream.reason or None}
 
     async def stop_all(
-        self, event: StreamEvent = StreamEvent.STOP, *, instrument_id: str | None = None
+        self,
+        reason: str,
+        event: StreamEvent = StreamEvent.STOP,
+        *,
+        instrument_id: str | None = None,
     ) -> list[str]:
         """End every stream, or those on one instrument; returns their ids when they are over."""
         ending = [
@@ -168,7 +179,7 @@ class StreamRegistry:
             if instrument_id is None or stream.instrument_id == instrument_id
         ]
         for stream in ending:
-            self._end(stream, event)
+            self._end(stream, event, reason)
         tasks = [stream.task for stream in ending if stream.task is not None]
         if tasks:
             await asyncio.wait(tasks)
@@ -214,12 +225,19 @@ class StreamRegistry:
             remedy="get_status lists them; end one by stop_stream.",
         )
 
-    def _make(self, action: StartStream, instrument_id: str, command: Command) -> Stream:
+    def _make(
+        self,
+        action: StartStream,
+        instrument_id: str,
+        command: Command,
+        values: Mapping[str, Scalar],
+    ) -> Stream:
         wishes = action.arguments
         stream_id = f"mcp-{secrets.token_hex(5)}"
         return Stream(
             stream_id=stream_id,
             action=action,
+            values=values,
             instrument_id=instrument_id,
             command=command,
             caller=action.caller.nested(
@@ -239,6 +257,7 @@ class StreamRegistry:
             event = await self._measure(stream)
         except asyncio.CancelledError:
             event = stream.ending or StreamEvent.SHUTDOWN
+            stream.reason = stream.reason or DAEMON_STOPPED
         except EdgedError as error:
             event, stream.error = StreamEvent.FAILURE, error
         except Exception as bug:  # noqa: BLE001 - a bug in one stream must not take others along
@@ -248,6 +267,10 @@ class StreamRegistry:
                 "edged made a mistake; this stream has ended.",
                 data={"fault_id": stream.action.action_id},
             )
+        if stream.error is not None:
+            stream.reason = ""
+        elif event is StreamEvent.ELAPSED:
+            stream.reason = DURATION_REACHED
         stream.state = next_stream_state(stream.state, event)
         await self._close(stream)
 
@@ -283,7 +306,7 @@ class StreamRegistry:
             stream.skipped += grid.missed_after(number, self._clock.monotonic())
 
     async def _take_point(self, stream: Stream) -> None:
-        timestamp_ms = self._clock.wall_ms()
+        timestamp_ms, began = self._clock.wall_ms(), self._clock.monotonic()
         try:
             outcome = await self._perform(stream.question(self._new_id()))
         finally:
@@ -294,11 +317,13 @@ class StreamRegistry:
                 stream.skipped += 1
                 return
             raise outcome.error
+        stream.busy_s += self._clock.monotonic() - began
         self._take(stream, outcome, timestamp_ms)
 
     def _take(self, stream: Stream, outcome: Outcome, timestamp_ms: int) -> None:
         point = point_of(stream.command, outcome.data, timestamp_ms)
         stream.count += 1
+        stream.noted.add(outcome.data.get("notes", ()))
         stream.last = point.shown
         stream.recent.append((stream.count, point.shown))
         if point.primary is not None:
@@ -320,7 +345,7 @@ class StreamRegistry:
             waveform = self._waveforms.get(stream.stream_id, index)
             stream.recording.append_samples(array_name(index), waveform.type_code, waveform.samples)
 
-    def _end(self, stream: Stream, event: StreamEvent) -> None:
+    def _end(self, stream: Stream, event: StreamEvent, reason: str) -> None:
         """Have a running stream end: at once between points, else when its measurement is over.
 
         A question that has gone out is given time for its answer, so that the instrument is idle
@@ -328,7 +353,7 @@ class StreamRegistry:
         """
         if stream.state is not StreamState.RUNNING or stream.ending is not None:
             return
-        stream.ending = event
+        stream.ending, stream.reason = event, reason
         task = stream.task
         if task is None:
             return
@@ -340,7 +365,12 @@ class StreamRegistry:
 
     async def _close(self, stream: Stream) -> None:
         if stream.recording is not None:
-            summary = {"count": stream.count, "stats": stream.statistics()}
+            summary = {
+                "count": stream.count,
+                "stats": stream.statistics(),
+                "reason": stream.reason,
+                "notes": stream.notes(),
+            }
             if stream.error is not None:
                 summary["error"] = stream.error.message
             await stream.recording.close(stream.state.value, summary)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller
 from edged.errors import EdgedError, Failed
-from edged.profiles.model import Command
+from edged.profiles.model import Command, Scalar
+from edged.runs.notes import PointNotes, notes_of_fewer
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead, RunKind
 from edged.runs.running_stats import RunningStats
@@ -28,7 +30,11 @@ class Stream:
     """One stream.
 
     Attributes:
-        ending: why it is to end, once it is.
+        values: the command's parameters, validated, defaults included.
+        ending: what is to end it, once that is known.
+        reason: why it ended, where nothing went wrong.
+        busy_s: what its readings have taken together.
+        noted: what was said of single points.
         dropped: points that the one who started it was too slow to be told.
         is_waiting: between two points, where it can be cut at once.
         cutter: cuts a measurement that outlasts its grace.
@@ -37,6 +43,7 @@ class Stream:
 
     stream_id: str
     action: StartStream
+    values: Mapping[str, Scalar]
     instrument_id: str
     command: Command
     caller: Caller
@@ -56,6 +63,9 @@ class Stream:
     recording: RowSink | None = None
     error: EdgedError | None = None
     ending: StreamEvent | None = None
+    reason: str = ""
+    busy_s: float = 0.0
+    noted: PointNotes = field(default_factory=PointNotes)
     is_waiting: bool = False
     cutter: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
@@ -69,7 +79,7 @@ class Stream:
             command_name=self.command.name,
             columns=columns_of(self.command),
             caller=self.caller,
-            parameters=self.action.parameters,
+            parameters=dict(self.values),
             details={"interval_ms": self.interval_ms, "duration_ms": self.duration_ms},
         )
 
@@ -90,6 +100,11 @@ class Stream:
         """{mean, std, min, max, skipped}."""
         return {**self.stats.told(), "skipped": self.skipped}
 
+    def notes(self) -> list[str]:
+        """What is true of its points and misleads who does not know it."""
+        fewer = notes_of_fewer(self.count, self.skipped, self.interval_ms / 1000, self.busy_s)
+        return [*fewer, *self.noted.told(self.count)]
+
     def result(self) -> dict[str, Any]:
         """The result of start_stream, as of now."""
         return {
@@ -97,6 +112,8 @@ class Stream:
             "count": self.count,
             "last": self.last,
             "status": self.state.value,
+            "reason": self.reason or None,
+            "notes": self.notes(),
             "stats": self.statistics(),
             "dropped": self.dropped,
             "recording": self.recording.told() if self.recording else None,

@@ -17,9 +17,9 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
-from edged.runs.held import held_by
 from edged.runs.states import SweepState
 from edged.runs.sweeps.sweep import Sweep, SweptThing
+from edged.runs.wording import held_by
 from edged.scpi.line import Message, messages
 from edged.scpi.words import match_header, same_word
 
@@ -194,8 +194,8 @@ class SweepClaims:
         wait = "It does not end by itself:" if is_parked else "Wait for its end, or"
         held = held_by(holder.sweep_id, holder.who, self._clock.monotonic() - holder.since_s)
         return Conflict(
-            f"{thing.plan.parameter} of {thing.instrument.id} ({thing.setpoint_query}) is {held}, "
-            f"which is {state}.",
+            f"{thing.plan.parameter} of {thing.instrument.called} ({thing.setpoint_query}) is "
+            f"{held}, which is {state}.",
             code=ErrorCode.SWEEP_CONFLICT,
             data={"sweep_id": holder.sweep_id, "status": state, "who": holder.who},
             remedy=f"{wait} call stop_sweep with sweep_id {holder.sweep_id!r}, "

@@ -26,6 +26,7 @@ import structlog
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
+from edged.profiles.format.fields import nearest
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import NewId, Perform, Precheck, Recorder
@@ -157,7 +158,7 @@ class SweepLife:
                 if wish.result().event is not SweepEvent.STOP_HOLD or not sweep.is_writing:
                     # Whoever stops is obeyed, also when the ramp has ended in the same moment.
                     return wish.result()
-                sweep.must_park = True
+                sweep.parking = wish.result()
                 wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
         finally:
             wish.cancel()
@@ -273,7 +274,8 @@ class SweepLife:
         if sweep.sink is not None:
             told = sweep.told(self.clock.monotonic())
             summary = {
-                name: told[name] for name in ("current_value", "reason", "error", "behind_s")
+                name: told[name]
+                for name in ("current_value", "reason", "error", "notes", "behind_s")
             }
             await sweep.sink.close(sweep.state.value, summary)
 
@@ -461,7 +463,7 @@ def _check_rate(thing: SweptThing, request: SweepRequest) -> None:
         unit = f"{thing.parameter.unit or 'units'}/s"
         raise Invalid(
             f"sweep_rate {request.rate_per_s:g} {unit} is over the maximum {fastest:g} {unit} that "
-            f"the owner set for {thing.command.name} of {thing.instrument.id}.",
+            f"the owner set for {thing.command.name} of {thing.instrument.called}.",
             data={"parameter": "sweep_rate", "value": request.rate_per_s, "bound": fastest},
             remedy="Ask for a slower sweep.",
         )
@@ -474,6 +476,7 @@ def _check_column(request: SweepRequest, names: list[str], texts: Set[str]) -> N
             f"stop_when.column {wish.column!r} is none of this sweep's columns: "
             f"{', '.join(names)}.",
             data={"parameter": "stop_when.column", "value": wish.column, "columns": names},
+            remedy=nearest(wish.column, names),
         )
     if wish is not None and wish.column in texts:
         raise Invalid(

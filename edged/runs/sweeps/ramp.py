@@ -36,8 +36,9 @@ from edged.runs.sweeps.ramp_plan import (
 )
 from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Ending, Sweep
+from edged.runs.wording import TARGET_REACHED
 
-__all__ = ["HELD", "Ramp", "Steps", "ask_anew", "why_strayed"]
+__all__ = ["Ramp", "Steps", "ask_anew", "why_strayed"]
 
 
 async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float) -> Outcome:
@@ -59,7 +60,7 @@ async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float)
     held = setpoint_from(answer, unit, thing.setpoint_query, thing.plan.pattern)
     if all(abs(held - known) > 1.01 * sweep.tolerance for known in (sweep.confirmed, value)):
         raise Failed(
-            f"{thing.instrument.id} was connected anew and holds {held:g} {unit}, where "
+            f"{thing.instrument.called} was connected anew and holds {held:g} {unit}, where "
             f"{sweep.confirmed:g} {unit} was set: it may have been switched off and on.",
             code=ErrorCode.INSTRUMENT_ERROR,
             sent=(thing.setpoint_query,),
@@ -88,7 +89,6 @@ STALL_S: Final = 0.1
 MOST_STALLS: Final = 50
 """Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
 READBACK_EVERY_S: Final = 0.5
-HELD: Final = "held on request"
 
 
 class Steps(Protocol):
@@ -129,7 +129,7 @@ class Ramp:
             return Ending(event=SweepEvent.FAILURE, error=str(error))
         is_abort = sweep.request.is_abort_last
         event = SweepEvent.STOP_ABORT if is_abort else SweepEvent.TARGET_REACHED
-        return Ending(event=event, reason="target reached")
+        return Ending(event=event, reason=TARGET_REACHED)
 
     async def _go(self, sweep: Sweep, *, looks: bool) -> Ending | None:
         """Ramp to the end of the present leg; an ending if one came on the way.
@@ -146,8 +146,8 @@ class Ramp:
             if not await self._note(sweep, value):
                 return Ending(event=SweepEvent.STOP_HOLD, error=sweep.error)
             await self._write(sweep, value)
-            if sweep.must_park:
-                return Ending(event=SweepEvent.STOP_HOLD, reason=HELD)
+            if sweep.parking is not None:
+                return sweep.parking
             if looks and (ending := await self._look(sweep)) is not None:
                 return ending
         return None
@@ -271,6 +271,7 @@ class Ramp:
         for outcome, columns in zip(outcomes, sweep.readings, strict=True):
             if outcome.error is not None:
                 raise outcome.error
+            sweep.noted.add(outcome.data.get("notes", ()))
             cells += _cells(outcome.data.get("data"), columns)
             flags |= _flags(outcome.data.get("flag"), columns)
         return cells, flags

@@ -27,9 +27,10 @@ from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.sweeps.life import SweepJournal, SweepLife, SweepStart
-from edged.runs.sweeps.ramp import HELD, Ramp
+from edged.runs.sweeps.ramp import Ramp
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
+from edged.runs.wording import DAEMON_STOPPED, MADE_SAFE, parked_by, stopped_by
 from edged.store.journal import JournalKind
 
 __all__ = ["SweepChanged", "SweepRegistry"]
@@ -158,7 +159,7 @@ class SweepRegistry:
             return {**found.told(), **({"columns": [], "points": []} if points > 0 else {})}
         return self._find(sweep_id).told(self._clock.monotonic(), points)
 
-    async def stop(self, sweep_id: str, *, hold: bool) -> dict[str, Any]:
+    async def stop(self, sweep_id: str, who: str, *, hold: bool) -> dict[str, Any]:
         """Park a sweep, or abort it; of one that is over: its own status, and nothing is set.
 
         Whoever wanted it aborted is told whether it was (``aborted``), and where it was over
@@ -176,7 +177,7 @@ class SweepRegistry:
         is_parked = hold and sweep.state is SweepState.HOLDING
         was_over = sweep.ended.is_set()
         if not was_over and not is_parked:
-            reason = HELD if hold else "stopped on request"
+            reason = parked_by(who) if hold else stopped_by(who)
             sweep.wishes.put_nowait(Ending(event=event, reason=reason))
             await (sweep.parked if hold else sweep.ended).wait()
         told = _short(sweep.told(self._clock.monotonic()))
@@ -216,6 +217,7 @@ class SweepRegistry:
 
     def runs(self) -> tuple[RunNow, ...]:
         """Those that are still known, as runs."""
+        now = self._clock.monotonic()
         found = tuple(found.as_run() for found in self._found.values())
         return found + tuple(
             RunNow(
@@ -225,6 +227,7 @@ class SweepRegistry:
                 rows=sweep.rows.count,
                 reason=sweep.reason,
                 error=sweep.error,
+                notes=tuple(sweep.notes(now)),
             )
             for sweep in self._sweeps.values()
             if sweep.head is not None
@@ -248,8 +251,7 @@ class SweepRegistry:
                 and sweep.sweep_id != on_behalf_of
                 and not thing.is_elsewhere(values)
             ):
-                reason = "A safe command was given to what it swept."
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, error=reason))
+                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, reason=MADE_SAFE))
 
     def hear(self, event: PoolEvent) -> None:
         """The pool's news: a sweep on an instrument that has left has failed."""
@@ -279,7 +281,7 @@ class SweepRegistry:
         """The daemon stops: abort what runs; what an instrument does not take stays journalled."""
         self._is_closing = True
         self._halts += 1
-        ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, "The daemon stopped."))
+        ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, DAEMON_STOPPED))
         await asyncio.wait({ending}, timeout=within_s)
         settling = [
             task for sweep_id, task in self._tasks.items() if not self._sweeps[sweep_id].owes_abort
@@ -300,7 +302,7 @@ class SweepRegistry:
             if not sweep.ended.is_set() and instrument_id in ("", sweep.thing.instrument.id)
         ]
         for sweep in ending:
-            sweep.wishes.put_nowait(Ending(event=event, error=reason))
+            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
         for sweep in ending:
             await sweep.ended.wait()
         now = self._clock.monotonic()

@@ -22,6 +22,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.template import placeholders, render
+from edged.runs.notes import PointNotes, notes_of_slower
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead
 from edged.runs.states import SweepEvent, SweepState
@@ -91,8 +92,8 @@ class Ending:
     """Why a sweep leaves the state it is in: what happened, and the sentence for it.
 
     Attributes:
-        reason: where it ended as it was asked to.
-        error: where it did not.
+        reason: where somebody, or the sweep's own plan, wanted it.
+        error: where nobody did.
     """
 
     event: SweepEvent
@@ -205,7 +206,8 @@ class Sweep:
         leg: which of them it is on.
         quickest_s: the shortest that a confirmation of this sweep took.
         is_writing: a step is on its way to the instrument.
-        must_park: hold as soon as that step is confirmed.
+        noted: what was said of single readings.
+        parking: hold so as soon as that step is confirmed.
         wishes: what others want of it; read by its task alone.
         parked, ended: set once it holds or is over; once it is over and its abort was tried.
     """
@@ -236,7 +238,8 @@ class Sweep:
     stalls: int = 0
     ended_s: float | None = None
     is_writing: bool = False
-    must_park: bool = False
+    noted: PointNotes = field(default_factory=PointNotes)
+    parking: Ending | None = None
     needs_attention: bool = False
     abort: AbortReport = field(default_factory=AbortReport)
     head: RunHead | None = None
@@ -278,10 +281,34 @@ class Sweep:
             purpose=purpose,
         )
 
+    @property
+    def _rested_s(self) -> float:
+        """What it was asked to wait before its readings, so far."""
+        return self.rows.count * self.request.rest_s
+
     def _steps_left(self) -> int:
         later = self.legs[self.leg + 1 :]
         left = steps_left(self.legs[self.leg], self.confirmed)
         return left + sum(steps_left(leg, leg.start) for leg in later)
+
+    def notes(self, now: float) -> list[str]:
+        """What is true of its rows and misleads who does not know it.
+
+        Args:
+            now: monotonic seconds.
+        """
+        wish = self.request.stop_when
+        is_missed = wish is not None and self.state is SweepState.COMPLETED
+        missed = [f"stop_when {wish.column} was never met"] if is_missed and wish else []
+        elapsed = self._elapsed_s(now)
+        slower = notes_of_slower(elapsed, self._behind_s(elapsed))
+        return [*missed, *slower, *self.noted.told(self.rows.count)]
+
+    def _elapsed_s(self, now: float) -> float:
+        return (now - self.began) if self.ended_s is None else self.ended_s
+
+    def _behind_s(self, elapsed_s: float) -> float:
+        return behind_s(self.plan, self.confirmed, elapsed_s - self._rested_s)
 
     def told(self, now: float, points: int = 0) -> dict[str, Any]:
         """get_sweep_status's result.
@@ -290,7 +317,7 @@ class Sweep:
             now: monotonic seconds.
             points: how many rows at most.
         """
-        elapsed = (now - self.began) if self.ended_s is None else self.ended_s
+        elapsed = self._elapsed_s(now)
         told: dict[str, Any] = {
             "sweep_id": self.sweep_id,
             "status": self.state.value,
@@ -310,12 +337,13 @@ class Sweep:
             "target_value": self.plan.target,
             "sweep_rate": self.plan.rate_per_s,
             "elapsed_s": round(elapsed, 3),
-            "behind_s": round(behind_s(self.plan, self.confirmed, elapsed), 3),
+            "behind_s": round(self._behind_s(elapsed), 3),
             "steps": self.steps,
             "steps_left": self._steps_left(),
             "rows": self.rows.count,
             "reason": self.reason or None,
             "error": self.error or None,
+            "notes": self.notes(now),
             "needs_attention": self.needs_attention,
             "abort": self.abort.to_json(),
             "started_ms": self.began_ms,

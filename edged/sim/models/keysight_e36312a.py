@@ -43,12 +43,19 @@ class Channel(SupplyChannel):
         """See ``SupplyChannel``."""
         return {**super().describe(now), "tripped": self.source.tripped}
 
+    def set_amps(self, amps: float, now: float) -> None:
+        """The current limit, and with it where the over-current protection trips."""
+        super().set_amps(amps, now)
+        self.protect_amps(is_on=self.source.over_current is not None)
+
+    def protect_amps(self, *, is_on: bool) -> None:
+        """Over-current protection on or off; what limits has reached the limit."""
+        self.source.over_current = self.source.amps_limit * (1 - 1e-3) if is_on else None
+
     def condition(self, now: float) -> int:
         """Bit 0: constant voltage lost (it limits the current), 1: voltage held, 2, 3: tripped."""
-        limiting = self.node.advance(now).is_limiting
-        regulation = (1 if limiting else 2) if self.source.is_on else 0
         trips = {"over_voltage": 4, "over_current": 8}
-        return regulation | trips.get(self.source.tripped, 0)
+        return self.regulation(now) | trips.get(self.source.tripped, 0)
 
 
 class E36312a(Supply[Channel]):
@@ -109,9 +116,7 @@ def enable_ovp(unit: E36312a, call: SimCall) -> None:
 def enable_ocp(unit: E36312a, call: SimCall) -> None:
     """``CURR:PROT:STAT ON,(@1)``: reaching the current limit switches off."""
     for channel in unit.listed(call, 1):
-        # A hair under the limit: a channel that limits has reached it.
-        trip = channel.source.amps_limit * (1 - 1e-3)
-        channel.source.over_current = trip if call.boolean(0) else None
+        channel.protect_amps(is_on=call.boolean(0))
 
 
 def clear(unit: E36312a, call: SimCall) -> None:

@@ -127,6 +127,9 @@ VOCABULARY: Final = Vocabulary(
         ":FUSE:DELay?": lambda u, _c: str(u.channel.fuse_delay_ms),
         ":MEASure[:SCALar][:VOLTage][:DC]?": lambda u, c: f"{u.channel.display(c)[0]:.3f}",
         ":MEASure[:SCALar]:CURRent[:DC]?": lambda u, c: f"{u.channel.display(c)[1]:.4f}",
+        ":STATus:QUEStionable:INSTrument:ISUMmary<n>:CONDition?": lambda u, c: str(
+            u.channels[c.suffix(highest=4)].regulation(c.now)
+        ),
         ":SYSTem:MIX": lambda _u, _c: None,
         ":SYSTem:RWLock": lambda _u, _c: None,
         ":SYSTem:VERSion?": lambda _u, _c: "1999.0",

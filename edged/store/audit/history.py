@@ -26,6 +26,7 @@ ROWS_LOOKED_AT: Final = 20_000
 ROWS_IN_PAGE: Final = 500
 LONGEST_S: Final = 2.0
 """A search for what is rare in a long record ends then, and says that there may be more."""
+CHECK: Final = "bench__check"
 MOST_FOLDED: Final = 100_000
 """Calls and runs that one search remembers to have seen."""
 
@@ -36,19 +37,25 @@ class CallFilter:
 
     Attributes:
         since_ms: Unix epoch milliseconds, included.
+        before: only calls whose row has a lower number; 0: all.
     """
 
     since_ms: int
     instrument: str = ""
     command: str = ""
     outcome: str = ""
+    before: int = 0
 
 
 class Calls(NamedTuple):
-    """Calls, the newest first; ``has_more``: there are, or may be, older ones that fit."""
+    """Calls, the newest first; ``has_more``: there are, or may be, older ones that fit.
+
+    Those are told by ``before`` = ``next_before``.
+    """
 
     rows: list[AuditRow]
     has_more: bool
+    next_before: int = 0
 
 
 class _Page(NamedTuple):
@@ -77,7 +84,8 @@ async def find_calls(
     found: list[AuditRow] = []
     seen: set[tuple[str, str, str]] = set()
     until_s = clock.monotonic() + LONGEST_S
-    next_seq = None
+    # Some rows above: what is newer than was asked for is known by them.
+    next_seq = wanted.before + ROWS_LOOKED_AT if wanted.before else None
     while next_seq != 0:
         page = await database.read(_page_before(wanted, next_seq))
         for row in page.rows:
@@ -85,16 +93,23 @@ async def find_calls(
             key = (run, row.instrument, row.command) if run else (row.action_id, "", "")
             if key in seen:
                 continue
+            # Also of what is newer than was asked for: an earlier row of such a call tells less.
             seen.add(key)
-            if not may_see(row):
+            is_too_new = 0 < wanted.before <= row.seq
+            if is_too_new or _is_noise(row) or not may_see(row):
                 continue
             if len(found) == limit:
-                return Calls(found, True)
+                return Calls(found, True, found[-1].seq)
             found.append(row)
         next_seq = page.next_seq
         if next_seq and (clock.monotonic() > until_s or len(seen) > MOST_FOLDED):
-            return Calls(found, True)
+            return Calls(found, True, next_seq + 1)
     return Calls(found, False)
+
+
+def _is_noise(row: AuditRow) -> bool:
+    """What a check of the bench asks each unit: the call that asked for it has a row of its own."""
+    return row.tool == CHECK and bool(row.parent_id)
 
 
 def _page_before(wanted: CallFilter, next_seq: int | None) -> Callable[[sqlite3.Connection], _Page]:

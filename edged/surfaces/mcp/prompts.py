@@ -127,9 +127,9 @@ _ALL: Final = (
         ),
         text=(
             "Record {command} of {instrument} every {interval_s} s for {hours} hours with "
-            "start_stream; it goes on when we are disconnected. Look first with bench__check "
-            "that the instrument answers, and with one execute_command that the reading is "
-            "plausible. Tell me the stream_id: with it bench__runs gives the data and "
+            "start_stream and detach true: without it the stream ends with us. Look first with "
+            "bench__check that the instrument answers, and with one execute_command that the "
+            "reading is plausible. Tell me the stream_id: with it bench__runs gives the data and "
             "bench__plot the picture tomorrow, and bench__stop_run ends it."
         ),
     ),
@@ -146,12 +146,13 @@ _ALL: Final = (
         ),
         text=(
             "Measure the response between {generator} and {meter} from {start_hz} Hz to {stop_hz} "
-            "Hz at {amplitude}. Set the amplitude, then make one start_sweep over the generator's "
-            "frequency with points (count 41, spacing log), a dwell_ms of at least five periods "
-            "and five time constants of {meter}, and measure amplitude and phase of {meter}. Try "
-            "it with dry_run first. Draw it with bench__plot: log_x, gain and phase. Name the "
-            "corner frequency and the slope, and say where {meter} was overloaded or not settled. "
-            + CAREFUL
+            "Hz at {amplitude}. Set {meter}'s reference to external where it is a lock-in; set the "
+            "amplitude, and {start_hz} Hz: the first row is taken where the generator stands. Then "
+            "make one start_sweep over the generator's frequency with points (count 41, spacing "
+            "log), a dwell_ms of at least five periods and five time constants of {meter}, and "
+            "measure amplitude and phase of {meter}. Try it with dry_run first. Draw it with "
+            "bench__plot: log_x, gain and phase. Name the corner frequency and the slope, and say "
+            "where {meter} was overloaded or not settled. " + CAREFUL
         ),
     ),
     Prompt(

@@ -178,8 +178,9 @@ def _entry(tool: Tool) -> ToolEntry:
 SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     (
         "list_instruments",
-        "edged works the instruments of one lab bench. Begin with list_instruments: its ids and "
-        "aliases name instruments everywhere.",
+        "edged works the instruments of one bench. Begin with list_instruments: its ids and "
+        "aliases name instruments everywhere. If tools/list is too long, connect to this URL "
+        "with ?tools=static or ?tools=essential&instrument=ALIAS; bench__find_tools finds any.",
     ),
     (
         "get_capabilities",
@@ -187,22 +188,21 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "execute_command",
-        "Run a command by its own tool (profile__command) or by execute_command; both check "
-        "arguments before anything is sent.",
+        "Run a command by its own tool or by execute_command; both check arguments first.",
     ),
-    ("send_scpi", "Use send_scpi only for what the profile lacks."),
+    ("send_scpi", "Use send_scpi for what the profile lacks."),
     (
         "start_sweep",
-        "Commands marked requires_sweep are ramped by start_sweep; watch with get_sweep_status, "
-        "park or abort with stop_sweep.",
+        "Commands marked requires_sweep are ramped by start_sweep; get_sweep_status watches, "
+        "stop_sweep parks or aborts.",
     ),
     ("start_stream", "For repeated readings use start_stream, not a loop of calls."),
-    ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is large."),
+    ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is long."),
     (
         "get_status",
         "What runs goes on without you; get_status lists it. Before a dangerous command say what "
         "it will do, and read the set-point back afterwards. An error says what to do next, and "
-        "its sent list what has reached the instrument already. If something looks unsafe, make it "
+        "its sent list what has reached the instrument already. If something looks unsafe: make it "
         "safe first, then ask a person.",
     ),
 )

@@ -27,12 +27,12 @@ ADDRESS = "TCPIP::192.168.1.9::5555::SOCKET"
 
 
 class FakeInstrument:
-    id = ADDRESS
+    id = called = ADDRESS
     identity = Identity(manufacturer="Rigol", model="DP832", serial="S1", firmware="1")
 
 
 class Twin(FakeInstrument):
-    id = ADDRESS.replace("1.9", "1.10")
+    id = called = ADDRESS.replace("1.9", "1.10")
 
 
 class LockedPool:

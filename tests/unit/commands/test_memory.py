@@ -103,6 +103,25 @@ def test_of_a_command_that_sets_several_things_each_is_known() -> None:
     bench.set("set_voltage_and_current", channel=1, voltage=1, current=0.5)
     assert bench.set("set_voltage", channel=2, voltage=3) == {"voltage": 2}
     assert bench.set("set_current", channel=1, current=1) == {"current": 0.5}
+    replaced = bench.set("set_voltage_and_current", channel=1, voltage=4, current=2)
+    assert replaced == {"voltage": 1, "current": 1}
+    bench.set("set_voltage_and_current", channel=3, voltage=4, current=2)
+    bench.begin("set_voltage", channel=3, voltage=1)  # its end is not known
+    assert bench.set("set_voltage_and_current", channel=3, voltage=4, current=2) == {}
+
+
+def test_before_a_setting_it_is_known_whether_its_output_is_on() -> None:
+    bench = Bench()
+    values: dict[str, Scalar] = {"channel": 2, "voltage": 5}
+    command = bench.profile.commands["set_voltage"]
+    assert bench.memory.outputs(bench.unit, command, values) == []
+    bench.set("output_on", channel=2)
+    assert bench.memory.outputs(bench.unit, command, values) == ["output 2 is on"]
+    bench.set("output_on", channel=1)
+    bench.set("output_off", channel=2)
+    assert bench.memory.outputs(bench.unit, command, values) == ["output 2 is off"]
+    bench.unit.meeting = object()
+    assert bench.memory.outputs(bench.unit, command, values) == []
 
 
 def test_raw_questions_change_nothing() -> None:

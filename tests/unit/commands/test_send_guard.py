@@ -143,7 +143,7 @@ def say(house: SweepHouse, rules: UnitRules) -> None:
 
 
 VOLTS = {"set_voltage": {"voltage": Bound(max=5)}}
-CHANGED = "The owner changed what may be done with S::psu1 while this waited: "
+CHANGED = "The owner changed what may be done with psu1 while this waited: "
 
 
 async def waiting(house: SweepHouse, road: str) -> Outcome:

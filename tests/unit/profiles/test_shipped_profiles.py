@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from edged.profiles.authoring.lint import lint_profile
@@ -107,10 +109,28 @@ def test_no_command_of_the_2400_asks_what_switches_the_output_on() -> None:
     assert not any("MEAS" in line.upper() for line in lines)
 
 
+PLACE = re.compile(r"\b\d+-\d+\b|\bp\. \d+|\b(section|chapter|issue|page) \d+|, [A-Z]{3,}")
+"""Where in a source something stands: a page, a chapter, the name of a command or a message."""
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_heartbeat_names_where_it_was_looked_up_or_what_is_still_to_be_read(key: str) -> None:
+    connection = LIBRARY.profiles[key].connection
+    said = connection.heartbeat_source
+    assert re.search(r"\b(manual|guide)\b", said), said
+    assert PLACE.search(said) or (not connection.heartbeat and "not read: " in said), said
+
+
+def test_no_two_heartbeats_have_the_same_reason() -> None:
+    reasons = [profile.connection.heartbeat_source for profile in LIBRARY.profiles.values()]
+    assert len(set(reasons)) == len(reasons)
+
+
 @pytest.mark.parametrize("key", ["rs_hmp4040", "rs_nge103b"])
 def test_whatever_concerns_a_channel_selects_it_in_the_same_job(key: str) -> None:
     for command in LIBRARY.profiles[key].commands.values():
-        if "channel" in command.parameters:
+        # A status register names its channel itself.
+        if "channel" in command.parameters and command.name != "get_status":
             assert any(line.startswith("INST:NSEL {channel}") for line in command.scpi), (
                 command.name
             )

@@ -243,6 +243,16 @@ def test_a_blown_fuse_deactivates_its_channel(bench: PretendedBench) -> None:
     assert psu.ask("OUTP:SEL?") == "0"
 
 
+def test_an_hmp_tells_which_of_its_channels_limit_the_current(bench: PretendedBench) -> None:
+    psu = bench.add("rs_hmp4040")
+    told(psu, "INST:NSEL 1", "VOLT 5", "CURR 1", "OUTP:SEL ON", "OUTP:GEN ON")
+    told(psu, "INST:NSEL 2", "VOLT 5", "CURR 0.1", "OUTP:SEL ON")
+    bench.wait(1)
+    told_of = [psu.ask(f"STAT:QUES:INST:ISUM{n}:COND?") for n in (1, 2, 3)]
+    assert told_of == ["2", "1", "0"]
+    assert psu.ask("INST:NSEL?") == "2"
+
+
 def test_clearing_the_over_voltage_of_an_hmp_activates_the_channel(bench: PretendedBench) -> None:
     psu = bench.add("rs_hmp4040")
     told(psu, "VOLT 10", "VOLT:PROT 5", "CURR 5", "OUTP:SEL ON", "OUTP:GEN ON")

@@ -28,10 +28,16 @@ def call(
 
 
 async def asked(
-    store: StoreBench, *, limit: int = 50, since_ms: int = 0, hidden: str = "", **wanted: str
+    store: StoreBench,
+    *,
+    limit: int = 50,
+    since_ms: int = 0,
+    hidden: str = "",
+    before: int = 0,
+    **wanted: str,
 ) -> Calls:
     return await store.audit.calls(
-        CallFilter(since_ms=since_ms, **wanted),
+        CallFilter(since_ms=since_ms, before=before, **wanted),
         limit=limit,
         may_see=lambda row: row.action_id != hidden,
     )
@@ -88,6 +94,35 @@ async def test_more_is_said_only_where_another_call_fits(store: StoreBench) -> N
     assert (ids(found), found.has_more) == (["a3", "a2", "a1"], True)
     assert not (await asked(store, limit=4)).has_more
     assert not (await asked(store, limit=3, hidden="a0")).has_more
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+async def test_one_goes_on_behind_the_oldest_and_meets_each_call_once(
+    store: StoreBench, limit: int
+) -> None:
+    names = [f"a{number}" for number in range(8)]
+    for name in names:
+        await store.audit.intend(call(name, Phase.INTENT))
+    for name in names:
+        store.audit.note(call(name))
+    met: list[str] = []
+    before = 0
+    while True:
+        found = await asked(store, limit=limit, before=before)
+        met += ids(found)
+        assert len(found.rows) <= limit
+        if not found.has_more:
+            break
+        before = found.next_before
+    assert met == names[::-1]
+
+
+async def test_what_a_check_asks_each_unit_is_no_call_of_its_own(store: StoreBench) -> None:
+    check = {"tool": "bench__check", "command": ""}
+    for name in ("u1", "u2"):
+        store.audit.note(call(name, parent_id="c1", **check))
+    store.audit.note(call("c1", **check))
+    assert ids(await asked(store)) == ["c1"]
 
 
 @pytest.mark.parametrize(("looked_at", "in_page"), [(3, 2), (7, 500), (20_000, 5)])

@@ -16,6 +16,7 @@ from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.unit_state import UnitState
 from edged.operations.bench_check import ANSWER_S, BenchCheck, CheckBench, CheckUnit
+from edged.profiles.abort import questions_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
@@ -54,7 +55,7 @@ class Lab:
         error = self.answers[action.instrument_id]
         if error is None:
             action.findings.latency_s = 0.01
-            action.findings.answers.update(dict.fromkeys(action.questions, "OFF"))
+            action.findings.answers.update(dict.fromkeys(questions_of(action.proofs), "OFF"))
         status = OutcomeStatus.OK if error is None else OutcomeStatus.FAILED
         return Outcome(status=status, data=None, error=error)
 

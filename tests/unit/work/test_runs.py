@@ -170,7 +170,7 @@ async def test_rows_are_on_the_disk_each_second(tmp_path: Path) -> None:
     assert bench.rows()[1:] == [["1", "5.0", "0.0"]]
     assert bench.meta()["status"] == "running"
     await bench.book.stop()
-    assert bench.meta()["status"] == "interrupted"
+    assert bench.meta()["status"] == "failed"
 
 
 async def test_closing_twice_changes_nothing(bench: Bench) -> None:
@@ -257,7 +257,7 @@ async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: P
     again.book.start()
     await asyncio.wait_for(again.book.mended.wait(), 20)
     meta = again.meta()
-    assert (meta["status"], meta["rows"]) == ("interrupted", 1)
+    assert (meta["status"], meta["rows"]) == ("failed", 1)
     assert "died" in meta["error"]
     assert again.rows()[1:] == [["1", "1.0", "0.0"]]
     with zipfile.ZipFile(place / "data.npz") as archive:

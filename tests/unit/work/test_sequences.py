@@ -207,7 +207,7 @@ async def test_stop_all_ends_a_run_as_a_failure_that_says_so(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
-    await lab.book.stop_all()
+    await lab.book.stop_all("everything was stopped")
     with pytest.raises(Failed, match="was stopped") as failure:
         await task
     assert failure.value.data["state"] == "stopped"
@@ -220,8 +220,8 @@ async def test_a_run_that_is_stopped_while_its_steps_are_judged_sends_nothing(la
     task = asyncio.create_task(lab.run(Sequence(name="long", steps=steps)))
     await asyncio.sleep(0)
     assert [run["sequence_name"] for run in lab.book.running()] == ["long"]
-    await lab.book.stop_all()
-    with pytest.raises(Failed, match="Everything was stopped before long began"):
+    await lab.book.stop_all("everything was stopped")
+    with pytest.raises(Failed, match="long did not begin, because everything was stopped"):
         await task
     assert lab.names() == []
 
@@ -517,10 +517,8 @@ async def test_what_was_measured_before_the_client_went_and_what_is_left_is_told
     state, summary = sheet.ended
     assert state == "cancelled"
     assert summary["left"] == [":VOLT 5", ":OUTP CH1,OFF"]
-    assert summary["error"] == (
-        "Its client went away after 4 steps; its finally steps have run. "
-        "It set, and leaves so: :VOLT 5; :OUTP CH1,OFF."
-    )
+    assert summary["reason"] == "its client went away after 4 steps"
+    assert summary["error"] == "It set, and leaves so: :VOLT 5; :OUTP CH1,OFF."
     (told,) = lab.book.runs()
     assert (told.state, told.rows, told.error) == ("cancelled", 1, summary["error"])
 
@@ -574,12 +572,12 @@ async def test_one_of_several_is_stopped_by_its_id(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     running = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
-    assert await lab.book.stop("seq-outer") == "stopped"
+    assert (await lab.book.stop("seq-outer", "alice")).state == "stopped"
     with pytest.raises(Failed, match="was stopped"):
         await running
-    assert await lab.book.stop("seq-outer") == "stopped"
+    assert (await lab.book.stop("seq-outer", "alice")).state == "stopped"
     with pytest.raises(NotFound):
-        await lab.book.stop("seq-nobody")
+        await lab.book.stop("seq-nobody", "alice")
 
 
 @pytest.mark.parametrize(

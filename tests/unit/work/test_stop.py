@@ -76,6 +76,23 @@ async def test_an_instrument_that_hangs_delays_no_other_and_the_answer_comes_wit
     assert told["took_ms"] < 1000
 
 
+@promise("stop-all.truth")
+async def test_a_silent_meter_that_puts_nothing_out_leaves_the_bench_confirmed(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    meter = house.supplies[1]
+    assert meter.profile is not None
+    meter.profile = meter.safe_by = replace(meter.profile, abort=(AbortStep(send="ABOR"),))
+    meter.latency_s = 10.0
+    meter.abort_troubles = [TIMEOUT]
+    stopping = asyncio.create_task(stop_all(house))
+    await driven_clock.advance(0.99)
+    told = stopping.result()
+    assert told["instruments"][1]["state"] == "trying"
+    assert "It puts nothing out." in told["instruments"][1]["error"]
+    assert told["is_confirmed"]
+
+
 @promise("stop-all.goes-on")
 async def test_what_has_not_answered_goes_on_being_tried_until_it_does(
     house: SweepHouse, driven_clock: DrivenClock

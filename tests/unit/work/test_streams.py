@@ -99,7 +99,7 @@ class Lab:
             command_name="measure",
             progress=self.read,
         )
-        return asyncio.create_task(self.book.start(action, instrument_id, VOLTS))
+        return asyncio.create_task(self.book.start(action, instrument_id, VOLTS, {}))
 
     def read(self, point: Progress) -> bool:
         """A reader; too slow for the points of ``unread``."""
@@ -115,6 +115,9 @@ class Lab:
         return self._points
 
 
+STOPPED = {"status": "terminated", "reason": "stopped by alice"}
+
+
 async def test_a_stream_measures_on_the_grid_and_tells_each_point() -> None:
     lab = Lab()
     task = lab.start(interval_ms=100, duration_ms=400)
@@ -122,6 +125,7 @@ async def test_a_stream_measures_on_the_grid_and_tells_each_point() -> None:
     result = await task
     assert [at for at, _ in lab.asked] == [0.0, 0.1, 0.2, 0.3]
     assert (result["status"], result["count"]) == ("ended", 4)
+    assert (result["reason"], result["notes"]) == ("duration reached", [])
     assert result["stats"]["mean"] == 1.5
     assert (result["stats"]["min"], result["stats"]["max"], result["stats"]["skipped"]) == (0, 3, 0)
     assert result["last"]["value"] == 3.0
@@ -158,6 +162,7 @@ async def test_a_slow_instrument_skips_grid_points_and_never_queues_them() -> No
     assert [at for at, _ in lab.asked] == [0.0, 0.25, 0.5, 0.75]
     assert result["count"] == 4
     assert result["stats"]["skipped"] == 6
+    assert result["notes"] == ["10 points were asked for, 4 came: one reading takes 0.25 s"]
 
 
 async def test_stop_ends_a_stream_at_once_and_its_caller_gets_what_was_measured() -> None:
@@ -165,19 +170,22 @@ async def test_stop_ends_a_stream_at_once_and_its_caller_gets_what_was_measured(
     task = lab.start(interval_ms=1000, duration_ms=60_000)
     await lab.clock.advance(2.5)
     stream_id = lab.book.running()[0]["stream_id"]
-    assert await lab.book.stop(stream_id) == {"status": "terminated"}
+    assert await lab.book.stop(stream_id, "alice") == STOPPED
     result = await task
     assert (result["status"], result["count"]) == ("terminated", 3)
     assert lab.sinks[0].closed == ["terminated"]
     assert lab.book.running() == []
-    assert await lab.book.stop(stream_id) == {"status": "terminated"}
+    assert await lab.book.stop(stream_id, "alice") == STOPPED
 
 
 async def test_stopping_a_stream_that_ended_tells_its_own_end() -> None:
     lab = Lab()
     task = lab.start(interval_ms=100, duration_ms=100)
     await lab.clock.advance(1.0)
-    assert await lab.book.stop((await task)["stream_id"]) == {"status": "ended"}
+    assert await lab.book.stop((await task)["stream_id"], "alice") == {
+        "status": "ended",
+        "reason": "duration reached",
+    }
 
 
 async def test_one_instruments_line_is_not_given_to_ever_more_streams() -> None:
@@ -188,9 +196,9 @@ async def test_one_instruments_line_is_not_given_to_ever_more_streams() -> None:
     assert refused.value.code is ErrorCode.BUSY
     assert "stop_stream" in refused.value.remedy
     assert (await lab.start(instrument_id="psu", detach=True))["status"] == "running"
-    await lab.book.stop(started[0]["stream_id"])
+    await lab.book.stop(started[0]["stream_id"], "alice")
     assert (await lab.start(detach=True))["status"] == "running"
-    await lab.book.stop_all()
+    await lab.book.stop_all("everything was stopped")
 
 
 async def test_the_streams_of_all_instruments_together_have_a_bound() -> None:
@@ -200,13 +208,13 @@ async def test_the_streams_of_all_instruments_together_have_a_bound() -> None:
     with pytest.raises(Conflict, match="256 run in all"):
         await lab.start(instrument_id="another", detach=True)
     assert len(lab.book.running()) == MOST
-    await lab.book.stop_all()
+    await lab.book.stop_all("everything was stopped")
 
 
 async def test_an_unknown_stream_is_named_with_those_that_run() -> None:
     lab = Lab()
     with pytest.raises(NotFound) as caught:
-        await lab.book.stop("mcp-nothing")
+        await lab.book.stop("mcp-nothing", "alice")
     assert caught.value.code is ErrorCode.UNKNOWN_STREAM
 
 
@@ -290,7 +298,7 @@ async def test_shutdown_terminates_every_stream() -> None:
     lab = Lab()
     tasks = [lab.start(interval_ms=1000, duration_ms=60_000) for _ in range(3)]
     await lab.clock.advance(1.5)
-    assert len(await lab.book.stop_all(StreamEvent.SHUTDOWN)) == 3
+    assert len(await lab.book.stop_all("the daemon stopped", StreamEvent.SHUTDOWN)) == 3
     assert {(await task)["status"] for task in tasks} == {"terminated"}
     assert [sink.closed for sink in lab.sinks] == [["terminated"]] * 3
 
@@ -299,8 +307,8 @@ async def test_streams_of_one_instrument_can_be_ended_alone() -> None:
     lab = Lab()
     task = lab.start(interval_ms=1000, duration_ms=3_000)
     await lab.clock.advance(0.5)
-    assert await lab.book.stop_all(instrument_id="psu") == []
-    assert len(await lab.book.stop_all(instrument_id="dmm")) == 1
+    assert await lab.book.stop_all("the instrument was locked out", instrument_id="psu") == []
+    assert len(await lab.book.stop_all("the instrument was locked out", instrument_id="dmm")) == 1
     assert (await task)["status"] == "terminated"
 
 
@@ -361,13 +369,15 @@ async def test_whatever_happens_a_stream_ends_once_and_nothing_is_asked_afterwar
         running = lab.book.running()
         match order:
             case "stop" if running:
-                stopping = asyncio.create_task(lab.book.stop(running[0]["stream_id"]))
+                stopping = asyncio.create_task(lab.book.stop(running[0]["stream_id"], "alice"))
                 await lab.clock.advance(1.0)
                 await stopping
             case "gone":
                 task.cancel()
             case "shutdown":
-                ending = asyncio.create_task(lab.book.stop_all(StreamEvent.SHUTDOWN))
+                ending = asyncio.create_task(
+                    lab.book.stop_all("the daemon stopped", StreamEvent.SHUTDOWN)
+                )
                 await lab.clock.advance(1.0)
                 await ending
             case _:

@@ -609,6 +609,21 @@ async def test_each_step_adds_a_row_after_it_has_settled(
     assert [row["set"] for row in (await house.status(sweep_id, points=2))["points"]] == [0.1, 0.3]
 
 
+async def test_a_stop_when_that_was_never_met_is_said(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(
+        1.0,
+        1.0,
+        measure=[{"instrument_id": "psu1", "command_name": "measure_voltage"}],
+        stop_when={"column": "measure_voltage", "op": ">", "value": 1e6, "then": "abort"},
+    )
+    await driven_clock.advance(3)
+    told = await house.status(sweep_id)
+    assert (told["status"], told["reason"]) == ("completed", "target reached")
+    assert told["notes"] == ["stop_when measure_voltage was never met"]
+
+
 @pytest.mark.parametrize(("then", "status"), [("hold", "holding"), ("abort", "stopped")])
 async def test_stop_when_ends_it_without_a_model_in_the_loop(
     house: SweepHouse, driven_clock: DrivenClock, then: str, status: str
@@ -986,7 +1001,7 @@ async def test_the_stop_waits_for_the_last_words_of_a_sweep_however_many_came_af
     house.journal.may_finish.clear()
     for _ in range(MOST_ENDED + 2):
         sweep_id = await house.start(0.0)
-        await house.sweeps.stop(sweep_id, hold=False)
+        await house.sweeps.stop(sweep_id, "alice", hold=False)
     closing = asyncio.create_task(house.sweeps.close(0.5))
     await settle()
     house.journal.may_finish.set()

@@ -80,6 +80,11 @@ class SupplyChannel(ABC):
         volts, amps = (max(0.0, value) for value in self.measure(call))
         return volts, amps, volts * amps
 
+    def regulation(self, now: float) -> int:
+        """As condition registers tell it; bit 0: it limits the current, 1: it holds the voltage."""
+        is_limiting = self.node.advance(now).is_limiting
+        return (1 if is_limiting else 2) if self.source.is_on else 0
+
     def describe(self, now: float) -> dict[str, Any]:
         """Set-points and what the wires carry, for the control port."""
         return {
