@@ -190,10 +190,10 @@ class Captures:
 
 def _part(told: Mapping[str, Any], freshness: Mapping[str, Any]) -> dict[str, Any]:
     """{data, notes?} of what was fetched."""
-    if not freshness:
-        return {"data": dict(told)}
-    notes = {"notes": freshness["notes"]} if "notes" in freshness else {}
-    return {"data": {**told, "is_fresh": freshness["is_fresh"]}, **notes}
+    known = dict(freshness)
+    notes = known.pop("notes", None)
+    part = {"data": {**told, **known}}
+    return {**part, "notes": notes} if notes else part
 
 
 def _acquisition_of(instrument: Instrument) -> Acquisition | None:

@@ -76,24 +76,25 @@ class Acquisitions:
         Args:
             answer: what the instrument was doing.
         """
-        said = answer.strip()
-        if found_in(said, acquisition.running) is not None:
-            # Whoever stops it then, it is no capture that ends by itself.
-            self.note_stopped(instrument_id)
-            return True
-        if found_in(said, acquisition.stopped) is None:
-            return None
+        is_now = self.is_now(instrument_id, acquisition, answer)
         fetched = self._started.get(instrument_id)
+        if not is_now or fetched is None:
+            return is_now
         what = (command.name, tuple(sorted(values.items())))
-        if fetched is None or what in fetched:
+        if what in fetched:
             return False
         fetched.add(what)
         return True
 
     def is_now(self, instrument_id: str, acquisition: Acquisition, answer: str) -> bool | None:
-        """Whether what is measured in its trace is of now; see ``is_fresh``."""
+        """Whether what an instrument shows is of now, however often it was fetched.
+
+        As ``is_fresh`` for what is measured in a trace: that may be measured again and again.
+        """
         said = answer.strip()
         if found_in(said, acquisition.running) is not None:
+            # Whoever stops it then, it is no capture that ends by itself.
+            self.note_stopped(instrument_id)
             return True
         if found_in(said, acquisition.stopped) is None:
             return None

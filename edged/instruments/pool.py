@@ -54,6 +54,7 @@ __all__ = [
 ]
 
 NAMES_IN_MESSAGE: Final = 20
+NAMES_COMPARED: Final = 200
 NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 GONE: Final = frozenset({RegistrationState.AWAY, RegistrationState.ABSENT})
 
@@ -122,7 +123,9 @@ def address_key(text: str) -> str:
 def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
     listed = [i for i in instruments if i.registration is not RegistrationState.ABSENT]
     known = [f"{i.alias} ({i.id})" if i.alias else i.id for i in listed]
-    close = difflib.get_close_matches(name[:64], [i.called for i in listed], n=1, cutoff=0.6)
+    # difflib takes a while, and thousands of names would keep others waiting.
+    called = [i.called for i in listed[:NAMES_COMPARED]]
+    close = difflib.get_close_matches(name[:64], called, n=1, cutoff=0.6)
     meant = f'Did you mean "{close[0]}"? ' if close else ""
     shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"
     more = len(known) - NAMES_IN_MESSAGE

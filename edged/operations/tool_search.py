@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import re
@@ -56,6 +55,7 @@ SAME: Final[Mapping[str, str]] = {
     "turn": "output",
 }
 """A word that people search by, and what tools say for it."""
+NO_WORDS: Final[frozenset[str]] = frozenset()
 EVERYDAY: Final = frozenset(
     [
         "a",
@@ -165,7 +165,7 @@ def _score(word: str, weights: dict[str, float], having: Counter[str], count: in
     for known, weight in weights.items():
         if known == word:
             share = 1.0
-        elif known in _said_for(word):
+        elif known in _SAME.get(word, NO_WORDS):
             share = SAME_SHARE
         elif _begins(known, word) or _begins(word, known):
             share = PREFIX_SHARE
@@ -173,11 +173,6 @@ def _score(word: str, weights: dict[str, float], having: Counter[str], count: in
             continue
         best = max(best, share * weight * math.log(1 + count / having[known]))
     return best
-
-
-@functools.cache
-def _said_for(word: str) -> frozenset[str]:
-    return frozenset(_words(SAME.get(word, "")))
 
 
 def _begins(word: str, start: str) -> bool:
@@ -208,6 +203,9 @@ def _words(text: str) -> list[str]:
 
 def _singular(word: str) -> str:
     return word[:-1] if len(word) > FEWEST_OF_PREFIX and word.endswith("s") else word
+
+
+_SAME: Final = {word: frozenset(_words(said)) for word, said in SAME.items()}
 
 
 def _row(tool: Tool) -> dict[str, Any]:

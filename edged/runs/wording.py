@@ -30,7 +30,6 @@ DURATION_REACHED: Final = "duration reached"
 ALL_STEPS_DONE: Final = "all steps done"
 CLIENT_GONE: Final = "its client went away"
 DAEMON_STOPPED: Final = "the daemon stopped"
-
 LOCKED_OUT: Final = "the instrument was locked out"
 MADE_SAFE: Final = "a safe command was given to what it swept"
 

@@ -28,6 +28,7 @@ from edged.runs.run_head import RunHead
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
+from edged.runs.wording import TARGET_REACHED
 
 __all__ = ["AbortReport", "Cell", "Ending", "Sweep", "SweepRows", "SweptThing"]
 
@@ -298,8 +299,9 @@ class Sweep:
             now: monotonic seconds.
         """
         wish = self.request.stop_when
-        is_missed = wish is not None and self.state is SweepState.COMPLETED
-        missed = [f"stop_when {wish.column} was never met"] if is_missed and wish else []
+        missed: list[str] = []
+        if wish is not None and self.reason == TARGET_REACHED:
+            missed.append(f"stop_when {wish.column} was never met")
         elapsed = self._elapsed_s(now)
         slower = notes_of_slower(elapsed, self._behind_s(elapsed))
         return [*missed, *slower, *self.noted.told(self.rows.count)]

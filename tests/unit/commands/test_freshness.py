@@ -157,3 +157,15 @@ def test_what_waits_for_a_trigger_is_neither(answer: str, is_fresh: bool | None)
     acquisition = Acquisition(ask=":TRIG:STAT?", running="^(TD|AUTO)", stopped="^STOP")
     command = SIMULATED["rigol_ds1054z"].commands["screenshot"]
     assert Acquisitions().is_fresh("S::1", acquisition, answer, command, {}) is is_fresh
+
+
+def test_what_was_seen_to_run_while_it_was_measured_is_old_once_it_is_stopped() -> None:
+    """It was told ``single`` before, but somebody let it run since: no capture ended by itself."""
+    profile = SIMULATED["rigol_ds1054z"]
+    acquisition = Acquisition(ask=":TRIG:STAT?", running="^(TD|AUTO)", stopped="^STOP")
+    known = Acquisitions()
+    known.note("S::1", profile, profile.commands["single"], profile.commands["single"].scpi)
+    assert known.is_now("S::1", acquisition, "STOP") is True
+    assert known.is_now("S::1", acquisition, "STOP") is True
+    assert known.is_now("S::1", acquisition, "AUTO") is True
+    assert known.is_now("S::1", acquisition, "STOP") is False

@@ -609,18 +609,20 @@ async def test_each_step_adds_a_row_after_it_has_settled(
     assert [row["set"] for row in (await house.status(sweep_id, points=2))["points"]] == [0.1, 0.3]
 
 
+@pytest.mark.parametrize(("then", "status"), [("hold", "completed"), ("abort", "stopped")])
 async def test_a_stop_when_that_was_never_met_is_said(
-    house: SweepHouse, driven_clock: DrivenClock
+    house: SweepHouse, driven_clock: DrivenClock, then: str, status: str
 ) -> None:
     sweep_id = await house.start(
         1.0,
         1.0,
         measure=[{"instrument_id": "psu1", "command_name": "measure_voltage"}],
         stop_when={"column": "measure_voltage", "op": ">", "value": 1e6, "then": "abort"},
+        then=then,
     )
     await driven_clock.advance(3)
     told = await house.status(sweep_id)
-    assert (told["status"], told["reason"]) == ("completed", "target reached")
+    assert (told["status"], told["reason"]) == (status, "target reached")
     assert told["notes"] == ["stop_when measure_voltage was never met"]
 
 
