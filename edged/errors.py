@@ -56,6 +56,7 @@ class ErrorCode(enum.StrEnum):
     UNKNOWN_METHOD = "unknown_method"
     UNKNOWN_SESSION = "unknown_session"
     UNKNOWN_RUN = "unknown_run"
+    UNKNOWN_LEASE = "unknown_lease"
     UNKNOWN_RESOURCE = "unknown_resource"
     # Refused
     NOT_AUTHENTICATED = "not_authenticated"
@@ -67,6 +68,7 @@ class ErrorCode(enum.StrEnum):
     RAW_SCPI_RESTRICTED = "raw_scpi_restricted"
     # Conflict
     SWEEP_CONFLICT = "sweep_conflict"
+    LEASED = "leased"
     BUSY = "busy"
     # Failed
     TIMEOUT = "timeout"

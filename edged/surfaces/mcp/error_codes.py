@@ -156,11 +156,13 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.UNKNOWN_STREAM: Place.RESULT,
         ErrorCode.UNKNOWN_POINT: Place.RESULT,
         ErrorCode.UNKNOWN_RUN: Place.RESULT,
+        ErrorCode.UNKNOWN_LEASE: Place.RESULT,
         ErrorCode.REQUIRES_SWEEP: Place.RESULT,
         ErrorCode.LOCKED_OUT: Place.RESULT,
         ErrorCode.DENIED_BY_OWNER: Place.RESULT,
         ErrorCode.RAW_SCPI_RESTRICTED: Place.RESULT,
         ErrorCode.SWEEP_CONFLICT: Place.RESULT,
+        ErrorCode.LEASED: Place.RESULT,
         ErrorCode.BUSY: Place.RESULT,
         # what the world did
         ErrorCode.TIMEOUT: Place.RESULT,

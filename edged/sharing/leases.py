@@ -1,0 +1,396 @@
+"""Leases: units of the bench that one caller has to itself for a while. Pure.
+
+A lease ends when it is released, broken by the owner, has not been used for its ``ttl_s``, or when
+``most_s`` have passed since it was granted. A call of its holder renews it and keeps it while it
+lasts; a run of its holder keeps it, too, but no longer than ``most_s``. Each grant of a unit has a
+higher fence than the one before, so that what was judged under one lease is not sent under another.
+
+Source: docs/sharing.md; OPC 10000-100 (Devices) section 8.3 (MaxInactiveLockTime, BreakLock); the
+fence: M. Kleppmann, "How to do distributed locking" (2016).
+"""
+
+from __future__ import annotations
+
+import enum
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from edged.errors import Conflict, ErrorCode, NotFound, Refused
+
+__all__ = [
+    "DEFAULT_TTL_S",
+    "LEAST_TTL_S",
+    "MOST_TTL_S",
+    "End",
+    "Holder",
+    "Lease",
+    "Leases",
+    "Moment",
+    "Permit",
+    "new_lease_id",
+]
+
+DEFAULT_TTL_S: Final = 900
+LEAST_TTL_S: Final = 30
+MOST_TTL_S: Final = 43_200
+_ID_BYTES: Final = 16
+"""128 random bits: who has the id has the units."""
+
+
+def new_lease_id() -> str:
+    """One that nobody guesses."""
+    return f"lease-{secrets.token_urlsafe(_ID_BYTES)}"
+
+
+class End(enum.StrEnum):
+    """What ended a lease."""
+
+    RELEASED = "released"
+    BROKEN = "broken"
+    UNUSED = "unused"
+    TOO_LONG = "too_long"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Now, on both scales: monotonic seconds, and Unix epoch milliseconds."""
+
+    monotonic_s: float
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who asks.
+
+    Attributes:
+        key: what it is known by again (a subject of the relay, an MCP session); empty: by nothing.
+        who: its name, for people.
+        lease_id: the lease that it presents, if it does.
+    """
+
+    key: str
+    who: str
+    lease_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """One lease; its id is its holder's secret.
+
+    Attributes:
+        units: keys of the physical units (``runs.units``).
+        holder_key: ``Holder.key`` of who was granted it; empty: only its id opens it.
+        fence: higher than that of any earlier lease of these units.
+        until: when it ends if it is not used, on both scales.
+        last: when it ends however much it is used.
+    """
+
+    lease_id: str = field(repr=False)
+    units: tuple[str, ...]
+    holder_key: str
+    who: str
+    purpose: str
+    ttl_s: float
+    fence: int
+    granted_ms: int
+    until: Moment
+    last: Moment
+
+    def expires_ms(self, now: Moment) -> int:
+        """When it ends if nothing keeps it, by the wall's clock of now."""
+        left_s = min(self.until.monotonic_s, self.last.monotonic_s) - now.monotonic_s
+        return now.wall_ms + max(0, round(left_s * 1_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Under what a write was judged: the lease of its caller, or nobody's."""
+
+    unit: str
+    fence: int
+    is_leased: bool
+
+
+class Leases:
+    """All leases.
+
+    Asked by any thread, changed on one: what is asked is only ever replaced whole.
+
+    Args:
+        most_s: how long any lease lasts at most; 0: none are given.
+        new_id: makes their ids.
+    """
+
+    def __init__(self, *, most_s: float, new_id: Callable[[], str] = new_lease_id) -> None:
+        self._most_s = most_s
+        self._new_id = new_id
+        self._by_id: Mapping[str, Lease] = {}
+        self._by_unit: Mapping[str, Lease] = {}
+        self._fences: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
+        self._runs: dict[str, int] = {}
+
+    # Granting and ending
+
+    def reserve(
+        self, units: Collection[str], *, holder: Holder, purpose: str, ttl_s: float, now: Moment
+    ) -> Lease:
+        """Grant all of these units, or none.
+
+        Raises:
+            Refused: NOT_ALLOWED, this daemon gives none.
+            Conflict: LEASED, somebody has one of them; also the holder itself.
+        """
+        if self._most_s <= 0:
+            raise Refused(
+                "This bench gives no leases (LEASE_MAX_SEC is 0).",
+                code=ErrorCode.NOT_ALLOWED,
+                remedy="Work without one; a running sweep holds its parameter by itself.",
+            )
+        for unit in units:
+            taken = self.of(unit, now)
+            if taken is not None:
+                raise self.conflict(unit, taken, holder, now)
+        self._drop_ended(now)
+        fence = 1 + max((self._fences.get(unit, 0) for unit in units), default=0)
+        lease = Lease(
+            lease_id=self._new_id(),
+            units=tuple(units),
+            holder_key=holder.key,
+            who=holder.who,
+            purpose=purpose,
+            ttl_s=ttl_s,
+            fence=fence,
+            granted_ms=now.wall_ms,
+            until=_later(now, ttl_s),
+            last=_later(now, self._most_s),
+        )
+        self._fences.update(dict.fromkeys(lease.units, fence))
+        self._replace({**self._by_id, lease.lease_id: lease})
+        return lease
+
+    def renew(self, lease_id: str, *, now: Moment, ttl_s: float | None = None) -> Lease:
+        """Let it last ``ttl_s`` from now, never longer than it may at most.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE, there is none with that id, or it has ended.
+        """
+        lease = self.get(lease_id, now)
+        ttl_s = lease.ttl_s if ttl_s is None else ttl_s
+        renewed = replace(lease, ttl_s=ttl_s, until=_later(now, ttl_s))
+        self._replace({**self._by_id, lease_id: renewed})
+        return renewed
+
+    def end(self, lease_id: str, *, now: Moment) -> Lease:
+        """End it at once, whatever its holder is doing.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE.
+        """
+        lease = self.get(lease_id, now)
+        self._forget(lease)
+        return lease
+
+    def ended(self, now: Moment) -> tuple[tuple[Lease, End], ...]:
+        """Those that time has ended since this was last asked; they are forgotten."""
+        over = [lease for lease in self._by_id.values() if self._is_over(lease, now)]
+        for lease in over:
+            self._forget(lease)
+        return tuple((lease, _end_of(lease, now)) for lease in over)
+
+    def next_end_s(self) -> float | None:
+        """The monotonic time at which the next one may end; ``None``: nothing is leased."""
+        return min((self._ends_s(lease) for lease in self._by_id.values()), default=None)
+
+    # What keeps a lease
+
+    def begin_call(self, lease_id: str, now: Moment) -> None:
+        """A call of its holder: renewed, and not ended by time while it lasts."""
+        self.renew(lease_id, now=now)
+        self._calls[lease_id] = self._calls.get(lease_id, 0) + 1
+
+    def end_call(self, lease_id: str, now: Moment) -> None:
+        """That call is over; a lease that has ended meanwhile stays ended."""
+        self._leave(self._calls, lease_id, now)
+
+    def begin_run(self, lease_id: str, now: Moment) -> None:
+        """A run that was begun under it keeps it, no longer than it may last at most."""
+        self.renew(lease_id, now=now)
+        self._runs[lease_id] = self._runs.get(lease_id, 0) + 1
+
+    def end_run(self, lease_id: str, now: Moment) -> None:
+        """That run is over: it lasts ``ttl_s`` from now."""
+        self._leave(self._runs, lease_id, now)
+
+    # Asking
+
+    def get(self, lease_id: str, now: Moment) -> Lease:
+        """The lease with that id.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE, there is none, or it has ended.
+        """
+        lease = self._by_id.get(lease_id)
+        if lease is None or self._is_over(lease, now):
+            raise NotFound(
+                "The lease that this call presents is none, or has ended.",
+                code=ErrorCode.UNKNOWN_LEASE,
+                remedy="Reserve anew with bench__reserve, or call without it: a unit that nobody "
+                "has reserved needs none.",
+            )
+        return lease
+
+    def all(self, now: Moment) -> tuple[Lease, ...]:
+        """Those that have not ended, oldest first."""
+        lasting = (lease for lease in self._by_id.values() if not self._is_over(lease, now))
+        return tuple(sorted(lasting, key=lambda lease: lease.granted_ms))
+
+    def of(self, unit: str, now: Moment) -> Lease | None:
+        """The lease of a unit, if it has one."""
+        lease = self._by_unit.get(unit)
+        return None if lease is None or self._is_over(lease, now) else lease
+
+    def permit(self, unit: str, holder: Holder, now: Moment) -> Permit:
+        """Judge a write.
+
+        Raises:
+            Conflict: LEASED, somebody else has the unit.
+            NotFound: UNKNOWN_LEASE, what the caller presents is none, or has ended.
+            Refused: NOT_ALLOWED, it is of another unit.
+        """
+        if holder.lease_id:
+            presented = self.get(holder.lease_id, now)
+            if unit not in presented.units:
+                raise Refused(
+                    f"The lease that this call presents is of {', '.join(presented.units)}.",
+                    code=ErrorCode.NOT_ALLOWED,
+                    remedy="Reserve this one as well, or call without the lease.",
+                )
+        lease = self.of(unit, now)
+        if lease is None:
+            return Permit(unit, self._fences.get(unit, 0), is_leased=False)
+        if not _is_of(lease, holder):
+            raise self.conflict(unit, lease, holder, now)
+        return Permit(unit, lease.fence, is_leased=True)
+
+    def check_again(self, permit: Permit, holder: Holder, now: Moment) -> None:
+        """Judge it once more when it is about to go out.
+
+        Raises:
+            Conflict: LEASED, somebody else has the unit by now, or the lease it was judged under
+                has ended, though its caller may have the unit again.
+        """
+        lease = self.of(permit.unit, now)
+        if lease is not None and not _is_of(lease, holder):
+            raise self.conflict(permit.unit, lease, holder, now)
+        if permit.is_leased and (lease is None or lease.fence != permit.fence):
+            raise Conflict(
+                f"The lease of {permit.unit} ended before this was sent.",
+                code=ErrorCode.LEASED,
+                data={"unit": permit.unit},
+                remedy="Look how the instrument stands, reserve it anew and call again.",
+            )
+
+    def conflict(self, unit: str, lease: Lease, holder: Holder, now: Moment) -> Conflict:
+        """What a caller is told whom a lease keeps out: who, until when, what for, what to do."""
+        expires_ms = lease.expires_ms(now)
+        left_s = max(0, (expires_ms - now.wall_ms) // 1_000)
+        purpose = f" for {lease.purpose!r}" if lease.purpose else ""
+        is_own = _is_of(lease, holder)
+        remedy = (
+            "You have it already: bench__renew keeps it, bench__release gives it back."
+            if is_own
+            else "Reads and stops pass. Wait, ask who has it, or let the owner break the lease "
+            "(`edged lease break`)."
+        )
+        return Conflict(
+            f"{unit} is reserved by {lease.who}{purpose}, for {left_s} s from now unless renewed.",
+            code=ErrorCode.LEASED,
+            data={"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms},
+            remedy=remedy,
+        )
+
+    # A restart
+
+    def restore(self, leases: Iterable[Lease], fences: Mapping[str, int], now: Moment) -> None:
+        """Take over what a former life left.
+
+        Each lasts to the earlier of its two clocks' deadlines, and never longer than it was
+        renewed for: a clock that was set back does not lengthen it.
+        """
+        for unit, fence in fences.items():
+            self._fences[unit] = max(fence, self._fences.get(unit, 0))
+        taken = {
+            lease.lease_id: replace(
+                lease,
+                until=_later(now, _left_s(lease.until, now, lease.ttl_s)),
+                last=_later(now, _left_s(lease.last, now, self._most_s)),
+            )
+            for lease in leases
+        }
+        for lease in taken.values():
+            for unit in lease.units:
+                self._fences[unit] = max(lease.fence, self._fences.get(unit, 0))
+        self._replace({**taken, **self._by_id})
+        self._drop_ended(now)
+
+    @property
+    def fences(self) -> Mapping[str, int]:
+        """The last fence of each unit that was ever leased."""
+        return dict(self._fences)
+
+    def _is_over(self, lease: Lease, now: Moment) -> bool:
+        return now.monotonic_s >= self._ends_s(lease)
+
+    def _ends_s(self, lease: Lease) -> float:
+        if self._calls.get(lease.lease_id):
+            return float("inf")
+        last_s = lease.last.monotonic_s
+        return last_s if self._runs.get(lease.lease_id) else min(lease.until.monotonic_s, last_s)
+
+    def _leave(self, counts: dict[str, int], lease_id: str, now: Moment) -> None:
+        left = counts.get(lease_id, 0) - 1
+        if left > 0:
+            counts[lease_id] = left
+        else:
+            counts.pop(lease_id, None)
+        lease = self._by_id.get(lease_id)
+        if lease is not None and not now.monotonic_s >= lease.last.monotonic_s:
+            renewed = replace(lease, until=_later(now, lease.ttl_s))
+            self._replace({**self._by_id, lease_id: renewed})
+
+    def _drop_ended(self, now: Moment) -> None:
+        for lease in tuple(self._by_id.values()):
+            if self._is_over(lease, now):
+                self._forget(lease)
+
+    def _forget(self, lease: Lease) -> None:
+        self._calls.pop(lease.lease_id, None)
+        self._runs.pop(lease.lease_id, None)
+        self._replace({key: kept for key, kept in self._by_id.items() if key != lease.lease_id})
+
+    def _replace(self, by_id: Mapping[str, Lease]) -> None:
+        self._by_id = by_id
+        self._by_unit = {unit: lease for lease in by_id.values() for unit in lease.units}
+
+
+def _is_of(lease: Lease, holder: Holder) -> bool:
+    if holder.lease_id:
+        return holder.lease_id == lease.lease_id
+    return bool(holder.key) and holder.key == lease.holder_key
+
+
+def _later(now: Moment, seconds: float) -> Moment:
+    return Moment(now.monotonic_s + seconds, now.wall_ms + round(seconds * 1_000))
+
+
+def _left_s(until: Moment, now: Moment, at_most_s: float) -> float:
+    by_wall_s = (until.wall_ms - now.wall_ms) / 1_000
+    return min(until.monotonic_s - now.monotonic_s, by_wall_s, at_most_s)
+
+
+def _end_of(lease: Lease, now: Moment) -> End:
+    return End.TOO_LONG if now.monotonic_s >= lease.last.monotonic_s else End.UNUSED
