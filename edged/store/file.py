@@ -147,6 +147,13 @@ CLIENTS: Final = (
 )
 
 
+# Version 5: who has which units for a while, and the fence of the last grant of each.
+LEASES: Final = (
+    "CREATE TABLE lease (lease_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE fence (unit TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+
 def version_of(connection: sqlite3.Connection) -> int:
     """The schema version of a database; 0 for an empty one."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -196,12 +203,18 @@ def _name_clients(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _keep_leases(connection: sqlite3.Connection) -> None:
+    for statement in LEASES:
+        connection.execute(statement)
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
     {
         1: _lay_first_schema,
         2: _share_texts,
         3: _keep_what_was_told,
         CLIENTS_SINCE: _name_clients,
+        5: _keep_leases,
     }
 )
 

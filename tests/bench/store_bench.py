@@ -15,6 +15,7 @@ from edged.store.experience import CapabilityBook
 from edged.store.file import MIGRATIONS, DatabaseFile, Opened
 from edged.store.health import StoreState
 from edged.store.journal import Journal
+from edged.store.leases import LeaseRows
 from edged.store.lockouts import Lockouts
 from edged.store.told_on import ToldOn
 
@@ -47,6 +48,7 @@ class StoreBench:
         self.journal = Journal(database=self.database, clock=clock)
         self.lockouts = Lockouts(database=self.database, clock=clock)
         self.told_on = ToldOn(database=self.database, clock=clock)
+        self.leases = LeaseRows(database=self.database)
 
     async def fill_the_disk(self) -> None:
         self.file.is_disk_full = True
