@@ -255,7 +255,7 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.DENIED_BY_OWNER: "the owner's bench file forbids it",
         ErrorCode.RAW_SCPI_RESTRICTED: "RAW_SCPI does not let this line through",
         ErrorCode.SWEEP_CONFLICT: "a sweep has this parameter; its id is said",
-        ErrorCode.LEASED: "another caller has reserved this unit; who, what for and until when is said",
+        ErrorCode.LEASED: "another caller has reserved this; who, what for, until when is said",
         ErrorCode.BUSY: "the line or the daemon has too much to do",
         ErrorCode.TIMEOUT: "the instrument did not answer in time",
         ErrorCode.DISCONNECTED: "the instrument is not connected now",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 __all__ = ["CLIENT_CHARS", "Caller", "Claims", "Route", "client_text", "who_of"]
@@ -55,6 +55,7 @@ class Caller:
         subject: ``sub`` of the token on the relay route, else empty.
         outer_tool, outer_scope: for a nested action, the tool and scope it was allowed under.
         on_behalf_of: id of the sweep, stream or sequence run that asks, else empty.
+        lease: the id of the lease that it presents, else empty; a secret.
     """
 
     route: Route
@@ -66,6 +67,14 @@ class Caller:
     outer_tool: str = ""
     outer_scope: str = ""
     on_behalf_of: str = ""
+    lease: str = field(default="", repr=False)
+
+    @property
+    def key(self) -> str:
+        """What it is known by again: its subject, else its session; empty: by nothing."""
+        if self.claims is not None:
+            return f"sub:{self.claims.iss} {self.claims.sub}"
+        return f"session:{self.session_id}" if self.session_id else ""
 
     @property
     def who(self) -> str:

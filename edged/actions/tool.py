@@ -13,11 +13,13 @@ from typing import Any, Final
 from edged.actions.action import Action, Check, ProgressSink
 from edged.actions.caller import Caller
 
-__all__ = ["DRY_RUN", "MakeAction", "Tool", "ToolAnnotations", "ToolCall"]
+__all__ = ["DRY_RUN", "LEASE", "MakeAction", "Tool", "ToolAnnotations", "ToolCall"]
 
 
 DRY_RUN: Final = "dry_run"
 """The argument by which a call asks what it would send; no parameter may have this name."""
+LEASE: Final = "lease"
+"""The argument by which a call presents a lease; no parameter may have this name, either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

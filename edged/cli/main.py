@@ -68,6 +68,9 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
             "edged.cli.audit", "the record: edged audit list | follow | verify | export"
         ),
         "lockout": CliVerb("edged.cli.lockout", "hands in the fixture: let nothing write to it"),
+        "lease": CliVerb(
+            "edged.cli.lease", "instruments to yourself: edged lease list | reserve | release"
+        ),
         "trace": CliVerb("edged.cli.trace", "the last exchanges on an instrument's line"),
         "profile": CliVerb(
             "edged.cli.profile.main", "write instrument profiles: lint | new | test | docs | schema"

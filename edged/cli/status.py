@@ -111,6 +111,10 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
         yield f"recordings that have ended and wait for the disk: {waiting}"
     for lock in status["lockouts"]:
         yield f"{name(lock['instrument_id'])}: locked out by {lock['by']}: {lock['reason']}"
+    for lease in status["leases"]:
+        units = ", ".join(map(name, lease["instruments"]))
+        purpose = f" for {lease['purpose']}" if lease["purpose"] else ""
+        yield f"{units}: reserved by {lease['who']}{purpose}"
     for place in status["set_aside"]:
         if not place["is_set_aside"]:
             yield f"{place['name'] or place['address']}: has not answered yet: {place['reason']}"

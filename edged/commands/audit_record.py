@@ -42,6 +42,8 @@ from edged.store.unit import Unit
 __all__ = ["AuditRecord"]
 
 MAX_LINES: Final = 64
+NOT_KEPT: Final = "lease_id"
+"""The argument that opens what somebody has reserved."""
 NOTHING: Final[Mapping[str, Any]] = {}
 AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
@@ -188,7 +190,7 @@ class AuditRecord:
                 remote=clip(caller.remote),
                 client=caller.client,
                 instrument=clip(self._id_of(instrument)) if isinstance(instrument, str) else "",
-                arguments=bounded_arguments(params),
+                arguments=_kept(params),
                 outcome=(outcome if error else OutcomeStatus.OK).value,
                 code=error.code.value if error else "",
                 error=clip(error.message, ERROR_CHARS) if error else "",
@@ -235,7 +237,7 @@ class AuditRecord:
             error.code._value_ if error else "",
             clip(error.message, ERROR_CHARS) if error else "",
             is_weighty,
-            bounded_arguments(action.arguments or arguments),
+            _kept(action.arguments or arguments),
             action.action_id,
             outcome.execution_time_ms,
         )
@@ -287,6 +289,13 @@ def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict | Mapping) else NOTHING
+
+
+def _kept(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the record keeps of arguments."""
+    if NOT_KEPT in arguments:
+        arguments = {**arguments, NOT_KEPT: "(not kept)"}
+    return bounded_arguments(arguments)
 
 
 def _lines(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edged.actions.action import ENDS_WORK, Action, RunCommand, SendLines, SendScpi
+from edged.actions.caller import Caller
+from edged.clock import Clock
 from edged.commands.target import Precondition, Target
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.template import render_lines
 from edged.runs.sweeps.conflicts import SweepClaims
+from edged.runs.units import unit_of_instrument
+from edged.sharing.leases import Holder, Leases, Moment, Permit
 from edged.store.lockouts import Lockout
 
-__all__ = ["locked_out", "swept"]
+__all__ = ["Leased", "holder_of", "locked_out", "moment", "swept"]
 
 
 def locked_out(
@@ -52,6 +56,59 @@ def locked_out(
         )
 
     return check
+
+
+def holder_of(caller: Caller) -> Holder:
+    """Who a caller is to the leases."""
+    return Holder(caller.key, caller.who, caller.lease)
+
+
+def moment(clock: Clock) -> Moment:
+    """Now."""
+    return Moment(clock.monotonic(), clock.wall_ms())
+
+
+class Leased:
+    """Leases: what somebody has reserved, others do not write to; reads pass.
+
+    A run's steps count under what it was begun under, and are not asked. Calls are: as a
+    precondition, and once more when they go out, perhaps much later.
+    """
+
+    def __init__(self, leases: Leases, clock: Clock) -> None:
+        self._leases = leases
+        self._clock = clock
+
+    def __call__(self, action: Action, target: Target) -> None:
+        """Raises ``Conflict`` LEASED, or what is wrong with the lease that the caller presents."""
+        self.permit(action, target)
+
+    def permit(self, action: Action, target: Target) -> Permit | None:
+        """What this write is judged under; ``None`` where nobody has its unit."""
+        caller = action.caller
+        if not (self._leases.is_any or caller.lease) or not _is_held_back(action, target):
+            return None
+        return self._leases.permit(_unit(target), holder_of(caller), moment(self._clock))
+
+    def check_again(self, action: Action, target: Target, permit: Permit | None) -> None:
+        """The same when it is about to go out, with what ``permit`` gave; from any thread."""
+        if (permit is None and not self._leases.is_any) or not _is_held_back(action, target):
+            return
+        holder = holder_of(action.caller)
+        self._leases.check_again(_unit(target), permit, holder, moment(self._clock))
+
+
+def _is_held_back(action: Action, target: Target) -> bool:
+    if not target.is_write or target.is_safe or target.is_let_through or not target.is_aimed:
+        return False
+    is_of_a_run = bool(action.caller.on_behalf_of)
+    return not is_of_a_run and getattr(action, "purpose", None) not in ENDS_WORK
+
+
+def _unit(target: Target) -> str:
+    if target.instrument is not None:
+        return unit_of_instrument(target.instrument).key
+    return target.instrument_id
 
 
 def swept(claims: SweepClaims) -> Precondition:

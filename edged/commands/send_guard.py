@@ -12,8 +12,9 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from edged.actions.action import ENDS_WORK, Action
+from edged.commands.preconditions import Leased
 from edged.commands.target import Precondition, SendGuard, Target
-from edged.errors import ErrorCode, Failed, Invalid, Refused
+from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
 
 __all__ = ["SendGuards", "guarded"]
@@ -32,15 +33,18 @@ class SendGuards:
         locked_out: the precondition of lockouts; any thread may ask it.
         check_again: the policy's, by the owner's present word; asked only where that was changed,
             by any thread.
+        leased: the precondition of leases; the same.
     """
 
     def __init__(
         self,
         locked_out: Precondition = _lets_pass,
         check_again: Precondition = _lets_pass,
+        leased: Leased | None = None,
     ) -> None:
         self._locked_out = locked_out
         self._check_again = check_again
+        self._leased = leased
         self._stops = 0
         self._is_closed = False
 
@@ -59,7 +63,8 @@ class SendGuards:
         """From now on: what says whether this write may still go; ``None``: nothing recalls it."""
         if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
             return None
-        stops = self._stops
+        stops, leased = self._stops, self._leased
+        permit = leased.permit(action, target) if leased is not None else None
         instrument = target.instrument
         rules = instrument.rules if instrument is not None else None
 
@@ -76,6 +81,8 @@ class SendGuards:
                     remedy="If it is still wanted, call it again.",
                 )
             self._locked_out(action, target)
+            if leased is not None:
+                leased.check_again(action, target, permit)
             if instrument is not None and instrument.rules is not rules:
                 self._check_again(action, target)
 
@@ -110,7 +117,7 @@ def _guarded(
 def _ask(guard: SendGuard, *, has_begun: bool) -> None:
     try:
         guard()
-    except (Refused, Invalid) as refused:
+    except (Refused, Conflict, NotFound, Invalid) as refused:
         if not has_begun:
             raise
         # Part of it is in the instrument: that is no refusal, and what went is told.

@@ -69,11 +69,11 @@ def rows_of(wrap_key: str, /, **properties: Schema) -> Schema:
 
 INSTRUMENT_ID: Final[Schema] = {
     "type": "string",
-    "description": "Id or alias, as list_instruments shows it.",
+    "description": "Id or alias.",
 }
 PARAMETERS: Final[Schema] = {
     "type": "object",
-    "description": "Its own arguments by name; get_capabilities has their schema.",
+    "description": "By name, as get_capabilities lists them.",
 }
 
 ANSWER_BYTES: Final = 8_000

@@ -450,6 +450,13 @@ _TABLE: Final = (
         "one that does not answer is known; 0: never.",
     ),
     Key(
+        name="LEASE_MAX_SEC",
+        kind=integer(0, 604_800),
+        default=43_200,
+        sentence="Seconds after its grant that a lease of instruments lasts at most, however often "
+        "it is renewed; 0: none are given.",
+    ),
+    Key(
         name="GONE_AFTER_SEC",
         kind=integer(1, 86_400),
         default=10,

@@ -52,6 +52,8 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX: Final = "EDGED_"
+LEASE_VARIABLE: Final = "EDGED_LEASE"
+"""What a caller presents; no key of the configuration."""
 MAX_DROP_INS: Final = 100
 REAL_THINGS: Final = frozenset({"DISCOVERY", "SDK_WRAPPER_DIRS"})
 """Keys that are empty beside a simulated bench unless they are set."""
@@ -104,6 +106,7 @@ class Config:
     audit_retention_days: int
     data_budget_mb: int
     heartbeat_sec: int
+    lease_max_sec: int
     gone_after_sec: int
     abort_after_crash_sec: int
     log_level: LogLevel
@@ -295,7 +298,7 @@ def _read_environment(
     environ: Mapping[str, str], complaints: list[ConfigComplaint]
 ) -> Iterator[KeySetting]:
     for name in sorted(environ):
-        if name.startswith(ENVIRONMENT_PREFIX):
+        if name.startswith(ENVIRONMENT_PREFIX) and name != LEASE_VARIABLE:
             where = f"{name} in the environment"
             key = name.removeprefix(ENVIRONMENT_PREFIX)
             yield from _read_text(key, environ[name], where, complaints)

@@ -25,11 +25,12 @@ from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
+from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.memory import Memory
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
-from edged.commands.preconditions import locked_out, swept
+from edged.commands.preconditions import Leased, locked_out, swept
 from edged.commands.record import CountedRecord
 from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
@@ -60,12 +61,14 @@ from edged.operations.bench import BenchOperations
 from edged.operations.bench_check import BenchCheck
 from edged.operations.commands import CommandOperations
 from edged.operations.history import History
+from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
+from edged.sharing.leases import Leases
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.server import RpcListener
 from edged.tools.dispatcher import ToolDispatcher
@@ -151,13 +154,24 @@ class Engine:
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
         permissions = Permissions(_direct_grant(config))
         self._policy = Policy(config.raw_scpi, permissions)
-        self._send_guards = SendGuards(self._locked_out, self._policy.check_again)
+        leases = Leases(most_s=config.lease_max_sec, called=lambda unit: self._leases.called(unit))
+        self._leased = Leased(leases, clock)
+        self._send_guards = SendGuards(self._locked_out, self._policy.check_again, self._leased)
         self._discovery = self._make_discovery()
         self._sdk = SdkParts(
             config,
             profile_keys=self._profiles.knowledge.library.profiles,
             stores=self._stores,
             clock=clock,
+        )
+        self._leases = LeaseControl(
+            leases=leases,
+            rows=self._stores.leases,
+            pool=self._pool,
+            wrappers=self._sdk.wrapper_ids,
+            clock=clock,
+            end_run=lambda run_id, is_held: self._work.end_run(run_id, is_held),
+            tell=lambda name, text, unit: self._stores.audit.event(name, text, instrument=unit),
         )
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
@@ -175,6 +189,7 @@ class Engine:
             path=self._path,
             permissions=permissions,
             on_first_call=self._late.begin,
+            keep=self._leases.keep,
         )
         self.is_restarting = False
         self._asked: asyncio.Event | None = None
@@ -205,6 +220,8 @@ class Engine:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
         await self._work.clean_up()
+        self._leases.start()
+        parts.push_async_callback(self._leases.stop)
         parts.callback(self._registry.close)
         parts.push_async_callback(self._late.stop)
         await self._rpc.start()
@@ -285,6 +302,7 @@ class Engine:
             self._pool.all(),
             self._mcp.surface.session_count,
             self._stores.lockouts.changes,
+            self._leases.changes,
             self._stores.database.health,
         )
 
@@ -313,6 +331,7 @@ class Engine:
             profiles=lambda: self._profiles.knowledge.library.profiles,
             note_stopped=self._acquisitions.note_stopped,
             memory=self._memory,
+            notes=self._leases,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -400,6 +419,7 @@ class Engine:
                 "store": self._stores.status,
                 "sdk": self._sdk.registry.status,
                 "lockouts": self._lockouts,
+                "leases": self._leases.listed,
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
@@ -421,6 +441,7 @@ class Engine:
             "streams": self._work.streams.running(),
             "sequences": self._work.sequences.running(),
             "lockouts": self._lockouts(),
+            "leases": self._leases.listed(),
         }
 
     def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:
@@ -441,6 +462,7 @@ class Engine:
             status=lambda: self._status(),
             experience=self._stores.experience_of,
             lockout=self._stores.lockout_of,
+            lease=self._leases.of,
             state_of=self._state_of,
             make_safe=self._work.bench_stop.stop_all,
             wrappers=self._sdk.capabilities,
@@ -454,7 +476,11 @@ class Engine:
                 find_spec=self._sdk.find_spec,
             ),
             policy=self._policy,
-            preconditions=(self._locked_out, swept(self._work.sweeps.claims)),
+            preconditions=(
+                self._locked_out,
+                self._leased,
+                swept(self._work.sweeps.claims),
+            ),
             record=self._counts,
             operations={
                 **bench.table(),
@@ -469,6 +495,7 @@ class Engine:
                     memory=self._memory,
                     told_on=self._stores.told_on,
                 ).table(),
+                **LeaseOperations(control=self._leases).table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
                 **History(
                     audit=self._stores.audit,
@@ -506,6 +533,7 @@ class Engine:
                 ),
                 is_wrapper=self._sdk.is_wrapper,
             ),
+            leases=self._leases,
             runs=self._work.runs,
             streams=self._work.streams,
             waveforms=self._work.waveforms,

@@ -32,7 +32,7 @@ from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.model import Connection, Profile
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId, Perform, Precheck
+from edged.runs.ports import NewId, Perform, Precheck, RunNotes
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import SequenceJournal
@@ -65,6 +65,7 @@ class LongWork:
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
         note_stopped: told of each instrument whose abort is on its way.
         memory: what is known of settings.
+        notes: told of each run that writes.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class LongWork:
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
         note_stopped: Callable[[str], None],
         memory: Memory,
+        notes: RunNotes,
     ) -> None:
         self._config = config
         self._pool = pool
@@ -108,6 +110,7 @@ class LongWork:
             clock=clock,
             recorder=self.runs,
             journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
+            notes=notes,
         )
         self.streams = StreamRegistry(
             perform=perform,
@@ -124,6 +127,7 @@ class LongWork:
             recorder=self.runs,
             clock=clock,
             abort_within_s=config.abort_after_crash_sec,
+            notes=notes,
         )
         pool.subscribe(self.sweeps.hear)
         self._after_crash = self._make_after_crash(stores, visited)
@@ -197,6 +201,14 @@ class LongWork:
                 waveforms=self.waveforms,
             ).table(),
         }
+
+    async def end_run(self, run_id: str, is_held: bool) -> None:
+        """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
+        if any(run["run_id"] == run_id for run in self.sequences.running()):
+            if not is_held:
+                await self.sequences.stop(run_id)
+        else:
+            await self.sweeps.stop(run_id, hold=is_held)
 
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the sweeps, streams and sequences that run."""

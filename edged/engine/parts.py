@@ -38,11 +38,12 @@ from edged.runs.recordings.meta import clock_state
 from edged.runs.stop_all import WrapperAbort
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 from edged.sdk.registry import WrapperRegistry
-from edged.sdk.specs import WrapperSpec
+from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.audit.book import Audit, Retention
 from edged.store.database import Database
 from edged.store.experience import CapabilityBook, CommandKnowledge
 from edged.store.journal import Journal
+from edged.store.leases import LeaseRows
 from edged.store.lockouts import Lockout, Lockouts
 from edged.store.told_on import ToldOn
 from edged.transports.address import parse_address
@@ -71,6 +72,7 @@ class Stores:
         self.capability = CapabilityBook(database=self.database, clock=clock)
         self.journal = Journal(database=self.database, clock=clock)
         self.lockouts = Lockouts(database=self.database, clock=clock)
+        self.leases = LeaseRows(database=self.database)
         self.told_on = ToldOn(database=self.database, clock=clock)
         self._retention = Retention(
             audit=self.audit, clock=clock, days=retention_days, is_synchronized=_is_synchronized
@@ -182,6 +184,10 @@ class SdkParts:
     def capabilities(self) -> list[dict[str, Any]]:
         """Their part of get_capabilities."""
         return wrapper_capabilities(self.registry, self._stores.experience_of_wrapper)
+
+    def wrapper_ids(self) -> frozenset[str]:
+        """What they are called as instruments."""
+        return frozenset(wrapper_id(executor.stem) for executor in self.registry.offered())
 
     def aborts(self) -> list[WrapperAbort]:
         """What stop all runs."""

@@ -19,6 +19,7 @@ from edged import __version__
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
+from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
 from edged.commands.record import CountedRecord
@@ -233,6 +234,7 @@ class RpcParts:
     pool: InstrumentPool
     state_of: StateOf
     lockout: LockoutControl
+    leases: LeaseControl
     runs: RunRegistry
     streams: StreamRegistry
     waveforms: WaveformRegistry
@@ -250,6 +252,7 @@ class RpcParts:
             **daemon_methods(
                 audit=self.stores.audit,
                 lockout=self.lockout,
+                leases=self.leases,
                 pool=self.pool,
                 told_on=self.stores.told_on,
             ),

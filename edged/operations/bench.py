@@ -50,6 +50,10 @@ __all__ = [
 ]
 
 
+def _nobodys(_instrument: Instrument) -> None:
+    return None
+
+
 def _nobody_tried(_profile_key: str) -> Sequence[Mapping[str, Any]]:
     return ()
 
@@ -96,6 +100,7 @@ class BenchOperations:
         status: gives get_status's result; the composition root knows all that it tells of.
         experience: gives what is known of an instrument's commands, by their names.
         lockout: gives the lockout of an instrument, or none.
+        lease: gives who has reserved an instrument.
         state_of: gives the state of an instrument.
         make_safe: everything, at once.
         verified_on: gives the units on which a profile was tried, by its key.
@@ -114,6 +119,7 @@ class BenchOperations:
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
     wrappers: Callable[[], list[dict[str, Any]]] = list
     clock: Clock = field(default_factory=SystemClock)
+    lease: Callable[[Instrument], Mapping[str, Any] | None] = _nobodys
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -184,6 +190,7 @@ class BenchOperations:
             "state": self.state_of(instrument).value,
             "heard_ms": heard_ms(instrument, self.clock),
             "lockout": lockout.to_json() if lockout else None,
+            "lease": self.lease(instrument),
         }
 
 
@@ -209,15 +216,15 @@ OPERATIONS: Final = (
             title="List instruments",
             description=(
                 "List the instruments on this bench from cached state; touches no hardware. Start "
-                "here: every other tool takes an `id` (or alias) from this list. An instrument "
-                "with is_connected false cannot be worked now; an empty profile_name means that "
-                "only send_scpi reaches it."
+                "here: every other tool takes an `id` (or alias) from this list. One with "
+                "is_connected false cannot be worked now; with an empty profile_name only by "
+                "send_scpi."
             ),
             schema=parameters_of(
                 filter={
                     "type": "string",
                     "default": "",
-                    "description": "Case-insensitive substring of any field; empty lists all.",
+                    "description": "Part of any field.",
                 }
             ),
             output=rows_of(
@@ -244,14 +251,13 @@ OPERATIONS: Final = (
             description=(
                 "What each instrument can do: its commands with JSON Schema, unit and danger, its "
                 "sequences and settings. Touches no hardware. Read it before execute_command, "
-                "execute_sequence or start_sweep; narrow it to one instrument: the full answer is "
-                "long."
+                "execute_sequence or start_sweep, of one instrument: the full answer is long."
             ),
             schema=parameters_of(
                 instrument_id=INSTRUMENT_ID,
                 instrument_class={
                     "type": "string",
-                    "description": "Only instruments of this class, such as power_supply.",
+                    "description": "Such as power_supply.",
                 },
             ),
             output=rows_of(
@@ -276,13 +282,11 @@ OPERATIONS: Final = (
             title="Scan for instruments",
             description=(
                 "Look for instruments now on every configured bus and address, and return those "
-                "that are new. Only needed right after something was plugged in or switched on; "
-                "the daemon also looks by itself. For what is known already use list_instruments."
+                "that are new. Needed only right after something was plugged in; the daemon also "
+                "looks by itself. For what is known use list_instruments."
             ),
             schema=NO_ARGUMENTS,
-            output=rows_of(
-                "instruments", id=STRING, manufacturer=STRING, model=STRING, address=STRING
-            ),
+            output=rows_of("instruments", id=STRING, model=STRING, address=STRING),
             annotations=CALM,
             make=only_asking(Scan),
             wrap_key="instruments",
@@ -295,9 +299,8 @@ OPERATIONS: Final = (
             name="list_profiles",
             title="List profiles",
             description=(
-                "List every instrument profile that this daemon knows, each with the number of "
-                "matched instruments. Use it to learn whether a model is supported; "
-                "list_instruments says what is really here."
+                "List every instrument profile, with how many instruments it matches here: whether "
+                "a model is supported. list_instruments says what is really here."
             ),
             schema=NO_ARGUMENTS,
             output=rows_of("profiles", key=STRING, count=INTEGER),
@@ -313,9 +316,8 @@ OPERATIONS: Final = (
             name="get_status",
             title="Status of the daemon",
             description=(
-                "The state of the daemon itself: identity, version, uptime, number of instruments, "
-                "running sweeps, streams and sequences, and whether anything needs attention. "
-                "Touches no hardware."
+                "The daemon itself: version, uptime, what runs, what is reserved or locked out, "
+                "and whether anything needs attention. Touches no hardware."
             ),
             schema=NO_ARGUMENTS,
             output=result_of(
@@ -324,11 +326,9 @@ OPERATIONS: Final = (
                 version=STRING,
                 instrument_count=INTEGER,
                 uptime_s=NUMBER,
-                platform=STRING,
                 mcp=OBJECT,
                 sweeps=LIST,
                 streams=LIST,
-                relay=OBJECT,
             ),
             annotations=READ,
             make=only_asking(GetStatus),
@@ -342,12 +342,10 @@ OPERATIONS: Final = (
             name="bench__stop_all",
             title="Make the whole bench safe",
             description=(
-                "Stop everything at once: ends every sweep, stream and sequence and runs the abort "
-                "of each instrument and SDK wrapper (outputs off), ahead of whatever is on the "
-                "lines. Within a second it tells for each what was sent; is_confirmed is true only "
-                "if all that was told to put something out answered that it is off. Use it "
-                "whenever something looks wrong: it is never refused. No substitute for an "
-                "emergency switch."
+                "Stop everything at once, never refused: ends every sweep, stream and sequence and "
+                "aborts each instrument and SDK wrapper (outputs off), ahead of whatever is on the "
+                "lines. is_confirmed is true only if all that was told to put something out "
+                "answered that it is off. No substitute for an emergency switch."
             ),
             schema=NO_ARGUMENTS,
             annotations=CALM,

@@ -72,6 +72,7 @@ TOLD_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "streams": ("stream_id", "instrument_id", "command_name", "interval_ms", "count"),
     "sequences": ("run_id", "instrument_id", "sequence_name", "steps_executed"),
     "lockouts": ("instrument_id", "by", "reason", "since_ms"),
+    "leases": ("instruments", "who", "purpose", "expires_ms"),
 }  # fmt: skip
 """What the answer tells of each; get_status has the rest."""
 
@@ -275,7 +276,6 @@ class BenchCheck:
             rows = [{key: row[key] for key in fields if key in row} for row in under_way[name]]
             rest[name] = fitting(rows, {}, BYTES_OF_A_LIST)
             left_out += len(rows) - len(rest[name])
-        rest["leases"] = []
         # What is left out, if something must be, is well.
         told.sort(key=lambda one: not one["problems"])
         around = {"is_healthy": is_healthy, "instruments": [], **rest, "more": 0}

@@ -412,12 +412,12 @@ OPERATIONS: Final = (
                 instrument_id=INSTRUMENT_ID,
                 command_name={
                     "type": "string",
-                    "description": "The command's name, as get_capabilities lists it.",
+                    "description": "As get_capabilities lists it.",
                 },
                 parameters=PARAMETERS,
                 is_query={
                     "type": "boolean",
-                    "description": "What you expect; an error if the profile says otherwise.",
+                    "description": "What you expect it to be.",
                 },
             ),
             output=result_of(
@@ -452,7 +452,7 @@ OPERATIONS: Final = (
                 instrument_id=INSTRUMENT_ID,
                 sequence_name={
                     "type": "string",
-                    "description": "The sequence's name, as get_capabilities lists it.",
+                    "description": "As get_capabilities lists it.",
                 },
                 parameters=PARAMETERS,
                 detach={
@@ -483,8 +483,8 @@ OPERATIONS: Final = (
             description=(
                 "Send one raw SCPI line and return the answer if it is a query. It bypasses the "
                 "profile's checks (never the owner's limits), so it counts as dangerous: use "
-                "execute_command whenever the profile has the command. `error` is a text, or an "
-                "object with code and remedy where the line was refused and not sent."
+                "execute_command whenever the profile has the command. `error` is an object where "
+                "the line was refused and not sent."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),

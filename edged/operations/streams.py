@@ -55,7 +55,7 @@ class FetchWaveform(Action):
 
 STREAM_ID: Final[Schema] = {
     "type": "string",
-    "description": "The stream's id, as start_stream, execute_command or get_status told it.",
+    "description": "As start_stream or execute_command told it.",
 }
 
 
@@ -156,21 +156,21 @@ OPERATIONS: Final = (
                 instrument_id=INSTRUMENT_ID,
                 command_name={
                     "type": "string",
-                    "description": "A command with is_query, as get_capabilities lists it.",
+                    "description": "A command with is_query.",
                 },
                 interval_ms={
                     "type": "integer",
                     "minimum": 10,
                     "maximum": 3_600_000,
                     "default": 500,
-                    "description": "Distance of two points (unit: ms).",
+                    "description": "Between two points.",
                 },
                 duration_ms={
                     "type": "integer",
                     "minimum": 1,
                     "maximum": 86_400_000,
                     "default": 10_000,
-                    "description": "How long to measure, at most 24 hours (unit: ms).",
+                    "description": "At most 24 hours.",
                 },
                 parameters=PARAMETERS,
                 detach={
@@ -208,11 +208,10 @@ OPERATIONS: Final = (
             name="fetch_waveform",
             title="Fetch a waveform",
             description=(
-                "Fetch one captured waveform by the stream_id and point_index that "
-                "execute_command or start_stream told: summary (extremes, mean, RMS, frequency), "
-                "decimated (an outline that keeps every spike), png, or base64, which is every "
-                "sample (little-endian floats, see y_dtype) and large. They are kept in memory "
-                "for a while."
+                "Fetch a captured waveform by stream_id and point_index: summary (extremes, mean, "
+                "RMS, frequency), decimated (an outline that keeps every spike), png, or base64, "
+                "which is every sample (little-endian floats, see y_dtype) and large. They are "
+                "kept for a while."
             ),
             schema=parameters_of(
                 ("stream_id", "point_index"),
@@ -220,7 +219,7 @@ OPERATIONS: Final = (
                 point_index={
                     "type": "integer",
                     "minimum": 0,
-                    "description": "Counts from 0: progress n of a stream is point n - 1.",
+                    "description": "From 0: progress n is point n - 1.",
                 },
                 format={
                     "type": "string",
@@ -244,8 +243,7 @@ OPERATIONS: Final = (
                 count={
                     "type": "integer",
                     "minimum": 1,
-                    "description": "With base64: how many samples; all from first, if left out. "
-                    "One answer holds 16 MiB of them.",
+                    "description": "With base64: how many samples; 16 MiB at most.",
                 },
             ),
             output=result_of(

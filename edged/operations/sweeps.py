@@ -73,7 +73,7 @@ class StopSweep(Action):
 
 SWEEP_ID: Final[Schema] = {
     "type": "string",
-    "description": "The sweep's id, as start_sweep or get_status told it.",
+    "description": "As start_sweep told it.",
 }
 
 
@@ -328,9 +328,9 @@ OPERATIONS: Final = (
                 "Ramp one set-point from where it stands to target_value at sweep_rate, in small "
                 "checked steps; returns at once, the sweep lives in the daemon. get_sweep_status "
                 "follows it, stop_sweep ends it. `measure` reads instruments at each step (an IV "
-                "curve is one call), with `points` only at so many set-points, the first at the "
-                "start value (log: a Bode plot); `stop_when` ends it on a reading. The only way "
-                "for commands marked requires_sweep; get_capabilities shows what can be swept."
+                "curve is one call), with `points` only at so many set-points (log: a Bode plot); "
+                "`stop_when` ends it on a reading. The only way for commands marked "
+                "requires_sweep."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name", "target_value", "sweep_rate"),
@@ -340,12 +340,11 @@ OPERATIONS: Final = (
                 sweep_rate={
                     "type": "number",
                     "exclusiveMinimum": 0,
-                    "description": "Units per second; a step is rate times the command's "
-                    "sweep.interval_ms.",
+                    "description": "Units per second.",
                 },
                 parameters={
                     "type": "object",
-                    "description": "The command's other arguments, such as the channel.",
+                    "description": "Its others, such as the channel.",
                 },
                 measure={
                     "type": "array",
@@ -369,8 +368,8 @@ OPERATIONS: Final = (
                     ("column", "op", "value", "then"),
                     column={
                         "type": "string",
-                        "description": "set, or a measure's column: its command_name (alias. "
-                        "before it where two share the name, .field behind it).",
+                        "description": "set, or a measure's: command_name, with alias. before it "
+                        "where two share the name, .field behind it.",
                     },
                     op={"type": "string", "enum": ["<", "<=", ">", ">=", "==", "!="]},
                     value=NUMBER,
@@ -386,7 +385,7 @@ OPERATIONS: Final = (
                     "minimum": 0,
                     "maximum": 3_600_000,
                     "default": 0,
-                    "description": "Stay at each set-point so long before it is read.",
+                    "description": "At each set-point before it is read.",
                 },
                 then={
                     "type": "string",
@@ -410,8 +409,7 @@ OPERATIONS: Final = (
             description=(
                 "How a sweep stands: status, current value, how far behind its rate it is "
                 "(behind_s), why it ended (reason) or what went wrong (error); with points: n at "
-                "most n of its rows, evenly over the whole sweep. Touches no hardware; ask every "
-                "few seconds at most."
+                "most n of its rows, evenly over all. Touches no hardware."
             ),
             schema=parameters_of(
                 ("sweep_id",),
@@ -453,9 +451,8 @@ OPERATIONS: Final = (
             description=(
                 "End a sweep now, from any session. hold: true parks the output where it is; "
                 "otherwise the sweep's abort makes it safe, ahead of everything on the line "
-                "(aborted says whether it did). Of a sweep that is over its status is told and "
-                "nothing is set; still_on lists what the instrument says is on. For the whole "
-                "bench use bench__stop_all."
+                "(aborted says whether it did). Of a sweep that is over nothing is set; still_on "
+                "lists what is on."
             ),
             schema=parameters_of(
                 ("sweep_id",),

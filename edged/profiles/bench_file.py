@@ -39,7 +39,7 @@ from edged.profiles.format.fields import (
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.match import clean_serial
 from edged.profiles.model import Bound, Parameter, Profile
-from edged.profiles.owner_rules import EMPTY_RULES, UnitRules, combined, misfits, tighten
+from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
 from edged.profiles.template import own_bound, tighter
 from edged.yaml.tree import MapNode, Node, ScalarNode
 
@@ -86,6 +86,7 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "requires_sweep": sorted(rules.requires_sweep),
         "expose": list(rules.expose) or ["all"],
         "raw_scpi": sorted(rules.raw_scpi_rules(raw_scpi)),
+        "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
     }
 
 
@@ -237,7 +238,7 @@ def unseen_keys(units: Mapping[str, UnitRules], seen: Sequence[SeenUnit]) -> tup
 _KEYS: Final = frozenset(
     {
         "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
-        "expose", "raw_scpi",
+        "expose", "raw_scpi", "on_expiry",
     }
 )  # fmt: skip
 _EXPOSE_WORDS: Final = ("all", "essential", "none")
@@ -314,6 +315,7 @@ def _read_unit(key: str, node: Node) -> UnitRules:
     if "::" in alias:
         message = f'{key}: the alias "{alias}" looks like an address.'
         raise complaint(fields.mark_of("alias"), message)
+    on_expiry = fields.choice("on_expiry", tuple(OnExpiry))
     return UnitRules(
         key=key,
         alias=alias,
@@ -325,6 +327,7 @@ def _read_unit(key: str, node: Node) -> UnitRules:
         requires_sweep=_read_names(fields, "requires_sweep"),
         expose=_read_expose(fields),
         raw_scpi=fields.choice("raw_scpi", _RAW_MODES),
+        on_expiry=OnExpiry(on_expiry) if on_expiry else None,
         marks={"": fields.mark, **marks_of(fields.node)},
     )
 

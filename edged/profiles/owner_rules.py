@@ -5,6 +5,7 @@ A profile narrowed to what the owner allows for one unit, or why that would not 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -31,6 +32,7 @@ from edged.profiles.template import tighter
 __all__ = [
     "ASK_THE_OWNER",
     "EMPTY_RULES",
+    "OnExpiry",
     "UnitRules",
     "combined",
     "misfits",
@@ -40,6 +42,14 @@ __all__ = [
 
 ASK_THE_OWNER: Final = "Only the owner's bench file can allow it."
 """The remedy of whatever is denied."""
+
+
+class OnExpiry(enum.StrEnum):
+    """What becomes of a run when the lease ends that it was begun under; the strictest last."""
+
+    KEEP = "keep"
+    HOLD = "hold"
+    ABORT = "abort"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +64,7 @@ class UnitRules:
         is_dangerous, requires_sweep: commands that count as such here.
         expose: ``all``, ``essential`` or ``none`` alone, or name patterns; empty says nothing.
         raw_scpi: ``all``, ``known``, ``queries``, ``off``, or ``None`` when nothing was said.
+        on_expiry: what becomes of runs whose lease ends, or ``None`` when nothing was said.
         marks: dotted path within the entry → its place ("" is the entry), for messages.
     """
 
@@ -67,6 +78,7 @@ class UnitRules:
     requires_sweep: frozenset[str] = frozenset()
     expose: tuple[str, ...] = ()
     raw_scpi: str | None = None
+    on_expiry: OnExpiry | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -139,8 +151,17 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         requires_sweep=one.requires_sweep | other.requires_sweep,
         expose=_fewer(one.expose, other.expose),
         raw_scpi=_stricter(one.raw_scpi, other.raw_scpi),
+        on_expiry=_later(one.on_expiry, other.on_expiry),
         marks={**other.marks, **one.marks},
     )
+
+
+def _later(one: OnExpiry | None, other: OnExpiry | None) -> OnExpiry | None:
+    """The stricter."""
+    if one is None or other is None:
+        return one or other
+    order = list(OnExpiry)
+    return max(one, other, key=order.index)
 
 
 _BY_STRICTNESS: Final = ("all", "known", "queries", "off")

@@ -266,6 +266,7 @@ NAME_HEADER: Final = "Mcp-Name"
 FETCH_SITE_HEADER: Final = "Sec-Fetch-Site"
 LAST_EVENT_HEADER: Final = "Last-Event-ID"
 CALLER_TOKEN_HEADER: Final = "Edge-Caller-JWT"  # noqa: S105 - the name of a header
+LEASE_HEADER: Final = "Edged-Lease"
 FULL_HEADER: Final = "Edged-Full"
 """Comes with the 503 of an engine that has as many connections as it takes."""
 
@@ -292,6 +293,7 @@ _SINGLE: Final = frozenset(
         CALLER_TOKEN_HEADER,
         FETCH_SITE_HEADER,
         LAST_EVENT_HEADER,
+        LEASE_HEADER,
         METHOD_HEADER,
         NAME_HEADER,
         SESSION_HEADER,
@@ -346,6 +348,7 @@ class Accepted:
             values without surrounding blanks.
         session_id: ``Mcp-Session-Id``.
         version: ``MCP-Protocol-Version``.
+        lease: ``Edged-Lease``.
     """
 
     verb: Verb
@@ -355,11 +358,13 @@ class Accepted:
     peer: str
     session_id: str | None = field(init=False)
     version: str | None = field(init=False)
+    lease: str | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Looks up once what every request of this head is asked for."""
         object.__setattr__(self, "session_id", self.header(SESSION_HEADER))
         object.__setattr__(self, "version", self.header(VERSION_HEADER))
+        object.__setattr__(self, "lease", self.header(LEASE_HEADER))
 
     def header(self, name: str) -> str | None:
         """A header's value; ``None`` when it was not sent, which an empty one was."""

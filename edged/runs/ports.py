@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from edged.actions.action import Action
+from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
 from edged.profiles.model import Scalar
 from edged.runs.run_head import RunHead
 
-__all__ = ["NewId", "Perform", "Precheck", "Recorder", "RowSink", "ToldOutputs"]
+__all__ = ["NewId", "Perform", "Precheck", "Recorder", "RowSink", "RunNotes", "ToldOutputs"]
 
 Perform = Callable[[Action], Awaitable[Outcome]]
 """Performs an action and never raises an ``EdgedError``: what went wrong is in the outcome."""
@@ -27,6 +28,18 @@ class Precheck(Protocol):
 
     def __call__(self, action: Action) -> tuple[str, ...]:
         """The lines that would be sent; raises what ``Perform`` would have put into the outcome."""
+        ...
+
+
+class RunNotes(Protocol):
+    """Is told of each run that writes, on the loop."""
+
+    def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
+        """It is about to begin; nothing of it was sent."""
+        ...
+
+    def run_ended(self, run_id: str) -> None:
+        """It is over, or did not begin; may be told twice."""
         ...
 
 

@@ -76,9 +76,11 @@ class Holder:
     lease_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Lease:
     """One lease; its id is its holder's secret.
+
+    Only its ``until`` and ``ttl_s`` ever change, each as a whole.
 
     Attributes:
         units: keys of the physical units (``runs.units``).
@@ -107,11 +109,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Under what a write was judged: the lease of its caller, or nobody's."""
+    """Under what a write was judged: its caller's lease of that unit."""
 
     unit: str
     fence: int
-    is_leased: bool
+
+
+def _as_it_is(unit: str) -> str:
+    return unit
 
 
 class Leases:
@@ -122,11 +127,19 @@ class Leases:
     Args:
         most_s: how long any lease lasts at most; 0: none are given.
         new_id: makes their ids.
+        called: what a unit is called to people.
     """
 
-    def __init__(self, *, most_s: float, new_id: Callable[[], str] = new_lease_id) -> None:
+    def __init__(
+        self,
+        *,
+        most_s: float,
+        new_id: Callable[[], str] = new_lease_id,
+        called: Callable[[str], str] = _as_it_is,
+    ) -> None:
         self._most_s = most_s
         self._new_id = new_id
+        self._called = called
         self._by_id: Mapping[str, Lease] = {}
         self._by_unit: Mapping[str, Lease] = {}
         self._fences: dict[str, int] = {}
@@ -141,13 +154,13 @@ class Leases:
         """Grant all of these units, or none.
 
         Raises:
-            Refused: NOT_ALLOWED, this daemon gives none.
+            Refused: DENIED_BY_OWNER, this daemon gives none.
             Conflict: LEASED, somebody has one of them; also the holder itself.
         """
         if self._most_s <= 0:
             raise Refused(
                 "This bench gives no leases (LEASE_MAX_SEC is 0).",
-                code=ErrorCode.NOT_ALLOWED,
+                code=ErrorCode.DENIED_BY_OWNER,
                 remedy="Work without one; a running sweep holds its parameter by itself.",
             )
         for unit in units:
@@ -179,10 +192,9 @@ class Leases:
             NotFound: UNKNOWN_LEASE, there is none with that id, or it has ended.
         """
         lease = self.get(lease_id, now)
-        ttl_s = lease.ttl_s if ttl_s is None else ttl_s
-        renewed = replace(lease, ttl_s=ttl_s, until=_later(now, ttl_s))
-        self._replace({**self._by_id, lease_id: renewed})
-        return renewed
+        lease.ttl_s = lease.ttl_s if ttl_s is None else ttl_s
+        lease.until = _later(now, lease.ttl_s)
+        return lease
 
     def end(self, lease_id: str, *, now: Moment) -> Lease:
         """End it at once, whatever its holder is doing.
@@ -207,14 +219,22 @@ class Leases:
 
     # What keeps a lease
 
-    def begin_call(self, lease_id: str, now: Moment) -> None:
-        """A call of its holder: renewed, and not ended by time while it lasts."""
-        self.renew(lease_id, now=now)
-        self._calls[lease_id] = self._calls.get(lease_id, 0) + 1
+    def begin_call(self, holder: Holder, now: Moment) -> tuple[Lease, ...]:
+        """A call of a holder: what it has is renewed, and not ended by time while that lasts."""
+        held = tuple(
+            lease
+            for lease in self._by_id.values()
+            if _is_of(lease, holder) and not self._is_over(lease, now)
+        )
+        for lease in held:
+            lease.until = _later(now, lease.ttl_s)
+            self._calls[lease.lease_id] = self._calls.get(lease.lease_id, 0) + 1
+        return held
 
-    def end_call(self, lease_id: str, now: Moment) -> None:
+    def end_call(self, held: Iterable[Lease], now: Moment) -> None:
         """That call is over; a lease that has ended meanwhile stays ended."""
-        self._leave(self._calls, lease_id, now)
+        for lease in held:
+            self._leave(self._calls, lease.lease_id, now)
 
     def begin_run(self, lease_id: str, now: Moment) -> None:
         """A run that was begun under it keeps it, no longer than it may last at most."""
@@ -227,6 +247,16 @@ class Leases:
 
     # Asking
 
+    @staticmethod
+    def is_of(lease: Lease, holder: Holder) -> bool:
+        """Whether it is that holder's: who presents an id has it by that alone."""
+        return _is_of(lease, holder)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is leased, or was until a moment ago."""
+        return bool(self._by_id)
+
     def get(self, lease_id: str, now: Moment) -> Lease:
         """The lease with that id.
 
@@ -236,7 +266,7 @@ class Leases:
         lease = self._by_id.get(lease_id)
         if lease is None or self._is_over(lease, now):
             raise NotFound(
-                "The lease that this call presents is none, or has ended.",
+                "The lease that was presented is none, or has ended.",
                 code=ErrorCode.UNKNOWN_LEASE,
                 remedy="Reserve anew with bench__reserve, or call without it: a unit that nobody "
                 "has reserved needs none.",
@@ -253,44 +283,46 @@ class Leases:
         lease = self._by_unit.get(unit)
         return None if lease is None or self._is_over(lease, now) else lease
 
-    def permit(self, unit: str, holder: Holder, now: Moment) -> Permit:
-        """Judge a write.
+    def permit(self, unit: str, holder: Holder, now: Moment) -> Permit | None:
+        """Judge a write; ``None`` where nobody has the unit.
 
         Raises:
-            Conflict: LEASED, somebody else has the unit.
+            Conflict: LEASED, somebody else has the unit, or what the caller presents is of another.
             NotFound: UNKNOWN_LEASE, what the caller presents is none, or has ended.
-            Refused: NOT_ALLOWED, it is of another unit.
         """
         if holder.lease_id:
             presented = self.get(holder.lease_id, now)
             if unit not in presented.units:
-                raise Refused(
-                    f"The lease that this call presents is of {', '.join(presented.units)}.",
-                    code=ErrorCode.NOT_ALLOWED,
+                units = ", ".join(map(self._called, presented.units))
+                raise Conflict(
+                    f"The lease that was presented is of {units}, not of {self._called(unit)}.",
+                    code=ErrorCode.LEASED,
                     remedy="Reserve this one as well, or call without the lease.",
                 )
         lease = self.of(unit, now)
         if lease is None:
-            return Permit(unit, self._fences.get(unit, 0), is_leased=False)
+            return None
         if not _is_of(lease, holder):
             raise self.conflict(unit, lease, holder, now)
-        return Permit(unit, lease.fence, is_leased=True)
+        return Permit(unit, lease.fence)
 
-    def check_again(self, permit: Permit, holder: Holder, now: Moment) -> None:
-        """Judge it once more when it is about to go out.
+    def check_again(self, unit: str, permit: Permit | None, holder: Holder, now: Moment) -> None:
+        """Judge a write once more when it is about to go out; from any thread.
+
+        Args:
+            permit: what ``permit`` gave.
 
         Raises:
             Conflict: LEASED, somebody else has the unit by now, or the lease it was judged under
                 has ended, though its caller may have the unit again.
         """
-        lease = self.of(permit.unit, now)
+        lease = self.of(unit, now)
         if lease is not None and not _is_of(lease, holder):
-            raise self.conflict(permit.unit, lease, holder, now)
-        if permit.is_leased and (lease is None or lease.fence != permit.fence):
+            raise self.conflict(unit, lease, holder, now)
+        if permit is not None and (lease is None or lease.fence != permit.fence):
             raise Conflict(
-                f"The lease of {permit.unit} ended before this was sent.",
+                f"The lease of {self._called(unit)} ended before this was sent.",
                 code=ErrorCode.LEASED,
-                data={"unit": permit.unit},
                 remedy="Look how the instrument stands, reserve it anew and call again.",
             )
 
@@ -307,7 +339,8 @@ class Leases:
             "(`edged lease break`)."
         )
         return Conflict(
-            f"{unit} is reserved by {lease.who}{purpose}, for {left_s} s from now unless renewed.",
+            f"{self._called(unit)} is reserved by {lease.who}{purpose}, for {left_s} s from now "
+            "unless it is renewed.",
             code=ErrorCode.LEASED,
             data={"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms},
             remedy=remedy,
@@ -358,9 +391,8 @@ class Leases:
         else:
             counts.pop(lease_id, None)
         lease = self._by_id.get(lease_id)
-        if lease is not None and not now.monotonic_s >= lease.last.monotonic_s:
-            renewed = replace(lease, until=_later(now, lease.ttl_s))
-            self._replace({**self._by_id, lease_id: renewed})
+        if lease is not None:
+            lease.until = _later(now, lease.ttl_s)
 
     def _drop_ended(self, now: Moment) -> None:
         for lease in tuple(self._by_id.values()):

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 from edged.actions.action import Action
+from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import DRY_RUN, Tool, ToolCall
+from edged.actions.tool import DRY_RUN, LEASE, Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
 from edged.commands.pending import Pending, Tell, settled
@@ -18,6 +19,13 @@ from edged.profiles.arguments import shown, shown_value
 from edged.tools.registry import ToolRegistry
 
 __all__ = ["ToolDispatcher"]
+
+Keep = Callable[[Caller], Callable[[], None] | None]
+"""Told of each caller whose call begins; gives what is to be told of its end."""
+
+
+def _keeps_nothing(_caller: Caller) -> None:
+    return None
 
 
 class ToolDispatcher:
@@ -29,6 +37,7 @@ class ToolDispatcher:
         permissions: judges names that lead to no tool, so that a caller who may not use a name
             does not learn whether it exists.
         on_first_call: told once, when the first call of all has been taken.
+        keep: keeps what a caller holds while its call lasts.
 
     Attributes:
         in_flight: calls that are under way.
@@ -41,12 +50,14 @@ class ToolDispatcher:
         path: CommandPath,
         permissions: Permissions,
         on_first_call: Callable[[], None] | None = None,
+        keep: Keep = _keeps_nothing,
     ) -> None:
         self.registry = registry
         self.in_flight = 0
         self._path = path
         self._permissions = permissions
         self._on_first_call = on_first_call
+        self._keep = keep
 
     async def call(self, call: ToolCall) -> Outcome:
         """``begin``, and wait for what comes of it; cancelling cancels the call."""
@@ -61,16 +72,27 @@ class ToolDispatcher:
         except NotFound as unknown:
             return self._refuse(call, unknown)
 
+        if LEASE in call.arguments:
+            call = _presenting(call)
+        call_over = self._keep(call.caller)
+
         def over(outcome: Outcome | None) -> None:
             self.in_flight -= 1
+            if call_over is not None:
+                call_over()
             tell(outcome)
 
-        if DRY_RUN in call.arguments and tool.takes_dry_run:
+        if LEASE in call.arguments:
+            action = replace(_action(tool, call), check=partial(_refuse_lease, tool.name))
+            begun = self._path.begin(action, over)
+        elif DRY_RUN in call.arguments and tool.takes_dry_run:
             begun = self._rehearse(tool, call, over)
         else:
             begun = self._path.begin(_action(tool, call), over)
         if isinstance(begun, Pending):
             self.in_flight += 1
+        elif call_over is not None:
+            call_over()
         return begun
 
     def _rehearse(self, tool: Tool, call: ToolCall, tell: Tell) -> Outcome | Pending:
@@ -99,9 +121,29 @@ class ToolDispatcher:
         return Outcome(status=OutcomeStatus.REFUSED, error=error)
 
 
+def _presenting(call: ToolCall) -> ToolCall:
+    """The call of one who presents a lease; what is no text is left to be refused."""
+    lease = call.arguments[LEASE]
+    if lease is not None and not isinstance(lease, str):
+        return call
+    arguments = {name: value for name, value in call.arguments.items() if name != LEASE}
+    caller = replace(call.caller, lease=lease) if lease else call.caller
+    return replace(call, arguments=arguments, caller=caller)
+
+
 def _action(tool: Tool, call: ToolCall) -> Action:
     """By its present name, so that a token's entry counts in whichever spelling it is called."""
     return tool.action(call if call.name == tool.name else replace(call, name=tool.name))
+
+
+def _refuse_lease(tool: str, arguments: Mapping[str, Any]) -> NoReturn:
+    """The check of a call whose ``lease`` is no text."""
+    raise Invalid(
+        f"{LEASE} {shown(arguments[LEASE])} is no lease id, which {tool} takes as a text.",
+        code=ErrorCode.BAD_ARGUMENTS,
+        data={"parameter": LEASE, "value": shown_value(arguments[LEASE])},
+        remedy="bench__reserve tells one; without a lease, leave it out.",
+    )
 
 
 def _refuse_dry_run(tool: str, asked: object, _arguments: Mapping[str, Any]) -> NoReturn:

@@ -145,6 +145,7 @@ ALLOWED = {
     "AUDIT_RETENTION_DAYS": ("30", 30),
     "DATA_BUDGET_MB": ("100", 100),
     "HEARTBEAT_SEC": ("0", 0),
+    "LEASE_MAX_SEC": ("60", 60),
     "GONE_AFTER_SEC": ("5", 5),
     "ABORT_AFTER_CRASH_SEC": ("0", 0),
     "LOG_LEVEL": ("debug", LogLevel.DEBUG),

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.config.load import LoadedConfig, load_config, this_machine
+from edged.config.load import LEASE_VARIABLE, LoadedConfig, load_config, this_machine
 from edged.errors import ErrorCode, Invalid
 from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
 
@@ -135,6 +135,9 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=seconds, metavar="SECONDS", help="how long to wait for the answer"
     )
+    parser.add_argument(
+        "--lease", metavar="ID", help="present this lease (EDGED_LEASE unless it is given)"
+    )
 
 
 def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
@@ -189,9 +192,11 @@ def connect(options: argparse.Namespace) -> RpcClient:
     loaded = load(options)
     engine = locate(loaded)
     token = loaded.config.inbound_auth_token
-    if options.timeout is None:
-        return RpcClient(engine, token=token, program=options.program)
-    return RpcClient(engine, token=token, program=options.program, timeout_s=options.timeout)
+    lease = options.lease or os.environ.get(LEASE_VARIABLE, "")
+    client = RpcClient(engine, token=token, program=options.program, lease=lease)
+    if options.timeout is not None:
+        client.timeout_s = options.timeout
+    return client
 
 
 def this_user() -> str:

@@ -47,6 +47,7 @@ MOST_PARAMETERS: Final = 50
 RESERVED: Final[Mapping[str, str]] = {
     "dry_run": "every tool takes it, to be told what a call would send",
     "lease": "every tool takes it, for what somebody has reserved",
+    "lease_id": "the record does not keep what it holds",
 }
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 _BOOL_LABELS: Final = ("true", "false")

@@ -18,7 +18,7 @@ from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink
+from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink, RunNotes
 from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
@@ -73,6 +73,7 @@ class SequenceRegistry:
         clock: for waits and polls.
         recorder: keeps who ran what, and the rows; ``None`` keeps none.
         journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
+        notes: told of each that writes.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class SequenceRegistry:
         clock: Clock,
         recorder: Recorder | None = None,
         journal: SequenceJournal | None = None,
+        notes: RunNotes | None = None,
     ) -> None:
+        self._notes = notes
         self._steps = SequenceSteps(perform=perform, clock=clock)
         self._check = SequenceCheck(precheck=precheck)
         self._new_id = new_id
@@ -176,11 +179,13 @@ class SequenceRegistry:
         run = self._new_run(action, sequence, values, alone_on)
         # Before the check, which takes turns: a stop that comes meanwhile must find it.
         self._running[run.run_id] = run
+        if self._notes is not None and alone_on:
+            self._notes.run_began(run.run_id, alone_on, action.caller)
         try:
             await self._check.check(run)
         except BaseException:
             run.over.set()
-            del self._running[run.run_id]
+            self._forget(run)
             raise
         if self._recorder is not None:
             run.opening = asyncio.create_task(
@@ -209,7 +214,7 @@ class SequenceRegistry:
             try:
                 await self._settle(run, result)
             finally:
-                del self._running[run.run_id]
+                self._forget(run)
         return SequenceResult(
             run_id=run.run_id,
             result={**result, "rows": run.rows} if run.rows else result,
@@ -218,6 +223,11 @@ class SequenceRegistry:
             recording=run.recording.told() if run.recording else None,
             notes=tuple(run.notes()),
         )
+
+    def _forget(self, run: SequenceRun) -> None:
+        del self._running[run.run_id]
+        if self._notes is not None:
+            self._notes.run_ended(run.run_id)
 
     async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
         """Its last words: memory and recording."""

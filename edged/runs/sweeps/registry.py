@@ -21,7 +21,7 @@ from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.runs.journal_port import Journalling
 from edged.runs.left_work import LeftWork as Found
-from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.ports import NewId, Perform, Precheck, Recorder, RunNotes
 from edged.runs.run_head import RunNow
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on
@@ -63,6 +63,7 @@ class SweepRegistry:
         recorder: where measured rows go.
         clock: for ramps.
         abort_within_s: how long an abort that an instrument did not take is tried again.
+        notes: told of each.
 
     Attributes:
         claims: what they hold.
@@ -78,8 +79,10 @@ class SweepRegistry:
         recorder: Recorder,
         clock: Clock,
         abort_within_s: float,
+        notes: RunNotes | None = None,
     ) -> None:
         self._clock = clock
+        self._notes = notes
         self._perform = perform
         self._new_id = new_id
         self._journal = SweepJournal(journal=journal)
@@ -138,6 +141,9 @@ class SweepRegistry:
         self.claims.take(thing, sweep_id, action.caller.who)
         with contextlib.ExitStack() as undo:
             undo.callback(self.claims.drop, thing, sweep_id)
+            if self._notes is not None:
+                undo.callback(self._notes.run_ended, sweep_id)
+                self._notes.run_began(sweep_id, thing.instrument.id, action.caller)
             sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
             await self._still_wanted(sweep, halts)
             undo.pop_all()
@@ -328,6 +334,8 @@ class SweepRegistry:
             await self._life.live(sweep)
         finally:
             self.claims.drop(sweep.thing, sweep.sweep_id)
+            if self._notes is not None:
+                self._notes.run_ended(sweep.sweep_id)
             del self._tasks[sweep.sweep_id]
 
     def _find(self, sweep_id: str) -> Sweep:

@@ -232,6 +232,8 @@ class Endpoint:
         else:
             caller = session.caller(caller)
             choice = session.choice or choice
+        if accepted.lease:
+            caller = replace(caller, lease=accepted.lease)
         return Post(
             self._serving.surroundings,
             partial(self._wire, connection),

@@ -115,6 +115,7 @@ class RpcClient:
         token: INBOUND_AUTH_TOKEN, if one is configured.
         timeout_s: how long an answer may take.
         program: who calls, for the record: "edged call".
+        lease: the id of the lease that it presents, if it does.
     """
 
     def __init__(
@@ -124,11 +125,13 @@ class RpcClient:
         token: str | None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         program: str = "edged",
+        lease: str = "",
     ) -> None:
         self.engine = engine
         self.token = token
         self.program = program
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
+        self._lease = lease
 
     def call(
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = 0.0
@@ -145,7 +148,7 @@ class RpcClient:
             Refused: NOT_AUTHENTICATED.
         """
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
-        bound = self._timeout_s if timeout_s == 0.0 else timeout_s
+        bound = self.timeout_s if timeout_s == 0.0 else timeout_s
         status, body = self._post(json.dumps(request).encode("ascii"), bound)
         return _result_of(status, body)
 
@@ -169,6 +172,8 @@ class RpcClient:
             f"User-Agent: {self.program}",
             f"Content-Length: {len(body)}",
         ]
+        if self._lease:
+            lines.append(f"Edged-Lease: {self._lease}")
         try:
             with _connected(port, timeout_s) as line, line.makefile("rb") as incoming:
                 _send_head(line, port, lines, self.token, body)

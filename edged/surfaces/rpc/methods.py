@@ -176,11 +176,14 @@ METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
         "instruments": _short_form("list_instruments"),
         "scan": _short_form("scan_instruments"),
         "stop": _short_form("bench__stop_all"),
+        "leases.reserve": _short_form("bench__reserve"),
+        "leases.renew": _short_form("bench__renew"),
+        "leases.release": _short_form("bench__release"),
     }
 )
 
 
-BY_THE_DESK: Final = frozenset({"tools/call", "status", "instruments", "scan", "stop"})
+BY_THE_DESK: Final = frozenset(METHODS) - {"version", "methods", "tools/list"}
 """Those whose row is that of the tool they call."""
 
 

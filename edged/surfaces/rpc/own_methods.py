@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from edged.actions.outcome import Picture
+from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.discovery.loop import Discovery
 from edged.errors import ErrorCode, Invalid, NotFound
@@ -41,9 +42,14 @@ EXPORT_ROWS: Final = 2_000
 
 
 def daemon_methods(
-    *, audit: Audit, lockout: LockoutControl, pool: InstrumentPool, told_on: ToldOn
+    *,
+    audit: Audit,
+    lockout: LockoutControl,
+    leases: LeaseControl,
+    pool: InstrumentPool,
+    told_on: ToldOn,
 ) -> dict[str, OwnMethod]:
-    """``audit.*``, ``lockout.*``, ``stop.seen_off`` and ``trace``."""
+    """``audit.*``, ``lockout.*``, ``leases.*``, ``stop.seen_off`` and ``trace``."""
 
     async def audit_list(params: Params) -> Any:
         rows = await audit.list(_filter(params), limit=params.get("limit", LISTED_UNLESS_ASKED))
@@ -70,6 +76,12 @@ def daemon_methods(
 
     async def lockout_list(_params: Params) -> Any:
         return {"lockouts": lockout.list()}
+
+    async def lease_list(_params: Params) -> Any:
+        return {"leases": leases.listed(with_ids=True)}
+
+    async def lease_break(params: Params) -> Any:
+        return await leases.break_(params["lease_id"], reason=params["reason"], by=params["by"])
 
     async def seen_off(params: Params) -> Any:
         name, by = params["instrument_id"], params["by"]
@@ -100,6 +112,8 @@ def daemon_methods(
         "lockout.set": lockout_set,
         "lockout.clear": lockout_clear,
         "lockout.list": lockout_list,
+        "leases.list": lease_list,
+        "leases.break": lease_break,
         "trace": trace,
     }
 

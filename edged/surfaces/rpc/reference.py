@@ -114,6 +114,30 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             ),
             ("scan", Method("The tool scan_instruments.", TOOL_ANSWER, ANYTHING, lambda _: None)),
             ("stop", Method("The tool bench__stop_all.", TOOL_ANSWER, ANYTHING, lambda _: None)),
+            *(
+                (
+                    f"leases.{verb}",
+                    Method(f"The tool bench__{verb}.", TOOL_ANSWER, ANYTHING, lambda _: None),
+                )
+                for verb in ("reserve", "renew", "release")
+            ),
+            _entry(
+                "leases.list",
+                "Lists what is reserved, with the ids: who has one has the instruments.",
+                "{leases: [{lease_id, who, purpose, instruments, granted_ms, expires_ms}]}",
+            ),
+            _entry(
+                "leases.break",
+                "Ends a lease without its holder. There is no tool for this: only the owner does "
+                "it, at the edge itself.",
+                "{instruments, who}: what was ended",
+                "lease_id",
+                "reason",
+                "by",
+                lease_id=_text("its id, or an instrument that it has", minLength=1),
+                reason=_text("why; it stands in the record", minLength=1),
+                by=_text("who says so", 100, minLength=1),
+            ),
             _entry(
                 "audit.list",
                 "Lists rows of the record, oldest first: the newest that fit, unless `after` is "

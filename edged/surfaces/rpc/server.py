@@ -35,6 +35,7 @@ from edged.http.application import SERVER_OPTIONS, ApplicationHandler, connectio
 from edged.http.connection import GO_ON
 from edged.http.server import HttpServer
 from edged.protocol import jsonrpc
+from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
 from edged.surfaces.rpc.event_socket import EventSockets
 from edged.surfaces.rpc.events import EventHub
@@ -486,7 +487,8 @@ def _closing(response: web.Response) -> web.Response:
 def _caller(request: web.Request) -> Caller:
     remote = request.remote or ""
     agent = client_text(request.headers.get("User-Agent", "")[:MAX_AGENT_CHARS])
-    return Caller(route=Route.RPC, remote=remote, client=agent or remote)
+    lease = request.headers.get(LEASE_HEADER, "")
+    return Caller(route=Route.RPC, remote=remote, client=agent or remote, lease=lease)
 
 
 def _unusable(request: web.Request) -> web.Response | None:

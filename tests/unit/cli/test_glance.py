@@ -33,6 +33,7 @@ IDLE: dict[str, Any] = {
     "streams": [],
     "sequences": [],
     "lockouts": [],
+    "leases": [],
     "told_on": [],
     "troubled_lines": [],
     "waiting_calls": [],
@@ -98,6 +99,7 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "discovery": {"warnings": [{"instrument_id": "TCPIP::2", "warning": "answers its writes"}]},
         "store": {"state": "stalled", "reason": "the disk hangs"},
         "recordings": {"is_full": True, "error": "", "waiting": 2},
+        "leases": [{"instruments": ["psu1"], "who": "claude-code 2.1", "purpose": "burn-in"}],
         "waiting_calls": [{"instrument_id": "TCPIP::1", "alias": "psu1", "calls": 3}],
         "stopping": ["TCPIP::1"],
         "relay": {"configured": True, "link": {"state": "reconnecting", "last_error": "refused"}},
@@ -123,6 +125,7 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "  psu1: calls that wait for its line: 3",
         "  recordings that have ended and wait for the disk: 2",
         "  psu1: locked out by anna: hands inside",
+        "  psu1: reserved by claude-code 2.1 for burn-in",
         "  TCPIP::9: has not answered yet: refused",
     ]
     assert lines[wrong + 1 :] == [

@@ -16,7 +16,8 @@ from hypothesis.stateful import (
 )
 
 from edged.errors import Conflict, EdgedError, NotFound, Refused
-from edged.sharing.leases import End, Holder, Leases, Moment, Permit, new_lease_id
+from edged.sharing.leases import End, Holder, Lease, Leases, Moment, Permit, new_lease_id
+from tests.promises import promise
 
 ALICE = Holder("session:1", "claude-code 2.1 at 127.0.0.1")
 BOB = Holder("session:2", "notebook at 127.0.0.1")
@@ -36,7 +37,7 @@ def book(most_s: float = MOST_S) -> Leases:
 def test_a_unit_that_is_reserved_is_its_holders_and_nobody_elses() -> None:
     leases = book()
     leases.reserve(["psu1"], holder=ALICE, purpose="burn-in", ttl_s=60, now=at(0))
-    assert leases.permit("psu1", ALICE, at(1)) == Permit("psu1", 1, is_leased=True)
+    assert leases.permit("psu1", ALICE, at(1)) == Permit("psu1", 1)
     with pytest.raises(Conflict) as kept_out:
         leases.permit("psu1", BOB, at(10))
     assert "claude-code 2.1 at 127.0.0.1 for 'burn-in', for 50 s" in kept_out.value.message
@@ -67,7 +68,7 @@ def test_a_caller_without_a_key_holds_by_the_leases_id_alone() -> None:
     with pytest.raises(Conflict):
         leases.permit("psu1", NOBODY, at(0))
     holder = Holder("session:9", "anybody", lease.lease_id)
-    assert leases.permit("psu1", holder, at(0)).is_leased
+    assert leases.permit("psu1", holder, at(0)) == Permit("psu1", 1)
 
 
 def test_an_id_that_is_none_ended_or_another_units_is_refused_and_says_so() -> None:
@@ -75,23 +76,25 @@ def test_an_id_that_is_none_ended_or_another_units_is_refused_and_says_so() -> N
     lease = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(0))
     with pytest.raises(NotFound, match="none, or has ended"):
         leases.permit("psu1", Holder("", "x", "lease-none"), at(0))
-    with pytest.raises(Refused, match="is of psu1"):
+    with pytest.raises(Conflict, match="is of psu1"):
         leases.permit("dmm1", Holder("", "x", lease.lease_id), at(0))
     with pytest.raises(NotFound, match="none, or has ended"):
         leases.permit("psu1", Holder("", "x", lease.lease_id), at(60))
 
 
+@promise("lease.kept-by-use")
 def test_it_never_expires_during_a_call_of_its_holder_and_lasts_its_time_from_the_end() -> None:
     leases = book()
     lease = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(0))
-    leases.begin_call(lease.lease_id, at(59))
+    held = leases.begin_call(ALICE, at(59))
     assert leases.ended(at(500)) == ()
-    leases.end_call(lease.lease_id, at(500))
+    leases.end_call(held, at(500))
     assert leases.of("psu1", at(559)) is not None
     ((ended, why),) = leases.ended(at(560))
     assert (ended.lease_id, why) == (lease.lease_id, End.UNUSED)
 
 
+@promise("lease.kept-by-use")
 def test_a_run_keeps_it_but_not_longer_than_it_may_last_at_most() -> None:
     leases = book()
     lease = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(0))
@@ -106,14 +109,14 @@ def test_what_waited_under_an_ended_lease_is_refused_though_its_caller_has_the_u
     leases = book()
     first = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(0))
     permit = leases.permit("psu1", ALICE, at(1))
-    leases.check_again(permit, ALICE, at(2))
+    leases.check_again("psu1", permit, ALICE, at(2))
     leases.end(first.lease_id, now=at(3))
     with pytest.raises(Conflict, match="ended before this was sent"):
-        leases.check_again(permit, ALICE, at(3))
+        leases.check_again("psu1", permit, ALICE, at(3))
     second = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(4))
     assert second.fence == first.fence + 1
     with pytest.raises(Conflict, match="ended before this was sent"):
-        leases.check_again(permit, ALICE, at(4))
+        leases.check_again("psu1", permit, ALICE, at(4))
 
 
 def test_what_waited_while_somebody_else_reserved_is_refused() -> None:
@@ -121,7 +124,7 @@ def test_what_waited_while_somebody_else_reserved_is_refused() -> None:
     permit = leases.permit("psu1", BOB, at(0))
     leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(1))
     with pytest.raises(Conflict, match="reserved by claude-code"):
-        leases.check_again(permit, BOB, at(1))
+        leases.check_again("psu1", permit, BOB, at(1))
 
 
 def test_a_restart_keeps_the_earlier_of_both_clocks_deadlines() -> None:
@@ -216,43 +219,47 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(target=calls, lease_id=granted, is_run=st.booleans())
     def begin(self, lease_id: str, is_run: bool) -> object:
-        begin = self.leases.begin_run if is_run else self.leases.begin_call
+        if not is_run:
+            held = self.leases.begin_call(Holder("", "somebody", lease_id), self.now)
+            if held:
+                self.busy[lease_id] = self.busy.get(lease_id, 0) + 1
+            return (lease_id, held, self.life) if held else multiple()
         try:
-            begin(lease_id, self.now)
+            self.leases.begin_run(lease_id, self.now)
         except NotFound:
             return multiple()
-        if not is_run:
-            self.busy[lease_id] = self.busy.get(lease_id, 0) + 1
-        return (lease_id, is_run, self.life)
+        return (lease_id, (), self.life)
 
     @rule(call=calls)
-    def finish(self, call: tuple[str, bool, int]) -> None:
-        lease_id, is_run, life = call
-        if life != self.life or (not is_run and not self.busy.get(lease_id)):
+    def finish(self, call: tuple[str, tuple[Lease, ...], int]) -> None:
+        lease_id, held, life = call
+        if life != self.life or (held and not self.busy.get(lease_id)):
             return
-        (self.leases.end_run if is_run else self.leases.end_call)(lease_id, self.now)
-        if not is_run:
+        if held:
+            self.leases.end_call(held, self.now)
             self.busy[lease_id] -= 1
+        else:
+            self.leases.end_run(lease_id, self.now)
 
     @rule(target=permits, unit=st.sampled_from(UNITS), holder=st.sampled_from(HOLDERS))
     def judge(self, unit: str, holder: Holder) -> object:
         try:
-            return (self.leases.permit(unit, holder, self.now), holder)
+            return (unit, self.leases.permit(unit, holder, self.now), holder)
         except EdgedError:
             assert self.leases.of(unit, self.now) is not None
             return multiple()
 
     @rule(judged=permits)
-    def send(self, judged: tuple[Permit, Holder]) -> None:
-        permit, holder = judged
+    def send(self, judged: tuple[str, Permit | None, Holder]) -> None:
+        unit, permit, holder = judged
         try:
-            self.leases.check_again(permit, holder, self.now)
+            self.leases.check_again(unit, permit, holder, self.now)
         except Conflict:
             return
-        lease = self.leases.of(permit.unit, self.now)
+        lease = self.leases.of(unit, self.now)
         if lease is not None:
             assert lease.holder_key == holder.key
-        if permit.is_leased:
+        if permit is not None:
             assert lease is not None
             assert lease.fence == permit.fence
 
@@ -299,5 +306,6 @@ class AnyOrder(RuleBasedStateMachine):
             assert len(self.leases.all(far)) < len(self.leases.all(self.now))
 
 
+@promise("lease.never-two")
 def test_in_any_order_there_are_never_two_holders_nor_a_lease_for_ever() -> None:
     run_state_machine_as_test(AnyOrder)

@@ -22,7 +22,13 @@ from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
 PROFILES = shipped_library().profiles
-NOTHING: dict[str, list[Any]] = {"sweeps": [], "streams": [], "sequences": [], "lockouts": []}
+NOTHING: dict[str, list[Any]] = {
+    "sweeps": [],
+    "streams": [],
+    "sequences": [],
+    "lockouts": [],
+    "leases": [],
+}
 
 
 @dataclass(kw_only=True)

@@ -24,7 +24,8 @@ def sample(schema: dict[str, Any]) -> Any:
     """A value that an argument's schema allows."""
     if "enum" in schema:
         return schema["enum"][0]
-    return SAMPLES[schema["type"]]
+    kind = schema["type"]
+    return SAMPLES[kind if isinstance(kind, str) else kind[0]]
 
 
 def required_of(schema: Any) -> dict[str, Any]:

@@ -1,0 +1,127 @@
+"""``edged lease``: instruments that one caller has to itself for a while.
+
+``edged lease reserve psu1 --purpose burn-in`` prints an id. Whoever presents that (``--lease``,
+EDGED_LEASE, the argument ``lease`` of any tool) may write to these instruments, and nobody else.
+Only this program breaks somebody's lease; no tool does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Final
+
+from edged.cli.shared.options import add_engine_options, connect, this_user
+from edged.cli.shared.output import print_fields, print_json, print_table, show
+from edged.clock import SystemClock
+from edged.host import ExitStatus
+
+__all__ = ["run"]
+
+COLUMNS: Final = {
+    "instruments": "instruments",
+    "who": "who",
+    "purpose": "purpose",
+    "left": "ends in",
+    "lease_id": "lease",
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="edged lease", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    listing = verbs.add_parser("list", help="what is reserved, by whom, and until when")
+    reserve = verbs.add_parser("reserve", help="have instruments to yourself")
+    reserve.add_argument("instruments", nargs="+", help='ids, aliases or serial numbers, or "all"')
+    reserve.add_argument(
+        "--purpose", default="", help="what for; everybody who is refused reads it"
+    )
+    renew = verbs.add_parser("renew", help="let a lease last from now")
+    renew.add_argument("lease_id", metavar="ID")
+    for one in (reserve, renew):
+        one.add_argument(
+            "--ttl", type=int, metavar="SECONDS", help="30 to 43200; 900 unless it is given"
+        )
+    release = verbs.add_parser("release", help="give back what a lease has")
+    release.add_argument("lease_id", metavar="ID")
+    breaking = verbs.add_parser("break", help="end somebody's lease, as the owner of the bench")
+    breaking.add_argument("lease_id", metavar="ID", help="its id, or an instrument that it has")
+    breaking.add_argument("--reason", required=True, help="why; it stands in the record")
+    breaking.add_argument("--by", default=this_user(), help="who says so (this user)")
+    for one in (listing, reserve, renew, release, breaking):
+        add_engine_options(one)
+    options = parser.parse_args(arguments)
+    return {
+        "list": _list,
+        "reserve": _reserve,
+        "renew": _renew,
+        "release": _release,
+        "break": _break,
+    }[options.verb](options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    leases = connect(options).call("leases.list")["leases"]
+    if options.json:
+        print_json(leases)
+    elif leases:
+        print_table([_row(lease) for lease in leases], COLUMNS)
+    else:
+        print("nothing is reserved")
+    return ExitStatus.OK
+
+
+def _reserve(options: argparse.Namespace) -> int:
+    asked: dict[str, Any] = {"instruments": options.instruments, "purpose": options.purpose}
+    if options.ttl is not None:
+        asked["ttl_s"] = options.ttl
+    return show(connect(options).call_tool("leases.reserve", asked), options, _print_granted)
+
+
+def _renew(options: argparse.Namespace) -> int:
+    asked = {"lease_id": options.lease_id}
+    if options.ttl is not None:
+        asked["ttl_s"] = options.ttl
+    return show(connect(options).call_tool("leases.renew", asked), options, _print_renewed)
+
+
+def _release(options: argparse.Namespace) -> int:
+    asked = {"lease_id": options.lease_id}
+    return show(connect(options).call_tool("leases.release", asked), options, _print_ended)
+
+
+def _break(options: argparse.Namespace) -> int:
+    asked = {"lease_id": options.lease_id, "reason": options.reason, "by": options.by}
+    ended = connect(options).call("leases.break", asked)
+    if options.json:
+        print_json(ended)
+    else:
+        _print_ended(ended)
+    return ExitStatus.OK
+
+
+def _row(lease: dict[str, Any]) -> dict[str, Any]:
+    left = _left(lease["expires_ms"])
+    return {**lease, "instruments": ", ".join(lease["instruments"]), "left": left}
+
+
+def _print_granted(lease: dict[str, Any]) -> None:
+    told = {name: lease[name] for name in ("instruments", "lease_id")}
+    print_fields({**told, "ends in": _left(lease["expires_ms"])})
+    print(f"export EDGED_LEASE={lease['lease_id']}")
+
+
+def _print_renewed(lease: dict[str, Any]) -> None:
+    print(f"it ends in {_left(lease['expires_ms'])}, unless it is used")
+
+
+def _print_ended(ended: dict[str, Any]) -> None:
+    print(f"{', '.join(ended['instruments'])}: no longer reserved by {ended['who']}")
+
+
+def _left(expires_ms: int) -> str:
+    left_s = max(0, round(expires_ms / 1_000 - SystemClock().wall_ms() / 1_000))
+    return f"{left_s // 60} min {left_s % 60} s" if left_s >= 60 else f"{left_s} s"

@@ -1,0 +1,356 @@
+"""Leases of the bench: given, kept by calls and runs, ended, and written down.
+
+Who may have what is ``sharing.leases``'; what refuses others' writes is ``preconditions.Leased``.
+Here they meet the instruments, the clock, the runs that were begun under them, and the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from edged.actions.caller import Caller
+from edged.clock import Clock
+from edged.commands.preconditions import holder_of, moment
+from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import InstrumentPool
+from edged.profiles.owner_rules import OnExpiry
+from edged.runs.held import held_by
+from edged.runs.units import unit_of_instrument
+from edged.sharing.leases import End, Holder, Lease, Leases
+from edged.store.leases import LeaseRows
+
+__all__ = ["ALL", "EndRun", "LeaseControl"]
+
+ALL: Final = "all"
+NOTED_AFTER: Final = 0.05
+"""Of its ttl_s: a renewal that moves its end by less is not written down."""
+
+EndRun = Callable[[str, bool], Awaitable[object]]
+"""Ends a sweep or sequence: its id, and whether a sweep is parked and not aborted."""
+Tell = Callable[[str, str, str], None]
+"""Writes a row about what nobody called for: its name, its text, the instrument."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that writes: on which unit, whose, and the lease that it was begun under, if any."""
+
+    unit: str
+    instrument: Instrument
+    holder: Holder
+    began_s: float
+    lease_id: str
+
+
+class LeaseControl:
+    """All that is done with leases. Lives on the event loop.
+
+    Args:
+        leases: who has what.
+        rows: where that is kept.
+        pool: the instruments.
+        wrappers: gives the ids of the SDK wrappers, which are leased like instruments.
+        clock: for all times.
+        end_run: ends what runs when the lease does that it was begun under.
+        tell: for the record.
+
+    Attributes:
+        changes: how often anything was given or ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        leases: Leases,
+        rows: LeaseRows,
+        pool: InstrumentPool,
+        wrappers: Callable[[], Collection[str]],
+        clock: Clock,
+        end_run: EndRun,
+        tell: Tell,
+    ) -> None:
+        self._leases = leases
+        self._rows = rows
+        self._pool = pool
+        self._wrappers = wrappers
+        self._clock = clock
+        self._end_run = end_run
+        self._tell = tell
+        self._runs: dict[str, _Run] = {}
+        self._noted_ms: dict[str, int] = {}
+        self._changed = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._log = structlog.get_logger("edged.leases")
+        self.changes = 0
+
+    def start(self) -> None:
+        """Take over what a former life left, once the database was read."""
+        self._leases.restore(self._rows.left, self._rows.left_fences, moment(self._clock))
+        self._watching = asyncio.create_task(self._watch(), name="leases")
+
+    async def stop(self) -> None:
+        """End watching; leases stay, and count on."""
+        tasks = [*self._ending, *filter(None, [self._watching])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._note()
+
+    # What a caller asks for
+
+    async def reserve(
+        self, caller: Caller, names: Sequence[str] | str, *, ttl_s: float, purpose: str
+    ) -> dict[str, Any]:
+        """Give a caller units to itself, all or none.
+
+        Args:
+            names: ids, aliases or serial numbers, or ``all``: those registered now.
+
+        Returns:
+            ``{lease_id, expires_ms, fence, instruments}``; on disk by then.
+
+        Raises:
+            NotFound: UNKNOWN_INSTRUMENT.
+            Conflict: LEASED, or another's run is under way there.
+            Refused: DENIED_BY_OWNER, this bench gives none.
+            Failed: STORE_FAILED; nothing was given.
+        """
+        holder, units = holder_of(caller), self._meant(names)
+        now = moment(self._clock)
+        lease = self._leases.reserve(
+            tuple(units), holder=holder, purpose=purpose, ttl_s=ttl_s, now=now
+        )
+        try:
+            # In the same breath: nothing of another's can have begun since.
+            self._refuse_runs_of_others(units, holder)
+            await self._rows.keep(self._leases.all(now), self._leases.fences)
+        except BaseException:
+            with contextlib.suppress(NotFound):
+                self._leases.end(lease.lease_id, now=moment(self._clock))
+            self._note()
+            raise
+        self._note()
+        return {
+            "lease_id": lease.lease_id,
+            "expires_ms": lease.expires_ms(moment(self._clock)),
+            "fence": lease.fence,
+            "instruments": list(units.values()),
+        }
+
+    async def renew(self, lease_id: str, ttl_s: float | None) -> dict[str, Any]:
+        """Let a lease last from now.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE.
+            Failed: STORE_FAILED; it is renewed, until a crash.
+        """
+        now = moment(self._clock)
+        lease = self._leases.renew(lease_id, now=now, ttl_s=ttl_s)
+        self._note()
+        await self._rows.keep(self._leases.all(now), self._leases.fences)
+        return {"lease_id": lease_id, "expires_ms": lease.expires_ms(now)}
+
+    async def release(self, lease_id: str) -> dict[str, Any]:
+        """End a lease at once; what runs under it is dealt with as the owner says.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE.
+            Failed: STORE_FAILED; it has ended, until a crash.
+        """
+        return await self._end(self._leases.get(lease_id, moment(self._clock)), End.RELEASED)
+
+    async def break_(self, name: str, *, reason: str, by: str) -> dict[str, Any]:
+        """The owner ends one, by its id or by what it holds; its holder is not asked.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE, there is none of that.
+            Failed: STORE_FAILED, as ``release``.
+        """
+        return await self._end(self._named(name), End.BROKEN, f" by {by}: {reason}")
+
+    def listed(self, *, with_ids: bool = False) -> list[dict[str, Any]]:
+        """All leases, oldest first; their ids are for the owner alone."""
+        now = moment(self._clock)
+        return [
+            {
+                **({"lease_id": lease.lease_id} if with_ids else {}),
+                **self._told(lease),
+                "instruments": [self.called(unit) for unit in lease.units],
+                "granted_ms": lease.granted_ms,
+            }
+            for lease in self._leases.all(now)
+        ]
+
+    def of(self, instrument: Instrument) -> dict[str, Any] | None:
+        """Who has an instrument: ``{who, purpose, expires_ms}``."""
+        if not self._leases.is_any:
+            return None
+        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._clock))
+        return None if lease is None else self._told(lease)
+
+    # What keeps one
+
+    def keep(self, caller: Caller) -> Callable[[], None] | None:
+        """A call begins: what its caller holds is renewed; what is given back ends that."""
+        if not self._leases.is_any:
+            return None
+        held = self._leases.begin_call(holder_of(caller), moment(self._clock))
+        if not held:
+            return None
+        return functools.partial(self._call_over, held)
+
+    def _call_over(self, held: Iterable[Lease]) -> None:
+        self._leases.end_call(held, moment(self._clock))
+        self._changed.set()
+        for lease in held:
+            moved_ms = lease.until.wall_ms - self._noted_ms.get(lease.lease_id, 0)
+            if abs(moved_ms) > lease.ttl_s * 1_000 * NOTED_AFTER:
+                self._note()
+
+    def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
+        """A run that writes begins; see ``runs.ports.RunNotes``."""
+        instrument = self._pool.get(instrument_id)
+        unit, holder = unit_of_instrument(instrument).key, holder_of(caller)
+        lease_id = ""
+        if self._leases.is_any:
+            now = moment(self._clock)
+            lease = self._leases.of(unit, now)
+            if lease is not None and self._leases.is_of(lease, holder):
+                lease_id = lease.lease_id
+                self._leases.begin_run(lease_id, now)
+        self._runs[run_id] = _Run(unit, instrument, holder, self._clock.monotonic(), lease_id)
+
+    def run_ended(self, run_id: str) -> None:
+        """It is over, for the first or another time."""
+        run = self._runs.pop(run_id, None)
+        if run is not None and run.lease_id:
+            self._leases.end_run(run.lease_id, moment(self._clock))
+            self._note()
+
+    # Ends
+
+    async def _watch(self) -> None:
+        """Tell of those that time ends, when it does."""
+        while True:
+            for lease, why in self._leases.ended(moment(self._clock)):
+                self._over(lease, why, "")
+            self._changed.clear()
+            next_s = self._leases.next_end_s()
+            wait_s = None if next_s is None else max(0.0, next_s - self._clock.monotonic())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if wait_s == float("inf") else wait_s):
+                    await self._changed.wait()
+
+    async def _end(self, lease: Lease, why: End, how: str = "") -> dict[str, Any]:
+        now = moment(self._clock)
+        self._leases.end(lease.lease_id, now=now)
+        self._over(lease, why, how)
+        await self._rows.keep(self._leases.all(now), self._leases.fences)
+        return {"instruments": [self.called(unit) for unit in lease.units], "who": lease.who}
+
+    def _over(self, lease: Lease, why: End, how: str) -> None:
+        """A lease has ended: its runs, the record, the disk."""
+        units = ", ".join(map(self.called, lease.units))
+        self._tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "")
+        under = {key: run for key, run in self._runs.items() if run.lease_id == lease.lease_id}
+        for run_id, run in under.items():
+            wanted = run.instrument.rules.on_expiry or OnExpiry.KEEP
+            if wanted is not OnExpiry.KEEP:
+                task = asyncio.create_task(
+                    self._end_one(run_id, is_held=wanted is OnExpiry.HOLD), name=f"{run_id}-lease"
+                )
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+        self._noted_ms.pop(lease.lease_id, None)
+        self._note()
+
+    async def _end_one(self, run_id: str, *, is_held: bool) -> None:
+        try:
+            await self._end_run(run_id, is_held)
+        except EdgedError as failed:
+            self._log.warning("run_not_ended", run_id=run_id, reason=str(failed))
+
+    def _note(self) -> None:
+        """Something has changed: have it written down, and look when the next one ends."""
+        self.changes += 1
+        lasting = self._leases.all(moment(self._clock))
+        self._noted_ms = {lease.lease_id: lease.until.wall_ms for lease in lasting}
+        self._rows.note(lasting, self._leases.fences)
+        self._changed.set()
+
+    # Names
+
+    def called(self, unit: str) -> str:
+        """What the owner calls a unit, else its id, else what the lease knows it by."""
+        for instrument in self._pool.known():
+            if unit_of_instrument(instrument).key == unit:
+                return instrument.alias or instrument.id
+        return unit
+
+    def _meant(self, names: Sequence[str] | str) -> Mapping[str, str]:
+        """The keys of units, and the ids of what was meant by them."""
+        asked = [names] if isinstance(names, str) else names
+        wrappers = self._wrappers()
+        if ALL in asked:
+            found = {unit_of_instrument(one).key: one.id for one in self._pool.all()}
+            found.update({name: name for name in wrappers})
+        else:
+            found = {}
+            for name in asked:
+                if name in wrappers:
+                    found[name] = name
+                else:
+                    instrument = self._pool.get(name)
+                    found[unit_of_instrument(instrument).key] = instrument.id
+        if not found:
+            raise Invalid(
+                "There is nothing to reserve: no instrument is registered, or none was named.",
+                data={"parameter": "instruments"},
+                remedy="list_instruments shows what there is.",
+            )
+        return found
+
+    def _named(self, name: str) -> Lease:
+        now = moment(self._clock)
+        with contextlib.suppress(NotFound):
+            return self._leases.get(name, now)
+        units = [name]
+        with contextlib.suppress(NotFound):
+            units.append(unit_of_instrument(self._pool.get(name)).key)
+        for unit in units:
+            lease = self._leases.of(unit, now)
+            if lease is not None:
+                return lease
+        raise NotFound(
+            f"There is no lease {name[:64]!r}, nor one of an instrument of that name.",
+            code=ErrorCode.UNKNOWN_LEASE,
+            remedy="leases.list shows those there are.",
+        )
+
+    def _refuse_runs_of_others(self, units: Mapping[str, str], holder: Holder) -> None:
+        for run_id, run in self._runs.items():
+            mine = run.holder
+            is_own = (bool(holder.key) and holder.key == mine.key) or (
+                bool(holder.lease_id) and holder.lease_id == mine.lease_id
+            )
+            if run.unit in units and not is_own:
+                held = held_by(run_id, mine.who, self._clock.monotonic() - run.began_s)
+                raise Conflict(
+                    f"{self.called(run.unit)} is {held}.",
+                    code=ErrorCode.LEASED,
+                    data={"run_id": run_id, "who": mine.who},
+                    remedy="Wait for its end, or have it stopped with bench__stop_run.",
+                )
+
+    def _told(self, lease: Lease) -> dict[str, Any]:
+        expires_ms = lease.expires_ms(moment(self._clock))
+        return {"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms}

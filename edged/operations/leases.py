@@ -1,0 +1,132 @@
+"""Reserving instruments: bench__reserve, bench__renew, bench__release.
+
+What ends somebody else's lease is the owner's, and no tool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from edged.actions.action import Action
+from edged.actions.outcome import Done
+from edged.commands.leases import LeaseControl
+from edged.commands.operation import Operation, bind
+from edged.commands.static_tool import (
+    CALM,
+    StaticTool,
+    integer_of,
+    only_asking,
+    parameters_of,
+    text_of,
+)
+from edged.commands.target import Target
+from edged.sharing.leases import DEFAULT_TTL_S, LEAST_TTL_S, MOST_TTL_S
+
+__all__ = ["OPERATIONS", "LeaseOperations"]
+
+MOST_PURPOSE: Final = 200
+LEASE_ID: Final = {"type": "string"}
+TTL_S: Final = {"type": "integer", "minimum": LEAST_TTL_S, "maximum": MOST_TTL_S}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve(Action):
+    """Give the caller instruments to itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renew(Action):
+    """Let a lease last from now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Action):
+    """Give back what a lease has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseOperations:
+    """What they are run with."""
+
+    control: LeaseControl
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def reserve(self, action: Reserve, _target: Target, _began: float) -> Done:
+        """See ``LeaseControl.reserve``."""
+        asked = action.arguments
+        names = asked["instruments"]
+        ttl_s = integer_of(asked, "ttl_s") if "ttl_s" in asked else DEFAULT_TTL_S
+        purpose = text_of(asked, "purpose")
+        return Done(
+            data=await self.control.reserve(action.caller, names, ttl_s=ttl_s, purpose=purpose)
+        )
+
+    async def renew(self, action: Renew, _target: Target, _began: float) -> Done:
+        """See ``LeaseControl.renew``."""
+        asked = action.arguments
+        ttl_s = integer_of(asked, "ttl_s") if "ttl_s" in asked else None
+        return Done(data=await self.control.renew(text_of(asked, "lease_id"), ttl_s))
+
+    async def release(self, action: Release, _target: Target, _began: float) -> Done:
+        """See ``LeaseControl.release``."""
+        return Done(data=await self.control.release(text_of(action.arguments, "lease_id")))
+
+
+OPERATIONS: Final = (
+    Operation(
+        action=Reserve,
+        run=LeaseOperations.reserve,
+        tool=StaticTool(
+            name="bench__reserve",
+            title="Reserve instruments",
+            description=(
+                "Have instruments to yourself: others' writes are refused, reads and stops pass. "
+                "Your calls and runs keep it; the lease_id, as argument `lease` of any tool, opens "
+                "it from elsewhere."
+            ),
+            schema=parameters_of(
+                ("instruments",),
+                instruments={
+                    "type": ["array", "string"],
+                    "items": {"type": "string"},
+                    "description": 'Ids or aliases, or "all".',
+                },
+                ttl_s={**TTL_S, "default": DEFAULT_TTL_S},
+                purpose={"type": "string", "maxLength": MOST_PURPOSE},
+            ),
+            annotations=CALM,
+            make=only_asking(Reserve),
+            needs_instruments=True,
+        ),
+    ),
+    Operation(
+        action=Renew,
+        run=LeaseOperations.renew,
+        tool=StaticTool(
+            name="bench__renew",
+            title="Renew a lease",
+            description="Let a lease last ttl_s from now.",
+            schema=parameters_of(("lease_id",), lease_id=LEASE_ID, ttl_s=TTL_S),
+            annotations=CALM,
+            make=only_asking(Renew),
+            needs_instruments=True,
+        ),
+    ),
+    Operation(
+        action=Release,
+        run=LeaseOperations.release,
+        tool=StaticTool(
+            name="bench__release",
+            title="End a lease",
+            description="Give back what a lease has.",
+            schema=parameters_of(("lease_id",), lease_id=LEASE_ID),
+            annotations=CALM,
+            make=only_asking(Release),
+            needs_instruments=True,
+        ),
+    ),
+)
