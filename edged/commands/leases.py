@@ -22,8 +22,8 @@ from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.owner_rules import OnExpiry
-from edged.runs.held import held_by
 from edged.runs.units import unit_of_instrument
+from edged.runs.wording import held_by
 from edged.sharing.leases import End, Holder, Lease, Leases
 from edged.store.leases import LeaseRows
 

@@ -42,7 +42,7 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
-from edged.runs.wording import DAEMON_STOPPED, LOCKED_OUT
+from edged.runs.wording import DAEMON_STOPPED, LEASE_END, LOCKED_OUT
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
@@ -206,9 +206,9 @@ class LongWork:
         """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
         if any(run["run_id"] == run_id for run in self.sequences.running()):
             if not is_held:
-                await self.sequences.stop(run_id)
+                await self.sequences.stop(run_id, LEASE_END)
         else:
-            await self.sweeps.stop(run_id, hold=is_held)
+            await self.sweeps.stop(run_id, LEASE_END, hold=is_held)
 
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the sweeps, streams and sequences that run."""

@@ -16,6 +16,7 @@ __all__ = [
     "CLIENT_GONE",
     "DAEMON_STOPPED",
     "DURATION_REACHED",
+    "LEASE_END",
     "LOCKED_OUT",
     "MADE_SAFE",
     "TARGET_REACHED",
@@ -31,6 +32,8 @@ ALL_STEPS_DONE: Final = "all steps done"
 CLIENT_GONE: Final = "its client went away"
 DAEMON_STOPPED: Final = "the daemon stopped"
 LOCKED_OUT: Final = "the instrument was locked out"
+LEASE_END: Final = "the end of its lease"
+"""What stops or parks a run: takes the place of a name."""
 MADE_SAFE: Final = "a safe command was given to what it swept"
 
 
