@@ -57,6 +57,7 @@ class ErrorCode(enum.StrEnum):
     UNKNOWN_SESSION = "unknown_session"
     UNKNOWN_RUN = "unknown_run"
     UNKNOWN_LEASE = "unknown_lease"
+    UNKNOWN_APPROVAL = "unknown_approval"
     UNKNOWN_RESOURCE = "unknown_resource"
     # Refused
     NOT_AUTHENTICATED = "not_authenticated"
@@ -69,6 +70,8 @@ class ErrorCode(enum.StrEnum):
     # Conflict
     SWEEP_CONFLICT = "sweep_conflict"
     LEASED = "leased"
+    NEEDS_APPROVAL = "needs_approval"
+    APPROVAL_DENIED = "approval_denied"
     BUSY = "busy"
     # Failed
     TIMEOUT = "timeout"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from edged.actions.caller import Caller
+from edged.actions.elicit import Elicit, Round
 
 __all__ = [
     "ENDS_WORK",
@@ -97,6 +98,7 @@ class Action:
         action_id: id of this action in the audit, unique in the database; ``parent_id`` of the one
             it was nested in, else empty.
         progress: takes progress reports, or ``None`` when nobody listens.
+        client: how its client can be asked something, or ``None`` where it cannot.
         answers_at_once: it is read from memory and waits for nothing, so that nothing can come
             between, or cancel it.
     """
@@ -112,6 +114,7 @@ class Action:
     arguments: Arguments = field(default_factory=dict)
     check: Check = _accept
     progress: ProgressSink | None = None
+    client: Elicit | Round | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

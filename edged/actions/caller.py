@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-__all__ = ["CLIENT_CHARS", "Caller", "Claims", "Route", "client_text", "who_of"]
+__all__ = ["CLIENT_CHARS", "Approval", "Caller", "Claims", "Route", "client_text", "who_of"]
 
 CLIENT_CHARS: Final = 64
 """What a client may say of itself: its name and version, on one line of a table."""
@@ -46,6 +46,22 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """What a person said yes to; it goes with the one call that was asked about.
+
+    Attributes:
+        lines: the lines that may go out for it.
+        sequence: the sequence that may run.
+        ramped: the command whose value may be ramped.
+    """
+
+    approval_id: str
+    lines: frozenset[str] = frozenset()
+    sequence: str = ""
+    ramped: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """Who is behind an action; travels with it to the audit.
 
@@ -56,6 +72,7 @@ class Caller:
         outer_tool, outer_scope: for a nested action, the tool and scope it was allowed under.
         on_behalf_of: id of the sweep, stream or sequence run that asks, else empty.
         lease: the id of the lease that it presents, else empty; a secret.
+        approval: what a person said yes to, for what is done on this very call's behalf.
     """
 
     route: Route
@@ -68,6 +85,7 @@ class Caller:
     outer_scope: str = ""
     on_behalf_of: str = ""
     lease: str = field(default="", repr=False)
+    approval: Approval | None = None
 
     @property
     def key(self) -> str:

@@ -14,11 +14,13 @@ __all__ = ["Done", "Outcome", "OutcomeStatus", "Picture", "ResourceLink"]
 class OutcomeStatus(enum.StrEnum):
     """``REFUSED``: nothing was sent to anything. ``FAILED``: it was tried.
 
-    ``DRY_RUN``: it was only told what would have been sent.
+    ``DRY_RUN``: it was only told what would have been sent. ``ASKED``: the client was given a
+    question, and nothing was sent.
     """
 
     OK = "ok"
     DRY_RUN = "dry_run"
+    ASKED = "asked"
     REFUSED = "refused"
     FAILED = "failed"
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from edged.actions.action import Action, Check, ProgressSink
 from edged.actions.caller import Caller
+from edged.actions.elicit import Elicit, Round
 
 __all__ = ["DRY_RUN", "LEASE", "MakeAction", "Tool", "ToolAnnotations", "ToolCall"]
 
@@ -41,6 +42,7 @@ class ToolCall:
     caller: Caller
     action_id: str
     progress: ProgressSink | None = None
+    client: Elicit | Round | None = None
 
     def asked(self, check: Check) -> dict[str, Any]:
         """What any action that is made of this call begins with."""
@@ -50,6 +52,8 @@ class ToolCall:
             "action_id": self.action_id,
             "arguments": self.arguments,
             "check": check,
+            "progress": self.progress,
+            "client": self.client,
         }
 
 

@@ -68,6 +68,10 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
             "edged.cli.audit", "the record: edged audit list | follow | verify | export"
         ),
         "lockout": CliVerb("edged.cli.lockout", "hands in the fixture: let nothing write to it"),
+        "approve": CliVerb(
+            "edged.cli.approve", "say yes to a call that waits for that; without ID: what waits"
+        ),
+        "deny": CliVerb("edged.cli.deny", "say no to a call that waits for a yes"),
         "lease": CliVerb(
             "edged.cli.lease", "instruments to yourself: edged lease list | reserve | release"
         ),

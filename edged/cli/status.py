@@ -111,6 +111,11 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
         yield f"recordings that have ended and wait for the disk: {waiting}"
     for lock in status["lockouts"]:
         yield f"{name(lock['instrument_id'])}: locked out by {lock['by']}: {lock['reason']}"
+    for question in status["approvals"]:
+        yield (
+            f"{question['instrument']}: {question['tool']} of {question['who']} waits for your "
+            f"approval (edged approve {question['approval_id']})"
+        )
     for lease in status["leases"]:
         units = ", ".join(map(name, lease["instruments"]))
         purpose = f" for {lease['purpose']}" if lease["purpose"] else ""

@@ -61,6 +61,7 @@ class LeaseControl:
         clock: for all times.
         end_run: ends what runs when the lease does that it was begun under.
         tell: for the record.
+        on_change: told whenever anything was given or has ended.
 
     Attributes:
         changes: how often anything was given or ended.
@@ -76,6 +77,7 @@ class LeaseControl:
         clock: Clock,
         end_run: EndRun,
         tell: Tell,
+        on_change: Callable[[], None],
     ) -> None:
         self._leases = leases
         self._rows = rows
@@ -84,6 +86,7 @@ class LeaseControl:
         self._clock = clock
         self._end_run = end_run
         self._tell = tell
+        self._on_change = on_change
         self._runs: dict[str, _Run] = {}
         self._noted_ms: dict[str, int] = {}
         self._changed = asyncio.Event()
@@ -282,6 +285,7 @@ class LeaseControl:
     def _note(self) -> None:
         """Something has changed: have it written down, and look when the next one ends."""
         self.changes += 1
+        self._on_change()
         lasting = self._leases.all(moment(self._clock))
         self._noted_ms = {lease.lease_id: lease.until.wall_ms for lease in lasting}
         self._rows.note(lasting, self._leases.fences)

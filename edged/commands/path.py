@@ -9,6 +9,7 @@ schema belongs to the command.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +17,15 @@ import structlog
 
 from edged.actions.action import (
     Action,
+    RunSequence,
     StartSweep,
 )
 from edged.actions.caller import Route
+from edged.actions.elicit import InputRequired
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
+from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
 from edged.commands.operation import Operation, failure_data
 from edged.commands.pending import LineJob, Pending, Running, Tell, Work, settled
 from edged.commands.policy import Policy
@@ -31,7 +35,7 @@ from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Precondition, Target
 from edged.commands.telling import NoteTold
-from edged.errors import Conflict, EdgedError, Failed, Fault, NotFound, Refused
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.profiles.naming import tool_name
 from edged.runs.sweeps.request import SweepRequest
 
@@ -64,6 +68,7 @@ class CommandPath:
             empty; by it a sweep's measures are judged.
         send_guards: call writes back that have been judged and not been sent.
         note_told: told of what may put something out, before its intent is written down.
+        approvals: asks a person where the owner wants that; without it such calls are refused.
 
     Attributes:
         performed: another number after each beginning and end of an action that may change a thing.
@@ -82,6 +87,7 @@ class CommandPath:
         present_tool: PresentTool = _no_tool,
         send_guards: SendGuards | None = None,
         note_told: NoteTold = _nobody_is_told,
+        approvals: ApprovalControl | None = None,
     ) -> None:
         self.record = record
         self._permissions = permissions
@@ -93,6 +99,7 @@ class CommandPath:
         self._present_tool = present_tool
         self._send_guards = send_guards or SendGuards()
         self._note_told = note_told
+        self._approvals = approvals
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
@@ -106,6 +113,15 @@ class CommandPath:
         Raises:
             EdgedError: why not; nothing has been sent.
         """
+        target = self._judge(action, conflicts)
+        if _is_confirmed_there(target) and (needed := missing_yes(action, target)) is not None:
+            if conflicts is None:
+                raise needed
+            conflicts.append(needed)
+        return target
+
+    def _judge(self, action: Action, conflicts: list[EdgedError] | None = None) -> Target:
+        """``judge``, whatever its owner wants to be asked about."""
         self._permissions.authorize_tool(
             action.caller, action.tool, action.scope, action.plain_tool
         )
@@ -132,6 +148,10 @@ class CommandPath:
                     precondition(action, each)
                 except (Refused, Conflict) as held:
                     yield held
+
+    def check_still_free(self, action: Action, target: Target) -> None:
+        """Raise what has come into the way of what was judged and waits."""
+        self._check_preconditions(action, target)
 
     def _check_preconditions(self, action: Action, target: Target) -> None:
         for precondition in self._preconditions:
@@ -185,16 +205,13 @@ class CommandPath:
         target: Target | None = None
         self._note_change(action)
         try:
-            target = self.judge(action)
+            target = self._judge(action)
             if target.instrument is not None and action.caller.route is not Route.INTERNAL:
                 target.instrument.used_by = action.caller
-            if target.is_write and not target.is_safe:
-                target.send_guard = self._send_guards.of(action, target)
-                # In the same breath: what is marked when all is stopped is called back by that.
-                self._note_told(action, target)
-                running: Running = self._write(action, target, began)
+            if _is_confirmed_there(target) and self._must_ask(action, target):
+                running: Running = self._once_approved(action, target, began)
             else:
-                running = self._operations[type(action)].run(action, target, began)
+                running = self._run(action, target, began)
             if not isinstance(running, Done):
                 return self._pending(action, target, began, running, tell)
         except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
@@ -205,11 +222,83 @@ class CommandPath:
         self._note_change(action)
         return outcome
 
+    def _run(self, action: Action, target: Target, began: float) -> Running:
+        if not target.is_write or target.is_safe:
+            return self._operations[type(action)].run(action, target, began)
+        target.send_guard = self._send_guards.of(action, target)
+        # In the same breath: what is marked when all is stopped is called back by that.
+        self._note_told(action, target)
+        return self._write(action, target, began)
+
+    def _must_ask(self, action: Action, target: Target) -> bool:
+        """Whether it, or something inside it, may need a person's yes.
+
+        Raises:
+            NeedsApproval: it does, and it is a step: nobody is asked in the middle of a run.
+        """
+        needed = missing_yes(action, target)
+        if action.caller.on_behalf_of or self._approvals is None:
+            if needed is not None:
+                raise needed
+            return False
+        return needed is not None or isinstance(action, RunSequence | StartSweep)
+
+    async def _once_approved(self, action: Action, target: Target, began: float) -> Done | LineJob:
+        """Run it once a person has said yes to what it would send, if that is needed."""
+        would_send, lines = await self._wanted(action, target)
+        if lines is None:
+            try:
+                return await _begun(self._run(action, target, began))
+            except NeedsApproval as first_step:
+                # Where a sweep begins is known once it was asked, and nothing has been set by then.
+                lines = frozenset(first_step.lines)
+        if self._approvals is None:
+            raise Fault("Nobody can be asked here.")
+        approved = await self._approvals.obtain(action, target, would_send, lines)
+        if isinstance(approved, InputRequired):
+            return approved
+        action = replace(action, caller=replace(action.caller, approval=approved))
+        target = self.judge(action)
+        told, lacking = await self._wanted(action, target)
+        if lacking is not None or told["would_send"] != would_send["would_send"]:
+            raise Conflict(
+                f"What {action.tool} would send to {target.called} has changed since it was "
+                "approved. Nothing was sent.",
+                code=ErrorCode.NEEDS_APPROVAL,
+                remedy="Call it again, to be asked about what it would send now.",
+            )
+        return await _begun(self._run(action, target, began))
+
+    async def _wanted(
+        self, action: Action, target: Target
+    ) -> tuple[Mapping[str, Any], frozenset[str] | None]:
+        """What it would send, for people; and the lines that need a yes, ``None`` without any.
+
+        Raises:
+            EdgedError: why a step of it would be refused.
+        """
+        rehearsal = self._rehearsal()
+        needed = missing_yes(action, target)
+        if needed is not None:
+            rehearsal.conflicts.append(needed)
+        left = self._operations[type(action)].rehearse(action, target, rehearsal)
+        if left is not None:
+            await left
+        asked = [one for one in rehearsal.conflicts if isinstance(one, NeedsApproval)]
+        for held in rehearsal.conflicts:
+            if not isinstance(held, NeedsApproval):
+                raise held
+        lines = frozenset(line for one in asked for line in one.lines)
+        return rehearsal.told(), lines if asked else None
+
+    def _rehearsal(self) -> Rehearsal:
+        return Rehearsal(self.judge, lambda step: self._operations[type(step)].rehearse)
+
     def rehearse(self, action: Action, tell: Tell) -> Outcome | Pending:
         """``begin`` up to the run, and then what that would send: not a byte goes out."""
         began = self._clock.monotonic()
         target: Target | None = None
-        rehearsal = Rehearsal(self.judge, lambda step: self._operations[type(step)].rehearse)
+        rehearsal = self._rehearsal()
         try:
             target = self.judge(action, rehearsal.conflicts)
             rehearsal.check_target(target)
@@ -304,6 +393,16 @@ class CommandPath:
 
     def _since_ms(self, began: float) -> float:
         return (self._clock.monotonic() - began) * 1000
+
+
+async def _begun(running: Running) -> Done | LineJob:
+    return running if isinstance(running, Done | LineJob) else await running
+
+
+def _is_confirmed_there(target: Target) -> bool:
+    """Whether its unit's owner wants to be asked about anything at all."""
+    instrument = target.instrument
+    return instrument is not None and bool(instrument.rules.confirm)
 
 
 async def _rehearsed(left: Coroutine[Any, Any, None], rehearsal: Rehearsal) -> Done:

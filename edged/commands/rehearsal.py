@@ -17,7 +17,7 @@ from edged.actions.action import Action
 from edged.actions.outcome import Done, OutcomeStatus
 from edged.commands.static_tool import ANSWER_BYTES, fitting
 from edged.commands.target import Target
-from edged.errors import EdgedError, Failed
+from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, Send
 from edged.profiles.arguments import shown
 from edged.profiles.model import Command, CompletionKind, Connection, Parameter, Scalar
@@ -29,6 +29,8 @@ MOST_LINES: Final = 2_000
 """Lines that are kept of a rehearsal; how many there are besides is counted."""
 MOST_SPOKEN: Final = 1_000
 """Lines of one conversation."""
+NEEDS: Final = {ErrorCode.NEEDS_APPROVAL: "approval"}
+"""What would be asked for, and is no obstacle by itself."""
 OF_THE_CHECKS: Final = 3 * 1024
 """Of the answer's 8 KB, for what is not lines."""
 MOST_CHECKS: Final = 20
@@ -207,11 +209,12 @@ class Rehearsal:
         checks = list(self._checks.values())
         checks.sort(key=lambda check: check["is_ok"] is not False)
         checks = fitting(checks[:MOST_CHECKS], {}, OF_THE_CHECKS)
+        held = [error for error in self.conflicts if error.code not in NEEDS]
         told: dict[str, Any] = {
             "would_send": lines,
             "checks": checks,
-            "conflicts": list({error.message: _told(error) for error in self.conflicts}.values()),
-            "needs": [],
+            "conflicts": list({error.message: _told(error) for error in held}.values()),
+            "needs": sorted({NEEDS[one.code] for one in self.conflicts if one.code in NEEDS}),
             "steps": self.steps,
             "duration_s": None if self.duration_s is None else round(self.duration_s, 3),
         }

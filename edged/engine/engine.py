@@ -23,6 +23,7 @@ from edged.actions.action import Action
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
+from edged.commands.approvals import ApprovalControl
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
 from edged.commands.leases import LeaseControl
@@ -69,6 +70,7 @@ from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
+from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.server import RpcListener
 from edged.tools.dispatcher import ToolDispatcher
@@ -171,7 +173,15 @@ class Engine:
             wrappers=self._sdk.wrapper_ids,
             clock=clock,
             end_run=lambda run_id, is_held: self._work.end_run(run_id, is_held),
-            tell=lambda name, text, unit: self._stores.audit.event(name, text, instrument=unit),
+            tell=self._tell,
+            on_change=lambda: self._approvals.look(),
+        )
+        self._approvals = ApprovalControl(
+            spent=self._stores.spent_states,
+            key=keep_key(config.state_dir),
+            clock=clock,
+            recheck=lambda action, target: self._path.check_still_free(action, target),
+            tell=self._tell,
         )
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
@@ -338,7 +348,7 @@ class Engine:
             new_id=new_id,
             clock=self._clock,
             visited=visited,
-            recall=self._send_guards.stop,
+            recall=self._recall,
             wrapper_aborts=self._sdk.aborts,
         )
 
@@ -420,6 +430,7 @@ class Engine:
                 "sdk": self._sdk.registry.status,
                 "lockouts": self._lockouts,
                 "leases": self._leases.listed,
+                "approvals": self._approvals.listed,
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
@@ -442,7 +453,17 @@ class Engine:
             "sequences": self._work.sequences.running(),
             "lockouts": self._lockouts(),
             "leases": self._leases.listed(),
+            "approvals": self._approvals.listed(),
         }
+
+    def _tell(self, name: str, text: str, instrument_id: str) -> None:
+        """Write a row about what nobody called for."""
+        self._stores.audit.event(name, text, instrument=instrument_id)
+
+    def _recall(self) -> None:
+        """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
+        self._send_guards.stop()
+        self._approvals.stop_all()
 
     def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:
         commands = CommandOperations(
@@ -513,6 +534,7 @@ class Engine:
                 instrument_id, plain
             ),
             send_guards=self._send_guards,
+            approvals=self._approvals,
             note_told=noting_tellings(self._stores.told_on.note),
         )
 
@@ -530,10 +552,12 @@ class Engine:
                     self._work.stop_streams_on,
                     self._work.stop_sequences_on,
                     self._sdk.stop_calls_on,
+                    self._approvals.look_on,
                 ),
                 is_wrapper=self._sdk.is_wrapper,
             ),
             leases=self._leases,
+            approvals=self._approvals,
             runs=self._work.runs,
             streams=self._work.streams,
             waveforms=self._work.waveforms,

@@ -39,6 +39,7 @@ from edged.runs.stop_all import WrapperAbort
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 from edged.sdk.registry import WrapperRegistry
 from edged.sdk.specs import WrapperSpec, wrapper_id
+from edged.store.approvals import SpentStates
 from edged.store.audit.book import Audit, Retention
 from edged.store.database import Database
 from edged.store.experience import CapabilityBook, CommandKnowledge
@@ -73,6 +74,7 @@ class Stores:
         self.journal = Journal(database=self.database, clock=clock)
         self.lockouts = Lockouts(database=self.database, clock=clock)
         self.leases = LeaseRows(database=self.database)
+        self.spent_states = SpentStates(database=self.database)
         self.told_on = ToldOn(database=self.database, clock=clock)
         self._retention = Retention(
             audit=self.audit, clock=clock, days=retention_days, is_synchronized=_is_synchronized

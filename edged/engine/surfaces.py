@@ -19,6 +19,7 @@ from edged import __version__
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
+from edged.commands.approvals import ApprovalControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
@@ -235,6 +236,7 @@ class RpcParts:
     state_of: StateOf
     lockout: LockoutControl
     leases: LeaseControl
+    approvals: ApprovalControl
     runs: RunRegistry
     streams: StreamRegistry
     waveforms: WaveformRegistry
@@ -253,6 +255,7 @@ class RpcParts:
                 audit=self.stores.audit,
                 lockout=self.lockout,
                 leases=self.leases,
+                approvals=self.approvals,
                 pool=self.pool,
                 told_on=self.stores.told_on,
             ),

@@ -69,7 +69,6 @@ def execute_sequence(call: ToolCall, check: Check) -> Action:
     return RunSequence(
         **call.asked(check),
         scope=sequence_name,
-        progress=call.progress,
         instrument_id=text_of(call.arguments, "instrument_id"),
         sequence_name=sequence_name,
         parameters=mapping_of(call.arguments, "parameters"),

@@ -64,7 +64,6 @@ def start_stream(call: ToolCall, check: Check) -> Action:
     return StartStream(
         **call.asked(check),
         **command_of(call.arguments),
-        progress=call.progress,
     )
 
 

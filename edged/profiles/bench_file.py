@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import Invalid
+from edged.profiles.confirm import ConfirmRule, Way, parse_confirm
 from edged.profiles.format.fields import (
     Fields,
     check_format,
@@ -87,6 +88,7 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "expose": list(rules.expose) or ["all"],
         "raw_scpi": sorted(rules.raw_scpi_rules(raw_scpi)),
         "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
+        "confirm": [rule.text for rule in rules.confirm],
     }
 
 
@@ -238,12 +240,13 @@ def unseen_keys(units: Mapping[str, UnitRules], seen: Sequence[SeenUnit]) -> tup
 _KEYS: Final = frozenset(
     {
         "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
-        "expose", "raw_scpi", "on_expiry",
+        "expose", "raw_scpi", "on_expiry", "confirm", "confirm_by", "confirm_ttl_s",
     }
 )  # fmt: skip
 _EXPOSE_WORDS: Final = ("all", "essential", "none")
 _RAW_MODES: Final = ("all", "known", "queries", "off")
 _MOST_UNITS: Final = 10_000
+MOST_CONFIRM_TTL_S: Final = 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,8 +331,50 @@ def _read_unit(key: str, node: Node) -> UnitRules:
         expose=_read_expose(fields),
         raw_scpi=fields.choice("raw_scpi", _RAW_MODES),
         on_expiry=OnExpiry(on_expiry) if on_expiry else None,
+        confirm=_read_confirm(fields),
+        confirm_by=_read_ways(fields),
+        confirm_ttl_s=_read_confirm_ttl(fields),
         marks={"": fields.mark, **marks_of(fields.node)},
     )
+
+
+def _read_confirm(fields: Fields) -> tuple[ConfirmRule, ...]:
+    owner = fields.name_of("confirm")
+    rules = []
+    for node in fields.items("confirm"):
+        text = text_of(node, owner, most=200)
+        rule = parse_confirm(text)
+        if rule is None:
+            raise complaint(
+                node.mark,
+                f'{owner}: "{text}" is none of the forms.',
+                "Say output_on, sequence:iv_curve or set_voltage.voltage > 24.",
+            )
+        rules.append(rule)
+    return tuple(rules)
+
+
+def _read_ways(fields: Fields) -> frozenset[Way] | None:
+    if not fields.has("confirm_by"):
+        return None
+    owner = fields.name_of("confirm_by")
+    words = [(node, text_of(node, owner, most=20)) for node in fields.items("confirm_by")]
+    for node, word in words:
+        if word not in set(Way):
+            known = ", ".join(Way)
+            raise complaint(node.mark, f'{owner}: "{word}" is none of {known}.', nearest(word, Way))
+    if not words:
+        raise complaint(fields.mark_of("confirm_by"), f"{owner} is empty: nobody could answer.")
+    return frozenset(Way(word) for _, word in words)
+
+
+def _read_confirm_ttl(fields: Fields) -> float | None:
+    ttl_s = fields.number("confirm_ttl_s")
+    if ttl_s is not None and not 1 <= ttl_s <= MOST_CONFIRM_TTL_S:
+        owner = fields.name_of("confirm_ttl_s")
+        message = f"{owner} is 1 to {MOST_CONFIRM_TTL_S} seconds."
+        raise complaint(fields.mark_of("confirm_ttl_s"), message)
+    return None if ttl_s is None else float(ttl_s)
 
 
 def _read_limits(fields: Fields) -> dict[str, dict[str, Bound]]:

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from edged.errors import Invalid
+from edged.profiles.confirm import ConfirmRule, Way
 from edged.profiles.expr import expression_text
 from edged.profiles.format.fields import complaint, nearest
 from edged.profiles.model import (
@@ -65,6 +66,9 @@ class UnitRules:
         expose: ``all``, ``essential`` or ``none`` alone, or name patterns; empty says nothing.
         raw_scpi: ``all``, ``known``, ``queries``, ``off``, or ``None`` when nothing was said.
         on_expiry: what becomes of runs whose lease ends, or ``None`` when nothing was said.
+        confirm: what a person is asked about before it is sent.
+        confirm_by: the ways by which that may be answered, or ``None`` when nothing was said.
+        confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
         marks: dotted path within the entry → its place ("" is the entry), for messages.
     """
 
@@ -79,12 +83,16 @@ class UnitRules:
     expose: tuple[str, ...] = ()
     raw_scpi: str | None = None
     on_expiry: OnExpiry | None = None
+    confirm: tuple[ConfirmRule, ...] = ()
+    confirm_by: frozenset[Way] | None = None
+    confirm_ttl_s: float | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def names(self) -> frozenset[str]:
         """Every command and sequence that the entry names."""
         named = {*self.limits, *self.deny, *self.is_dangerous, *self.requires_sweep}
+        named |= {rule.name for rule in self.confirm}
         return frozenset((named | set(self.max_rate)) - {""})
 
     def max_rate_for(self, command: str) -> float | None:
@@ -118,7 +126,8 @@ class UnitRules:
         modes = {configured}
         if self.raw_scpi is not None:
             modes.add(self.raw_scpi)
-        if self.limits or self.deny or self.is_dangerous or self.requires_sweep or self.max_rate:
+        named = (self.limits, self.deny, self.is_dangerous, self.requires_sweep, self.max_rate)
+        if any(named) or self.confirm:
             modes.add("known")
         return frozenset(modes - {"all"}) or frozenset({"all"})
 
@@ -152,8 +161,18 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         expose=_fewer(one.expose, other.expose),
         raw_scpi=_stricter(one.raw_scpi, other.raw_scpi),
         on_expiry=_later(one.on_expiry, other.on_expiry),
+        confirm=tuple(dict.fromkeys((*one.confirm, *other.confirm))),
+        confirm_by=_both(one.confirm_by, other.confirm_by),
+        confirm_ttl_s=min(filter(None, (one.confirm_ttl_s, other.confirm_ttl_s)), default=None),
         marks={**other.marks, **one.marks},
     )
+
+
+def _both(one: frozenset[Way] | None, other: frozenset[Way] | None) -> frozenset[Way] | None:
+    """What both allow."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
 
 
 def _later(one: OnExpiry | None, other: OnExpiry | None) -> OnExpiry | None:
@@ -289,6 +308,8 @@ def misfits(profile: Profile, rules: UnitRules) -> list[Invalid]:
         found += _misfits_of_name(profile, rules, "deny", name)
     for name in sorted(rules.is_dangerous):
         found += _misfits_of_name(profile, rules, "is_dangerous", name)
+    for rule in rules.confirm:
+        found += _misfits_of_confirm(profile, rules, rule)
     for key in ("requires_sweep", "max_rate"):
         names = rules.requires_sweep if key == "requires_sweep" else rules.max_rate
         for name in sorted(names):
@@ -325,6 +346,24 @@ def _misfits_of_name(profile: Profile, rules: UnitRules, key: str, name: str) ->
     if command is not None and command.is_safe:
         message = f"{rules.key}: {name} makes {profile.key} safe and cannot be under {key}."
         return [complaint(_mark(rules, key), message)]
+    return []
+
+
+def _misfits_of_confirm(profile: Profile, rules: UnitRules, rule: ConfirmRule) -> list[Invalid]:
+    kinds: Mapping[str, Command | Sequence]
+    kinds = profile.sequences if rule.is_sequence else profile.commands
+    asked = kinds.get(rule.name)
+    if asked is None:
+        what = "sequence" if rule.is_sequence else "command"
+        message = f'{rules.key}: {profile.key} has no {what} "{rule.name}".'
+        return [complaint(_mark(rules, "confirm"), message, nearest(rule.name, kinds))]
+    if isinstance(asked, Command) and asked.is_safe:
+        message = f"{rules.key}: {rule.name} makes {profile.key} safe and cannot be under confirm."
+        return [complaint(_mark(rules, "confirm"), message)]
+    if rule.parameter and rule.parameter not in asked.parameters:
+        message = f'{rules.key}: {rule.name} has no parameter "{rule.parameter}".'
+        remedy = nearest(rule.parameter, asked.parameters)
+        return [complaint(_mark(rules, "confirm"), message, remedy)]
     return []
 
 

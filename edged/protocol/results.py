@@ -203,10 +203,20 @@ def list_result(
 
 
 def plain_result(
-    revision: Revision, server: Server, *, method: str, members: JsonObject | None = None
+    revision: Revision,
+    server: Server,
+    *,
+    method: str,
+    members: JsonObject | None = None,
+    result_type: str = "",
 ) -> bytes:
-    """The answer to a request whose result has these members and nothing else of its own."""
-    return encode_long({**(members or {}), **_decoration(revision, method, server)})
+    """The answer to a request whose result has these members and nothing else of its own.
+
+    Args:
+        result_type: where it is not that of a finished result.
+    """
+    told = {**(members or {}), **_decoration(revision, method, server)}
+    return encode_long({**told, "resultType": result_type} if result_type else told)
 
 
 def tool_pages(

@@ -9,6 +9,7 @@ Source: the MCP specification, ``docs/specification/<version>``; the fields name
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -27,6 +28,7 @@ __all__ = [
     "SERVER_INFO_KEY",
     "SUBSCRIPTION_ID_KEY",
     "SUPPORTED_VERSIONS",
+    "Elicitation",
     "Revision",
     "legacy_revision",
     "negotiate",
@@ -41,6 +43,19 @@ SUBSCRIPTION_ID_KEY: Final = _META_PREFIX + "subscriptionId"
 SERVER_INFO_KEY: Final = _META_PREFIX + "serverInfo"
 
 _NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class Elicitation(enum.Enum):
+    """How a client is asked something in the middle of a call.
+
+    ``REQUEST``: by a request of ours on the call's stream; ``FORM``: that says its ``mode``;
+    ``ROUNDS``: by an answer that asks, and a call that is repeated.
+    """
+
+    NONE = enum.auto()
+    REQUEST = enum.auto()
+    FORM = enum.auto()
+    ROUNDS = enum.auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +84,7 @@ class Revision:
         has_event_ids: SSE events may carry ids, and ``Last-Event-ID`` resumes a stream.
         has_priming_event: a resumable stream begins with an id and empty data (SEP-1699).
         is_disconnect_a_cancel: closing the response stream cancels the request.
+        elicitation: how a client can be asked something in the middle of a call.
         result_type: the ``resultType`` of every finished result, empty where there is none.
         has_server_meta: results carry ``serverInfo`` in ``_meta``.
         cached_methods: their results must carry ``ttlMs`` and ``cacheScope``.
@@ -95,6 +111,7 @@ class Revision:
     has_event_ids: bool = False
     has_priming_event: bool = False
     is_disconnect_a_cancel: bool = False
+    elicitation: Elicitation = Elicitation.NONE
     result_type: str = ""
     has_server_meta: bool = False
     cached_methods: frozenset[str] = _NOTHING
@@ -143,6 +160,7 @@ _V2025_06_18: Final = replace(
     resource_fields=_V2025_03_26.resource_fields | {"title", "annotations", "_meta"},
     has_resource_links=True,
     has_structured_content=True,
+    elicitation=Elicitation.REQUEST,
 )
 
 _V2025_11_25: Final = replace(
@@ -152,6 +170,7 @@ _V2025_11_25: Final = replace(
     tool_fields=_V2025_06_18.tool_fields | {"icons", "execution"},
     is_bad_argument_a_result=True,
     has_priming_event=True,
+    elicitation=Elicitation.FORM,
 )
 
 _V2026_07_28: Final = replace(
@@ -184,6 +203,7 @@ _V2026_07_28: Final = replace(
     has_event_ids=False,
     has_priming_event=False,
     is_disconnect_a_cancel=True,
+    elicitation=Elicitation.ROUNDS,
     result_type="complete",
     has_server_meta=True,
     cached_methods=frozenset(

@@ -147,10 +147,13 @@ CLIENTS: Final = (
 )
 
 
-# Version 5: who has which units for a while, and the fence of the last grant of each.
-LEASES: Final = (
+# Version 5: who has which units for a while, the fence of the last grant of each, and which
+# answers of approvals were used.
+SHARING: Final = (
     "CREATE TABLE lease (lease_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE fence (unit TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE spent_state (approval_id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) "
+    "WITHOUT ROWID",
 )
 
 
@@ -203,8 +206,8 @@ def _name_clients(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def _keep_leases(connection: sqlite3.Connection) -> None:
-    for statement in LEASES:
+def _keep_sharing(connection: sqlite3.Connection) -> None:
+    for statement in SHARING:
         connection.execute(statement)
 
 
@@ -214,7 +217,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
         2: _share_texts,
         3: _keep_what_was_told,
         CLIENTS_SINCE: _name_clients,
-        5: _keep_leases,
+        5: _keep_sharing,
     }
 )
 

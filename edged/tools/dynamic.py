@@ -213,7 +213,6 @@ def _make_sequence(instrument_id: str, sequence_name: str, plain_tool: str) -> M
         return RunSequence(
             **call.asked(check),
             plain_tool=plain_tool,
-            progress=call.progress,
             instrument_id=instrument_id,
             sequence_name=sequence_name,
             parameters=call.arguments,

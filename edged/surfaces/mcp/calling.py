@@ -19,7 +19,7 @@ from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError
-from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, RpcCode
+from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, Response, RpcCode
 from edged.protocol.recognition import disagreement
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionState, admit
@@ -72,6 +72,8 @@ class Serving:
             post.calls = (PendingCall(post, 0, post.message),)
         else:
             exchange = post.exchange
+            if isinstance(post.message, Response) and post.session is not None:
+                post.session.answered(post.message)
             for notification in exchange.notifications:
                 if notification.method in post.revision.notifications:
                     NOTIFICATIONS[notification.method](post.session, notification)

@@ -28,7 +28,7 @@ from typing import Final, Protocol
 from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
-from edged.protocol.jsonrpc import RequestId
+from edged.protocol.jsonrpc import RequestId, Response
 from edged.protocol.messages import (
     MAX_WATCHED,
     RESOURCES_CHANGED,
@@ -205,12 +205,16 @@ class Session:
         resumable: event streams of calls in flight, by the name of their log.
         choice: what tools/list shows to it, by the URL of its initialize.
         client: what its client calls itself, by its initialize.
+        can_elicit: its client shows a person forms.
+        asked: our requests that its client has not answered yet, by their ids.
     """
 
     __slots__ = (
         "_caller",
         "_caller_here",
+        "asked",
         "calls",
+        "can_elicit",
         "choice",
         "client",
         "id",
@@ -235,6 +239,8 @@ class Session:
         self.owner = owner
         self.choice: Choice | None = None
         self.client = ""
+        self.can_elicit = False
+        self.asked: dict[str, asyncio.Future[Response]] = {}
         self.state = SessionState.OPENED
         self.last_used_s = now_s
         self.calls = CallRegistry()
@@ -258,6 +264,12 @@ class Session:
             client = self.client or caller.remote
             self._caller_here = replace(caller, session_id=self.label, client=client)
         return self._caller_here
+
+    def answered(self, response: Response) -> None:
+        """Its client has answered a request of ours; one that waits for nothing is ignored."""
+        answer = self.asked.get(response.id) if isinstance(response.id, str) else None
+        if answer is not None and not answer.done():
+            answer.set_result(response)
 
     def note(self, event: SessionEvent) -> None:
         """Something happened to it."""

@@ -14,12 +14,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from edged.actions.outcome import Picture
+from edged.commands.approvals import ApprovalControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.discovery.loop import Discovery
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
+from edged.profiles.confirm import Way
 from edged.runs.recordings.figures import run_figure
 from edged.runs.recordings.reader import MAX_ROWS, export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
@@ -46,10 +48,11 @@ def daemon_methods(
     audit: Audit,
     lockout: LockoutControl,
     leases: LeaseControl,
+    approvals: ApprovalControl,
     pool: InstrumentPool,
     told_on: ToldOn,
 ) -> dict[str, OwnMethod]:
-    """``audit.*``, ``lockout.*``, ``leases.*``, ``stop.seen_off`` and ``trace``."""
+    """``audit.*``, ``lockout.*``, ``leases.*``, ``approvals.*``, ``stop.*`` and ``trace``."""
 
     async def audit_list(params: Params) -> Any:
         rows = await audit.list(_filter(params), limit=params.get("limit", LISTED_UNLESS_ASKED))
@@ -83,6 +86,17 @@ def daemon_methods(
     async def lease_break(params: Params) -> Any:
         return await leases.break_(params["lease_id"], reason=params["reason"], by=params["by"])
 
+    async def approval_list(_params: Params) -> Any:
+        return {"approvals": approvals.listed()}
+
+    async def approve(params: Params) -> Any:
+        name, by = params["approval_id"], params["by"]
+        return approvals.answer(name, is_yes=True, way=Way.CLI, by=by)
+
+    async def deny(params: Params) -> Any:
+        name, by = params["approval_id"], params["by"]
+        return approvals.answer(name, is_yes=False, way=Way.CLI, by=by)
+
     async def seen_off(params: Params) -> Any:
         name, by = params["instrument_id"], params["by"]
         names = {name}
@@ -114,6 +128,9 @@ def daemon_methods(
         "lockout.list": lockout_list,
         "leases.list": lease_list,
         "leases.break": lease_break,
+        "approvals.list": approval_list,
+        "approvals.approve": approve,
+        "approvals.deny": deny,
         "trace": trace,
     }
 

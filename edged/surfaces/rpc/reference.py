@@ -139,6 +139,28 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 by=_text("who says so", 100, minLength=1),
             ),
             _entry(
+                "approvals.list",
+                "Lists what waits for a person's yes, with the lines that would go out.",
+                "{approvals: [{approval_id, instrument_id, instrument, tool, lines, more, who, "
+                "ways, expires_ms}]}",
+            ),
+            *(
+                _entry(
+                    f"approvals.{verb}",
+                    f"{meaning} There is no tool for this: a person does it, at the edge itself. "
+                    "The first answer counts.",
+                    "the question, with `verdict`",
+                    "approval_id",
+                    "by",
+                    approval_id=_text("of the question", minLength=1),
+                    by=_text("who says so", 100, minLength=1),
+                )
+                for verb, meaning in (
+                    ("approve", "Lets what was asked about go out, exactly so and once."),
+                    ("deny", "Refuses what was asked about."),
+                )
+            ),
+            _entry(
                 "audit.list",
                 "Lists rows of the record, oldest first: the newest that fit, unless `after` is "
                 "given.",

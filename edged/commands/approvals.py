@@ -1,0 +1,497 @@
+"""Approvals: what the owner wants to be asked about waits here until a person has said yes.
+
+Which calls those are is judged by the unit's ``confirm``; what may go out then is exactly what was
+asked about, once. A person answers by the client of the call or at the bench; the first answer
+counts, whichever road it came by.
+
+Source: docs/sharing.md; docs/promises.md section 16, "Approval".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import structlog
+
+from edged.actions.action import (
+    ENDS_WORK,
+    Action,
+    Progress,
+    Purpose,
+    RunCommand,
+    RunSequence,
+    SendScpi,
+    StartSweep,
+)
+from edged.actions.caller import Approval
+from edged.actions.elicit import Elicit, InputRequired, Round
+from edged.clock import Clock
+from edged.commands.preconditions import moment
+from edged.commands.target import Target
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Refused
+from edged.instruments.instrument import Instrument
+from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
+from edged.profiles.raw import RawMatch, identify, means_another_unit
+from edged.sharing.approvals import Approvals, Question, Verdict
+from edged.sharing.leases import Moment
+from edged.sharing.request_state import RequestState, bad_state, opened, sealed
+from edged.store.approvals import SpentStates
+
+__all__ = ["ApprovalControl", "NeedsApproval", "is_asked_about", "missing_yes"]
+
+TTL_S: Final = 120.0
+"""How long a question waits, where the owner says nothing else."""
+PROGRESS_EVERY_S: Final = 10.0
+MOST_CHARACTERS: Final = 4_000
+"""Of the lines in a question to a client; the bench shows as many as fit 8 KB."""
+
+Tell = Callable[[str, str, str], None]
+"""Writes a row about what nobody called for: its name, its text, the instrument."""
+Recheck = Callable[[Action, Target], None]
+"""Raises what stands in the way of an action by now."""
+
+
+class NeedsApproval(Conflict):
+    """Nobody has said yes to it. Nothing was sent.
+
+    Attributes:
+        lines: what would go out.
+    """
+
+    def __init__(self, called: str, what: str, lines: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{what} of {called} needs a person's approval, and this call has none.",
+            code=ErrorCode.NEEDS_APPROVAL,
+            data={"what": what},
+            remedy="Call it by itself: then a person is asked. A run is asked about before it "
+            "begins, by what is known then.",
+        )
+        self.lines = lines
+
+
+# Which calls are asked about
+
+
+def missing_yes(action: Action, target: Target) -> NeedsApproval | None:
+    """What an action lacks that the owner wants to be asked about; ``None``: nothing."""
+    if not is_asked_about(action, target):
+        return None
+    if _is_covered(action, target):
+        return None
+    return NeedsApproval(target.called, target.command_name or "this line", target.lines)
+
+
+def is_asked_about(action: Action, target: Target) -> bool:
+    """Whether the unit's owner wants to be asked about this very action, its steps apart."""
+    instrument = target.instrument
+    if instrument is None or not instrument.rules.confirm or not target.is_write or target.is_safe:
+        return False
+    if target.is_let_through or getattr(action, "purpose", None) in ENDS_WORK:
+        return False
+    rules = instrument.rules.confirm
+    if isinstance(action, RunSequence):
+        return any(rule.is_sequence and rule.name == target.command_name for rule in rules)
+    if not isinstance(action, RunCommand | SendScpi | StartSweep):
+        return False
+    asked = [rule for rule in rules if not rule.is_sequence]
+    name = target.command.name if target.command is not None else ""
+    if any(rule.name == name and rule.asks(target.values) for rule in asked):
+        return True
+    others = {rule.name for rule in asked} - {name}
+    return bool(others) and any(
+        rule.name == match.command.name and _asks(rule, match)
+        for match in _matches(target, instrument)
+        if match.command.name in others
+        for rule in asked
+    )
+
+
+def _matches(target: Target, instrument: Instrument) -> Iterator[RawMatch]:
+    """Every command that what goes out may be."""
+    if target.command is None or instrument.profile is None:
+        for part in target.parts:
+            yield from part.matches
+        return
+    for template, line in zip(target.command.scpi, target.lines, strict=False):
+        for part in identify(instrument.profile, line):
+            for match in part.matches:
+                if not means_another_unit(target.command, template, match.command):
+                    yield match
+
+
+def _asks(rule: ConfirmRule, match: RawMatch) -> bool:
+    readings = (*match.readings, *match.unitless) or ({},)
+    return not match.is_certain or any(rule.asks(values, match.unknown) for values in readings)
+
+
+def _is_covered(action: Action, target: Target) -> bool:
+    approval = action.caller.approval
+    if approval is None:
+        return False
+    if isinstance(action, RunSequence):
+        return approval.sequence == target.command_name
+    if isinstance(action, StartSweep):
+        return approval.ramped == target.command_name
+    if getattr(action, "purpose", None) is Purpose.SWEEP_STEP:
+        return approval.ramped == target.command_name
+    return set(target.lines) <= approval.lines
+
+
+# Asking
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A call that waits: what for, and how it is told."""
+
+    action: Action
+    target: Target
+    answered: asyncio.Future[Question]
+
+
+class ApprovalControl:
+    """All questions of this bench. Lives on the event loop.
+
+    Args:
+        spent: which states were used up.
+        key: what states are made with.
+        clock: for all times.
+        recheck: what may have come into a waiting call's way.
+        tell: for the record.
+    """
+
+    def __init__(
+        self, *, spent: SpentStates, key: bytes, clock: Clock, recheck: Recheck, tell: Tell
+    ) -> None:
+        self._approvals = Approvals(lambda: f"ask-{secrets.token_hex(4)}")
+        self._spent = spent
+        self._key = key
+        self._clock = clock
+        self._recheck = recheck
+        self._tell = tell
+        self._waiting: dict[str, _Waiting] = {}
+        # Questions that ended with everything, until their states would have: by their ids.
+        self._void: dict[str, int] = {}
+        self._log = structlog.get_logger("edged.approvals")
+
+    def listed(self) -> list[dict[str, Any]]:
+        """What waits for a person, oldest first."""
+        self._drop_ended()
+        return [question.told() for question in self._approvals.waiting(self._now())]
+
+    async def obtain(
+        self, action: Action, target: Target, would_send: Mapping[str, Any], lines: frozenset[str]
+    ) -> Approval | InputRequired:
+        """A person's yes, however long that takes within the owner's bound.
+
+        Args:
+            would_send: what a rehearsal told, for people.
+            lines: what may go out then.
+
+        Raises:
+            Refused: APPROVAL_DENIED, somebody said no; NEEDS_APPROVAL, nobody answered in time.
+            Failed: PREEMPTED, everything was stopped meanwhile.
+            EdgedError: what came into the way while it waited.
+        """
+        question = self._question(action, target, would_send, lines)
+        ways = question.ways
+        if Way.CLIENT in ways and isinstance(action.client, Round):
+            found = await self._by_round(action, action.client, question)
+            if isinstance(found, InputRequired):
+                return found
+            question = found
+        else:
+            elicit = action.client if Way.CLIENT in ways and callable(action.client) else None
+            if elicit is None and ways <= {Way.CLIENT}:
+                raise _unanswerable(question, "its client cannot be asked")
+            question = await self._wait(action, target, question, elicit)
+        if question.verdict is not Verdict.APPROVED:
+            raise _denied(question)
+        is_sweep, is_sequence = isinstance(action, StartSweep), isinstance(action, RunSequence)
+        return Approval(
+            approval_id=question.approval_id,
+            lines=lines,
+            sequence=target.command_name if is_sequence else "",
+            ramped=target.command_name if is_sweep else "",
+        )
+
+    def answer(self, approval_id: str, *, is_yes: bool, way: Way, by: str) -> dict[str, Any]:
+        """A person at the bench answers.
+
+        Raises:
+            NotFound: UNKNOWN_APPROVAL.
+            Conflict: BUSY, it was answered already.
+            Refused: it may not be answered by that way.
+        """
+        verdict = Verdict.APPROVED if is_yes else Verdict.DENIED
+        question = self._answered(approval_id, verdict, way=way, by=by)
+        return {**question.told(), "verdict": verdict.value}
+
+    def look(self) -> None:
+        """A lease, a lockout or a sweep is new: what it stands in the way of waits no more."""
+        for waiting in tuple(self._waiting.values()):
+            if waiting.answered.done():
+                continue
+            try:
+                self._recheck(waiting.action, waiting.target)
+            except EdgedError as held:
+                waiting.answered.set_exception(held)
+
+    async def look_on(self, _instrument_id: str) -> list[str]:
+        """``look``, as a lockout calls what ends work; it ends no run."""
+        self.look()
+        return []
+
+    def stop_all(self) -> None:
+        """Everything is being stopped: nothing waits any more."""
+        for question in self._approvals.end_all():
+            self._void[question.approval_id] = question.until.wall_ms
+            waiting = self._waiting.get(question.approval_id)
+            if waiting is not None and not waiting.answered.done():
+                waiting.answered.set_exception(
+                    Failed(
+                        f"Everything was stopped while {question.tool} waited for approval; "
+                        "nothing was sent.",
+                        code=ErrorCode.PREEMPTED,
+                        remedy="If it is still wanted, call it again.",
+                    )
+                )
+
+    def _question(
+        self,
+        action: Action,
+        target: Target,
+        would_send: Mapping[str, Any],
+        lines: frozenset[str],
+    ) -> Question:
+        instrument = target.aimed_instrument()
+        rules, now = instrument.rules, self._now()
+        ttl_s = rules.confirm_ttl_s or TTL_S
+        return Question(
+            approval_id=self._approvals.new_id(),
+            digest=_digest(action, would_send, lines),
+            who=action.caller.who,
+            instrument_id=instrument.id,
+            instrument=instrument.called,
+            tool=_what(action, target),
+            lines=tuple(would_send["would_send"]),
+            more=int(would_send.get("more", 0)),
+            ways=frozenset(way.value for way in rules.confirm_by or EVERY_WAY),
+            until=Moment(now.monotonic_s + ttl_s, now.wall_ms + round(ttl_s * 1_000)),
+        )
+
+    # By the call's own way, and at the bench
+
+    async def _wait(
+        self, action: Action, target: Target, question: Question, elicit: Elicit | None
+    ) -> Question:
+        answered: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
+        self._ask(question)
+        self._waiting[question.approval_id] = _Waiting(action, target, answered)
+        parts = [asyncio.create_task(self._report(action, question), name="approval-progress")]
+        if elicit is not None:
+            parts.append(asyncio.create_task(self._ask_client(question, elicit), name="elicit"))
+        timer = asyncio.create_task(
+            self._clock.sleep(question.until.monotonic_s - self._clock.monotonic())
+        )
+        try:
+            ends: list[asyncio.Future[Any]] = [answered, timer]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if answered.done():
+                return answered.result()
+            raise _unanswerable(question, "nobody answered in time")
+        finally:
+            for part in (*parts, timer):
+                part.cancel()
+            await asyncio.gather(*parts, timer, return_exceptions=True)
+            answered.cancel()
+            del self._waiting[question.approval_id]
+            self._approvals.end(question.approval_id)
+            if question.verdict is None:
+                self._tell("approval.ended", _row(question, "ended without an answer"),
+                           question.instrument_id)  # fmt: skip
+
+    async def _ask_client(self, question: Question, elicit: Elicit) -> None:
+        is_yes = await elicit(_message(question))
+        if is_yes is None:
+            return
+        verdict = Verdict.APPROVED if is_yes else Verdict.DENIED
+        # Somebody at the bench may have been quicker.
+        with contextlib.suppress(EdgedError):
+            self._answered(question.approval_id, verdict, way=Way.CLIENT, by=question.who)
+
+    async def _report(self, action: Action, question: Question) -> None:
+        """Tell whoever listens that it waits, and for whom."""
+        if action.progress is None:
+            return
+        number = 0
+        while True:
+            number += 1
+            left_s = max(0, round(question.until.monotonic_s - self._clock.monotonic()))
+            action.progress(
+                Progress(
+                    progress=number,
+                    message=f"{question.approval_id} waits for a person's approval, for {left_s} s "
+                    "at most.",
+                    meta={"approval_id": question.approval_id},
+                )
+            )
+            await self._clock.sleep(PROGRESS_EVERY_S)
+
+    # By an answer that asks, and a call that is repeated
+
+    async def _by_round(
+        self, action: Action, given: Round, question: Question
+    ) -> Question | InputRequired:
+        """The answered question; or what the client is to ask."""
+        asked = self._asked_before(action, given, question)
+        if asked is None:
+            asked = self._ask(question)
+        elif given.state and given.answer is not None and asked.verdict is None:
+            asked.verdict = Verdict.APPROVED if given.answer else Verdict.DENIED
+            asked.by = question.who
+            self._note(asked)
+        if asked.verdict is None:
+            state = RequestState(
+                principal=_principal(action),
+                digest=question.digest,
+                until_ms=asked.until.wall_ms,
+                approval_id=asked.approval_id,
+            )
+            return InputRequired(
+                data={"message": _message(asked), "request_state": sealed(state, self._key)}
+            )
+        self._approvals.end(asked.approval_id)
+        # Of two that repeat it at once, and of one that comes after a restart, one is the first.
+        if not await self._spent.spend(asked.approval_id, asked.until.wall_ms, self._now().wall_ms):
+            raise bad_state("was used already")
+        return asked
+
+    def _asked_before(self, action: Action, given: Round, question: Question) -> Question | None:
+        """The question that this call repeats.
+
+        Raises:
+            Invalid: the state that it brings is not good for it.
+        """
+        same = self._approvals.same(question.digest, self._now())
+        if same is not None and same.approval_id in self._waiting:
+            # Another call waits for that answer, and it counts once.
+            same = None
+        if not given.state:
+            return same
+        now_ms, principal = self._clock.wall_ms(), _principal(action)
+        state = opened(given.state, self._key, principal=principal, now_ms=now_ms)
+        if state.digest != question.digest:
+            raise bad_state("is of another call, or what would be sent has changed")
+        if state.approval_id in self._void:
+            raise bad_state("is of a question that has ended")
+        if same is not None and same.approval_id == state.approval_id:
+            return same
+        # Asked by a former life: the state says what, and the disk whether it was used.
+        until = Moment(self._now().monotonic_s + 1.0, state.until_ms)
+        return replace(question, approval_id=state.approval_id, until=until)
+
+    # What all share
+
+    def _ask(self, question: Question) -> Question:
+        self._drop_ended()
+        self._approvals.ask(question, self._now())
+        self._tell("approval.asked", _row(question, "waits"), question.instrument_id)
+        return question
+
+    def _drop_ended(self) -> None:
+        """Those of calls that wait are ended by the calls themselves."""
+        now_ms = self._clock.wall_ms()
+        self._void = {key: until for key, until in self._void.items() if until > now_ms}
+        for question in self._approvals.drop_ended(self._now()):
+            if question.approval_id not in self._waiting and question.verdict is None:
+                self._tell("approval.ended", _row(question, "ended without an answer"),
+                           question.instrument_id)  # fmt: skip
+
+    def _answered(self, approval_id: str, verdict: Verdict, *, way: Way, by: str) -> Question:
+        question = self._approvals.answer(
+            approval_id, verdict, way=way.value, by=by, now=self._now()
+        )
+        self._note(question)
+        waiting = self._waiting.get(approval_id)
+        if waiting is not None and not waiting.answered.done():
+            waiting.answered.set_result(question)
+        return question
+
+    def _note(self, question: Question) -> None:
+        text = _row(question, f"{question.verdict} by {question.by}")
+        self._tell(f"approval.{question.verdict}", text, question.instrument_id)
+
+    def _now(self) -> Moment:
+        return moment(self._clock)
+
+
+def _what(action: Action, target: Target) -> str:
+    name = target.command_name
+    return f"{action.tool} {name}".strip() if name and name not in action.tool else action.tool
+
+
+def _digest(action: Action, would_send: Mapping[str, Any], lines: frozenset[str]) -> str:
+    """Of whom, what, and every line: a call that is repeated is the same, and no other is."""
+    told = [_principal(action), action.tool, action.arguments, would_send["would_send"]]
+    said = json.dumps([*told, sorted(lines)], sort_keys=True, default=str)
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _principal(action: Action) -> str:
+    caller = action.caller
+    return f"{caller.route.value} {caller.subject} {caller.remote} {caller.key}"
+
+
+def _message(question: Question) -> str:
+    """What a person reads."""
+    lines = "\n".join(f"  {line}" for line in _shown(question.lines))
+    more = len(question.lines) + question.more - lines.count("\n") - 1
+    rest = f"\n  and {more} more" if lines and more > 0 else ""
+    sends = f"It would send:\n{lines}{rest}" if lines else "What it sends is known as it runs."
+    return (
+        f"{question.instrument}: {question.tool}, asked by {question.who}, needs your approval "
+        f"({question.approval_id}).\n{sends}"
+    )
+
+
+def _shown(lines: Sequence[str]) -> Iterator[str]:
+    left = MOST_CHARACTERS
+    for line in lines:
+        left -= len(line)
+        if left < 0:
+            return
+        yield line
+
+
+def _row(question: Question, what: str) -> str:
+    lines = "; ".join(question.lines)[:300]
+    return f"{question.approval_id}: {question.tool} on {question.instrument} {what} ({lines})"
+
+
+def _denied(question: Question) -> Refused:
+    return Refused(
+        f"{question.tool} on {question.instrument} was denied by {question.by}. Nothing was sent.",
+        code=ErrorCode.APPROVAL_DENIED,
+        data={"approval_id": question.approval_id},
+        remedy="Ask that person before you call it again.",
+    )
+
+
+def _unanswerable(question: Question, why: str) -> Refused:
+    ways = " or ".join(sorted(question.ways))
+    return Refused(
+        f"{question.tool} on {question.instrument} needs approval at the bench: {why}. Nothing was "
+        "sent.",
+        code=ErrorCode.NEEDS_APPROVAL,
+        data={"approval_id": question.approval_id, "ways": sorted(question.ways)},
+        remedy=f"Somebody must say yes while the call waits (by {ways}; at the bench `edged "
+        "approve`); call again when somebody is there.",
+    )

@@ -1,0 +1,171 @@
+"""Questions that wait for a person's yes: who asked what, until when, and the first answer. Pure.
+
+One that was answered is over; whoever answers later is told so. Nothing here knows how a person is
+asked, nor what was asked about beyond the lines that would go out.
+
+Source: docs/sharing.md; docs/promises.md section 16, "Approval".
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import Conflict, ErrorCode, NotFound, Refused
+from edged.sharing.leases import Moment
+
+__all__ = ["MOST_WAITING", "Approvals", "Question", "Verdict"]
+
+MOST_WAITING: Final = 64
+"""More questions at once than any person answers."""
+
+
+class Verdict(enum.StrEnum):
+    """What a person said."""
+
+    APPROVED = "approved"
+    DENIED = "denied"
+
+
+@dataclass(slots=True, kw_only=True)
+class Question:
+    """One question; only its verdict ever changes, once.
+
+    Attributes:
+        digest: of caller, tool, arguments and lines: a call that is repeated is the same question.
+        who: the caller, for people.
+        instrument: what people call the unit.
+        tool: what was called.
+        lines: what would go out, as far as it fits; ``more``: how many lines besides.
+        ways: by which it may be answered.
+        until: when it ends unanswered.
+        by: who answered.
+    """
+
+    approval_id: str
+    digest: str
+    who: str
+    instrument_id: str
+    instrument: str
+    tool: str
+    lines: tuple[str, ...]
+    more: int
+    ways: frozenset[str]
+    until: Moment
+    verdict: Verdict | None = None
+    by: str = ""
+
+    def told(self) -> dict[str, object]:
+        """JSON-ready, for whoever may look."""
+        return {
+            "approval_id": self.approval_id,
+            "instrument_id": self.instrument_id,
+            "instrument": self.instrument,
+            "tool": self.tool,
+            "lines": list(self.lines),
+            "more": self.more,
+            "who": self.who,
+            "ways": sorted(self.ways),
+            "expires_ms": self.until.wall_ms,
+        }
+
+
+class Approvals:
+    """All questions that wait, or were answered and not acted upon.
+
+    Args:
+        new_id: makes their ids.
+    """
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._questions: dict[str, Question] = {}
+
+    def new_id(self) -> str:
+        """The id of the next question."""
+        return self._new_id()
+
+    def ask(self, question: Question, now: Moment) -> Question:
+        """It waits from now on.
+
+        Raises:
+            Conflict: BUSY, too many wait already.
+        """
+        self.drop_ended(now)
+        if len(self._questions) >= MOST_WAITING:
+            raise Conflict(
+                f"{MOST_WAITING} questions wait for a person already.",
+                code=ErrorCode.BUSY,
+                remedy="Wait until they were answered.",
+            )
+        self._questions[question.approval_id] = question
+        return question
+
+    def waiting(self, now: Moment) -> tuple[Question, ...]:
+        """Those without an answer, oldest first."""
+        return tuple(
+            question
+            for question in self._questions.values()
+            if question.verdict is None and not _is_over(question, now)
+        )
+
+    def answer(
+        self, approval_id: str, verdict: Verdict, *, way: str, by: str, now: Moment
+    ) -> Question:
+        """Note a person's answer; the first counts.
+
+        Raises:
+            NotFound: UNKNOWN_APPROVAL, no such question waits.
+            Conflict: BUSY, it was answered already.
+            Refused: DENIED_BY_OWNER, it may not be answered by that way.
+        """
+        question = self._questions.get(approval_id)
+        if question is None or _is_over(question, now):
+            raise NotFound(
+                f"No question {approval_id[:64]!r} waits for an answer.",
+                code=ErrorCode.UNKNOWN_APPROVAL,
+                remedy="It may have ended: what waits is listed by `edged approve`.",
+            )
+        if question.verdict is not None:
+            raise Conflict(
+                f"{approval_id} was {question.verdict} already, by {question.by}.",
+                code=ErrorCode.BUSY,
+            )
+        if way not in question.ways:
+            raise Refused(
+                f"{approval_id} may not be answered here: the owner wants that by "
+                f"{' or '.join(sorted(question.ways))}.",
+                code=ErrorCode.DENIED_BY_OWNER,
+            )
+        question.verdict, question.by = verdict, by
+        return question
+
+    def same(self, digest: str, now: Moment) -> Question | None:
+        """The question that a repeated call is, answered or not."""
+        for question in self._questions.values():
+            if question.digest == digest and not _is_over(question, now):
+                return question
+        return None
+
+    def end(self, approval_id: str) -> None:
+        """It was acted upon, or nobody waits for it any more."""
+        self._questions.pop(approval_id, None)
+
+    def end_all(self) -> tuple[Question, ...]:
+        """Nothing waits any more; returns what did."""
+        ended = tuple(self._questions.values())
+        self._questions.clear()
+        return ended
+
+    def drop_ended(self, now: Moment) -> tuple[Question, ...]:
+        """Forget those that time has ended; returns them."""
+        over = tuple(one for one in self._questions.values() if _is_over(one, now))
+        for question in over:
+            del self._questions[question.approval_id]
+        return over
+
+
+def _is_over(question: Question, now: Moment) -> bool:
+    return now.monotonic_s >= question.until.monotonic_s

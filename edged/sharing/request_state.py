@@ -1,0 +1,91 @@
+"""What a client carries from an ``input_required`` answer to its repeated call. Pure.
+
+A text that only this daemon can make: an HMAC over whom it was given to, for which call, until when
+and which question. Whether its answer was used before is kept by whoever acts on it.
+
+Source: MCP 2026-07-28 ``basic/patterns/mrtr``: requestState must be integrity-protected, bound to
+principal, method and parameters, expire, and count once. RFC 2104 (HMAC).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged.errors import ErrorCode, Invalid
+
+__all__ = ["KEY_BYTES", "RequestState", "bad_state", "opened", "sealed"]
+
+KEY_BYTES: Final = 32
+MOST_CHARACTERS: Final = 4_096
+"""A state of ours has some 300."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState:
+    """What was asked, of whom.
+
+    Attributes:
+        principal: whom it was given to.
+        digest: of tool, arguments and the lines that would go out.
+        until_ms: Unix epoch milliseconds.
+        approval_id: the question, as the bench knows it; no two are alike.
+    """
+
+    principal: str
+    digest: str
+    until_ms: int
+    approval_id: str
+
+
+def sealed(state: RequestState, key: bytes) -> str:
+    """The text of it."""
+    told = [state.principal, state.digest, state.until_ms, state.approval_id]
+    payload = json.dumps(told, separators=(",", ":")).encode()
+    return f"{_text(payload)}.{_text(_mac(payload, key))}"
+
+
+def opened(text: str, key: bytes, *, principal: str, now_ms: int) -> RequestState:
+    """What a text says that this daemon has made, for this caller, and not too long ago.
+
+    Raises:
+        Invalid: BAD_ARGUMENTS, it is none of that.
+    """
+    payload, _, mac = text[:MOST_CHARACTERS].partition(".")
+    try:
+        said = base64.urlsafe_b64decode(payload.encode())
+        is_ours = hmac.compare_digest(_mac(said, key), base64.urlsafe_b64decode(mac.encode()))
+        told: Any = json.loads(said) if is_ours else None
+    except (ValueError, binascii.Error):
+        told = None
+    if told is None:
+        raise bad_state("is none that this daemon has given")
+    state = RequestState(principal=told[0], digest=told[1], until_ms=told[2], approval_id=told[3])
+    if state.principal != principal:
+        raise bad_state("was given to another caller")
+    if now_ms >= state.until_ms:
+        raise bad_state("has expired")
+    return state
+
+
+def bad_state(why: str) -> Invalid:
+    """The error of one that leads nowhere."""
+    return Invalid(
+        f"requestState {why}. Nothing was sent.",
+        code=ErrorCode.BAD_ARGUMENTS,
+        data={"parameter": "requestState"},
+        remedy="Call again without requestState and inputResponses to be asked anew.",
+    )
+
+
+def _mac(payload: bytes, key: bytes) -> bytes:
+    return hmac.new(key, b"edged requestState 1\n" + payload, hashlib.sha256).digest()
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode("ascii")
