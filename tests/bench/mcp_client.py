@@ -158,6 +158,7 @@ class McpClient:
         session_id: sent with each request once there is one.
         client_info: who it says it is.
         version: sent as MCP-Protocol-Version if not empty.
+        capabilities: what it says that it can do.
     """
 
     port: int
@@ -168,13 +169,14 @@ class McpClient:
     headers: dict[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
     client_info: Mapping[str, str] = field(default_factory=lambda: {"name": "test", "version": "1"})
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
 
     async def initialize(self, version: str = "2025-03-26") -> Answer:
         answer = await self.request(
             "initialize",
             {
                 "protocolVersion": version,
-                "capabilities": {},
+                "capabilities": dict(self.capabilities),
                 "clientInfo": dict(self.client_info),
             },
         )

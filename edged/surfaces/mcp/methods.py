@@ -422,7 +422,7 @@ async def _elicit(call: PendingCall, session: Session, message: str) -> bool | N
         return answer_of(await answer)
     finally:
         del session.asked[request_id]
-        if not answer.done() and post.can_stream:
+        if (answer.cancelled() or not answer.done()) and post.can_stream:
             post.notify(call, withdrawn_bytes(request_id))
 
 
