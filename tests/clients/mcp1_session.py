@@ -9,11 +9,11 @@ from typing import Any
 import mcp.types as types
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
-from orders import Changes, given_up, keep, obey, say
+from orders import Changes, Person, given_up, keep, obey, say
 
 
 async def main(url: str, token: str) -> None:
-    changes = Changes()
+    changes, person = Changes(), Person()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     async def on_message(message: Any) -> None:
@@ -22,9 +22,14 @@ async def main(url: str, token: str) -> None:
         ):
             changes.note()
 
+    async def on_question(_context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult(**person.asked(params.message))
+
     async with (
         streamablehttp_client(url, headers=headers) as (reading, writing, _),
-        ClientSession(reading, writing, message_handler=on_message) as session,
+        ClientSession(
+            reading, writing, message_handler=on_message, elicitation_callback=on_question
+        ) as session,
     ):
         first = await session.initialize()
         say({"protocol": first.protocolVersion, "server": first.serverInfo.name})
@@ -64,6 +69,7 @@ async def main(url: str, token: str) -> None:
                 "progress": progress,
                 "cancel": cancel,
                 "wait_list_changed": changes.wait,
+                "person": person.told,
             }
         )
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import mcp_types as types
 from mcp.client import Client
-from orders import Changes, given_up, keep, obey, say
+from orders import Changes, Person, given_up, keep, obey, say
 
 
 async def main(url: str, mode: str) -> None:
-    changes = Changes()
+    changes, person = Changes(), Person()
 
     async def on_message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification) or isinstance(
@@ -21,8 +21,17 @@ async def main(url: str, mode: str) -> None:
         ):
             changes.note()
 
+    async def on_question(_context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult(**person.asked(params.message))
+
     async with (
-        Client(url, mode=mode, message_handler=on_message, cache=None) as client,
+        Client(
+            url,
+            mode=mode,
+            message_handler=on_message,
+            elicitation_callback=on_question,
+            cache=None,
+        ) as client,
         contextlib.AsyncExitStack() as stack,
     ):
         if mode != "legacy":
@@ -39,6 +48,7 @@ async def main(url: str, mode: str) -> None:
                     client.call_tool(order["name"], order["arguments"]), order["after_s"]
                 ),
                 "wait_list_changed": changes.wait,
+                "person": person.told,
             }
         )
 

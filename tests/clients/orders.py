@@ -4,6 +4,7 @@ Runs in the client's own virtual environment, so it uses the standard library al
 
 ``{"do": "list"}``, ``{"do": "call", "name", "arguments"}``, ``{"do": "progress"}`` with the same,
 ``{"do": "cancel", "name", "arguments", "after_s"}``, ``{"do": "wait_list_changed", "within_s"}``,
+``{"do": "person", "says"}`` (what a person answers from now on; gives what was asked till then),
 ``{"do": "reconnect"}`` (answered by another greeting), ``{"do": "end"}``.
 """
 
@@ -74,6 +75,22 @@ class Changes:
             await self._event.wait()
         self._event.clear()
         return True
+
+
+class Person:
+    """Who is asked by the client: says always the same, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.says: dict[str, Any] = {"action": "decline"}
+        self._asked: list[str] = []
+
+    def asked(self, message: str) -> dict[str, Any]:
+        self._asked.append(message)
+        return self.says
+
+    async def told(self, order: dict[str, Any]) -> list[str]:
+        self.says, asked, self._asked = order["says"], self._asked, []
+        return asked
 
 
 async def given_up(call: Awaitable[Any], after_s: float) -> str:

@@ -49,6 +49,24 @@ export class Changes {
     }
 }
 
+/** Who is asked by the client: says always the same, and remembers what was asked. */
+export class Person {
+    #says = { action: 'decline' };
+    #asked = [];
+
+    asked(message) {
+        this.#asked.push(message);
+        return this.#says;
+    }
+
+    told(order) {
+        const asked = this.#asked;
+        this.#says = order.says;
+        this.#asked = [];
+        return asked;
+    }
+}
+
 /** Abort a call in mid-flight the way a program does: by its signal. */
 export async function givenUp(start, order) {
     const abort = new AbortController();
@@ -65,7 +83,7 @@ export async function givenUp(start, order) {
 }
 
 /** The handlers of one connected client; both generations of the SDK call these alike. */
-export function handlersOf({ list, call, changes }) {
+export function handlersOf({ list, call, changes, person }) {
     const told = (result) => ({ is_error: Boolean(result.isError), text: result.content[0].text });
     return {
         list,
@@ -78,5 +96,6 @@ export function handlersOf({ list, call, changes }) {
         },
         cancel: (order) => givenUp((signal) => call(order, { signal }), order),
         wait_list_changed: (order) => changes.wait(order),
+        person: async (order) => person.told(order),
     };
 }

@@ -1,6 +1,6 @@
 // A session of the official TypeScript SDK's client 2.x, stateless or legacy; see orders.mjs.
 
-import { Changes, handlersOf, load, obey, say } from './orders.mjs';
+import { Changes, Person, handlersOf, load, obey, say } from './orders.mjs';
 
 const { Client, StreamableHTTPClientTransport } = await load('@modelcontextprotocol/client');
 
@@ -9,9 +9,11 @@ const mode = process.argv[3];
 
 async function connection() {
     const changes = new Changes();
+    const person = new Person();
     const client = new Client(
         { name: 'conformance', version: '1' },
         {
+            capabilities: { elicitation: { form: {} } },
             versionNegotiation: { mode },
             listChanged: {
                 tools: { autoRefresh: false, debounceMs: 0, onChanged: () => changes.note() },
@@ -19,6 +21,9 @@ async function connection() {
         },
     );
     client.onerror = () => {};
+    client.setRequestHandler('elicitation/create', async (request) =>
+        person.asked(request.params.message),
+    );
     await client.connect(new StreamableHTTPClientTransport(url));
     say({
         protocol: client.getNegotiatedProtocolVersion(),
@@ -27,6 +32,7 @@ async function connection() {
     const again = await obey(
         handlersOf({
             changes,
+            person,
             list: async () =>
                 (await client.listTools({}, { cacheMode: 'refresh' })).tools.map((tool) => tool.name),
             call: (order, options) =>
