@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from edged.actions.caller import Caller
-from edged.actions.elicit import Elicit, Round
+from edged.actions.elicit import CallClient
 
 __all__ = [
     "ENDS_WORK",
@@ -98,7 +98,7 @@ class Action:
         action_id: id of this action in the audit, unique in the database; ``parent_id`` of the one
             it was nested in, else empty.
         progress: takes progress reports, or ``None`` when nobody listens.
-        client: how its client can be asked something, or ``None`` where it cannot.
+        client: its client, where it can be asked something, or is known to have gone.
         answers_at_once: it is read from memory and waits for nothing, so that nothing can come
             between, or cancel it.
     """
@@ -114,7 +114,7 @@ class Action:
     arguments: Arguments = field(default_factory=dict)
     check: Check = _accept
     progress: ProgressSink | None = None
-    client: Elicit | Round | None = None
+    client: CallClient | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How the client of a call can be asked something while the call waits, or between two calls.
+"""How the client of a call is asked something while the call waits, or between two calls.
 
 MCP calls that elicitation: a request of ours on the call's own stream (2025-06-18, 2025-11-25), or
 an answer that asks and a call that is repeated (2026-07-28).
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from edged.actions.outcome import Done, OutcomeStatus
 
-__all__ = ["Elicit", "InputRequired", "Round"]
+__all__ = ["CallClient", "Elicit", "InputRequired", "Round"]
 
 Elicit = Callable[[str], Awaitable[bool | None]]
 """Shows a person a question: yes, no, or ``None`` where the client could not ask."""
@@ -29,6 +29,27 @@ class Round:
 
     state: str = ""
     answer: bool | None = None
+
+
+class CallClient(Protocol):
+    """The client of a call, as far as the call's own way reaches it."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it still waits for the answer, as far as that is known."""
+        ...
+
+    def watch(self) -> None:
+        """From now on its going is noticed soon."""
+        ...
+
+    def elicit(self) -> Elicit | None:
+        """How a person is asked while the call waits; ``None`` where that cannot be."""
+        ...
+
+    def round(self) -> Round | None:
+        """What it brings along where asking takes a call of its own; ``None`` where it does not."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)

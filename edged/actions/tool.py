@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from edged.actions.action import Action, Check, ProgressSink
 from edged.actions.caller import Caller
-from edged.actions.elicit import Elicit, Round
+from edged.actions.elicit import CallClient
 
 __all__ = ["DRY_RUN", "LEASE", "MakeAction", "Tool", "ToolAnnotations", "ToolCall"]
 
@@ -42,7 +42,7 @@ class ToolCall:
     caller: Caller
     action_id: str
     progress: ProgressSink | None = None
-    client: Elicit | Round | None = None
+    client: CallClient | None = None
 
     def asked(self, check: Check) -> dict[str, Any]:
         """What any action that is made of this call begins with."""

@@ -31,7 +31,7 @@ from edged.actions.action import (
     StartSweep,
 )
 from edged.actions.caller import Approval
-from edged.actions.elicit import Elicit, InputRequired, Round
+from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
 from edged.clock import Clock
 from edged.commands.preconditions import moment
 from edged.commands.target import Target
@@ -49,6 +49,8 @@ __all__ = ["ApprovalControl", "NeedsApproval", "is_asked_about", "missing_yes"]
 TTL_S: Final = 120.0
 """How long a question waits, where the owner says nothing else."""
 PROGRESS_EVERY_S: Final = 10.0
+LOOK_AT_CLIENT_S: Final = 0.5
+"""How soon it is noticed that nobody waits for the answer any more."""
 MOST_CHARACTERS: Final = 4_000
 """Of the lines in a question to a client; the bench shows as many as fit 8 KB."""
 
@@ -201,14 +203,15 @@ class ApprovalControl:
             EdgedError: what came into the way while it waited.
         """
         question = self._question(action, target, would_send, lines)
-        ways = question.ways
-        if Way.CLIENT in ways and isinstance(action.client, Round):
-            found = await self._by_round(action, action.client, question)
+        ways, client = question.ways, action.client
+        given = client.round() if client is not None and Way.CLIENT in ways else None
+        if given is not None:
+            found = await self._by_round(action, given, question)
             if isinstance(found, InputRequired):
                 return found
             question = found
         else:
-            elicit = action.client if Way.CLIENT in ways and callable(action.client) else None
+            elicit = client.elicit() if client is not None and Way.CLIENT in ways else None
             if elicit is None and ways <= {Way.CLIENT}:
                 raise _unanswerable(question, "its client cannot be asked")
             question = await self._wait(action, target, question, elicit)
@@ -298,15 +301,13 @@ class ApprovalControl:
         parts = [asyncio.create_task(self._report(action, question), name="approval-progress")]
         if elicit is not None:
             parts.append(asyncio.create_task(self._ask_client(question, elicit), name="elicit"))
-        timer = asyncio.create_task(
-            self._clock.sleep(question.until.monotonic_s - self._clock.monotonic())
-        )
+        timer = asyncio.create_task(self._time_out(question, action.client), name="approval-timer")
         try:
             ends: list[asyncio.Future[Any]] = [answered, timer]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if answered.done():
                 return answered.result()
-            raise _unanswerable(question, "nobody answered in time")
+            raise timer.result()
         finally:
             for part in (*parts, timer):
                 part.cancel()
@@ -317,6 +318,20 @@ class ApprovalControl:
             if question.verdict is None:
                 self._tell("approval.ended", _row(question, "ended without an answer"),
                            question.instrument_id)  # fmt: skip
+
+    async def _time_out(self, question: Question, client: CallClient | None) -> EdgedError:
+        """Why nobody waits for it any more."""
+        if client is not None:
+            client.watch()
+        while (left_s := question.until.monotonic_s - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left_s, LOOK_AT_CLIENT_S))
+            if client is not None and not client.is_here:
+                return Failed(
+                    f"The caller went away while {question.tool} waited for approval; nothing was "
+                    "sent.",
+                    code=ErrorCode.CANCELLED,
+                )
+        return _unanswerable(question, "nobody answered in time")
 
     async def _ask_client(self, question: Question, elicit: Elicit) -> None:
         is_yes = await elicit(_message(question))

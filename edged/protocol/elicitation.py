@@ -16,6 +16,7 @@ from edged.protocol.revisions import CLIENT_CAPABILITIES_KEY, Elicitation, Revis
 __all__ = [
     "answer_of",
     "can_elicit",
+    "check_round",
     "elicit_bytes",
     "input_required_result",
     "round_of",
@@ -83,8 +84,7 @@ def round_of(request: Request) -> tuple[bool, str, bool | None]:
     """
     meta = request.params.get("_meta")
     told = meta.get(CLIENT_CAPABILITIES_KEY) if isinstance(meta, dict) else None
-    state = request.params.get("requestState")
-    answers = request.params.get("inputResponses")
+    state, answers = request.params.get("requestState"), request.params.get("inputResponses")
     if state is not None and not isinstance(state, str):
         raise wrong_params(request, "requestState must be a string.")
     if answers is not None and not isinstance(answers, dict):
@@ -94,6 +94,16 @@ def round_of(request: Request) -> tuple[bool, str, bool | None]:
         raise wrong_params(request, f"inputResponses.{KEY} must be an object.")
     answer = None if given is None else _said(given)
     return can_elicit(told if isinstance(told, dict) else {}), state or "", answer
+
+
+def check_round(request: Request) -> None:
+    """Judge what a call brings along, whoever needs it.
+
+    Raises:
+        BadMessage: as ``round_of``.
+    """
+    if "requestState" in request.params or "inputResponses" in request.params:
+        round_of(request)
 
 
 def _params(message: str, *, has_mode: bool) -> JsonObject:

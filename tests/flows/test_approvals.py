@@ -476,3 +476,45 @@ async def test_what_was_used_up_is_used_up_after_a_crash(tmp_path: Path) -> None
             said = await round_trip(second, requestState=state, inputResponses=YES)
             assert ("used already" in json.dumps(said)) == (state == used)
         assert is_on(second)
+
+
+@promise("approval.ends")
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_a_client_that_goes_away_takes_its_question_along(
+    engine: EngineProcess, alice: McpClient, version: str
+) -> None:
+    if version == "2026-07-28":
+        client = McpClient(engine.ports["mcp_port"])
+        params = {"name": "execute_command", "arguments": ON}
+        message, headers = modern(client.message("tools/call", params))
+        connection = await client.open_post(message, headers)
+    else:
+        client = await client_of(engine, version, elicitation={})
+        message = client.message("tools/call", {"name": "execute_command", "arguments": ON})
+        connection = await client.open_post(message)
+    async with connection:
+        await waits(engine)
+        connection.abort()
+    await waits(engine, 0)
+    assert not is_on(engine)
+
+
+@promise("approval.ends")
+async def test_a_verb_that_is_ended_takes_its_question_along(
+    engine: EngineProcess, alice: McpClient
+) -> None:
+    (tool,) = [
+        one["name"]
+        for one in engine.rpc("tools/list")["tools"]
+        if one["name"].endswith("dp832__output_on")
+    ]
+    words = ["call", tool, "channel=1", "--state-dir", str(engine.state_dir)]
+    calling = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "edged", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    (waiting,) = await waits(engine)
+    calling.terminate()
+    await calling.wait()
+    await waits(engine, 0)
+    assert waiting["instrument"] == "psu1"
+    assert not is_on(engine)

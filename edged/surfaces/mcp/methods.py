@@ -14,16 +14,13 @@ The methods by which a client hears of changes: of a session, or on a stream of 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import client_text
-from edged.actions.elicit import Elicit, Round
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolCall
 from edged.commands.pending import Pending
@@ -31,12 +28,9 @@ from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.protocol import messages, results
 from edged.protocol import messages as resources
 from edged.protocol.elicitation import (
-    answer_of,
     can_elicit,
-    elicit_bytes,
+    check_round,
     input_required_result,
-    round_of,
-    withdrawn_bytes,
 )
 from edged.protocol.http_rules import SESSION_HEADER
 from edged.protocol.jsonrpc import BadMessage, ErrorReply, Notification, Request, RpcCode
@@ -342,6 +336,8 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
             outcome, call.request.id, tool=tool, revision=post.revision, server=parts.server
         )
 
+    if post.revision.elicitation is Elicitation.ROUNDS:
+        check_round(call.request)
     token = params.progress_token
     begun = parts.dispatcher.begin(
         ToolCall(
@@ -350,7 +346,7 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
             caller=post.caller,
             action_id=parts.new_action_id(),
             progress=_progress_sink(call, token) if token is not None else None,
-            client=_client_of(call),
+            client=call,
         ),
         call.outcome_told,
     )
@@ -391,39 +387,6 @@ def find_tool(registry: ToolSource, name: object) -> Tool | None:
         return registry.find(name)
     except NotFound:
         return None
-
-
-def _client_of(call: PendingCall) -> Elicit | Round | None:
-    """How the client of a call can be asked something; ``None`` where it cannot.
-
-    Raises:
-        BadMessage: what it brings along from an earlier round is none of that.
-    """
-    post = call.post
-    if post.revision.elicitation is Elicitation.ROUNDS:
-        is_able, state, answer = round_of(call.request)
-        return Round(state, answer) if is_able else None
-    if post.session is None or not (post.session.can_elicit and post.can_stream):
-        return None
-    if post.revision.elicitation is Elicitation.NONE:
-        return None
-    return partial(_elicit, call, post.session)
-
-
-async def _elicit(call: PendingCall, session: Session, message: str) -> bool | None:
-    """Show a person a question on the call's own stream; see ``actions.elicit.Elicit``."""
-    post = call.post
-    if not post.can_stream:
-        return None
-    request_id = f"edged-{secrets.token_hex(8)}"
-    answer = session.asked[request_id] = asyncio.get_running_loop().create_future()
-    try:
-        post.notify(call, elicit_bytes(post.revision, request_id, message))
-        return answer_of(await answer)
-    finally:
-        del session.asked[request_id]
-        if (answer.cancelled() or not answer.done()) and post.can_stream:
-            post.notify(call, withdrawn_bytes(request_id))
 
 
 def _progress_sink(call: PendingCall, token: messages.ProgressToken) -> ProgressSink | None:

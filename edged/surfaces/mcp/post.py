@@ -12,18 +12,22 @@ had begun, the GET by which the client resumed the stream.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, assert_never
 
 from edged.actions.caller import Caller
+from edged.actions.elicit import Elicit, Round
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.commands.pending import Pending
+from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
 from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, result_bytes_from
-from edged.protocol.revisions import Revision
+from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
@@ -56,7 +60,7 @@ class Surroundings:
 
 
 class PendingCall:
-    """One request: served at once, or under way; ``sessions.Endable``.
+    """One request: served at once, or under way; ``sessions.Endable``, ``actions.CallClient``.
 
     Attributes:
         slot: names it in the exchange of its POST.
@@ -136,6 +140,49 @@ class PendingCall:
             self.ended = self.ended or CallEnd.CLIENT_GONE
             raise CallEndedError(self.ended)
         self.post.wire.connection.probe_by(self.post.probe)
+
+    # What ``CallClient`` is
+
+    @property
+    def is_here(self) -> bool:
+        """See ``CallClient``."""
+        return not self.post.wire.is_lost
+
+    def watch(self) -> None:
+        """See ``CallClient``."""
+        if not self.post.wire.is_lost:
+            self.post.wire.connection.probe_by(self.post.probe)
+
+    def elicit(self) -> Elicit | None:
+        """See ``CallClient``."""
+        session, can_ask = self.post.session, self.post.revision.elicitation
+        if session is None or not (session.can_elicit and self.post.can_stream):
+            return None
+        if can_ask not in (Elicitation.REQUEST, Elicitation.FORM):
+            return None
+        return partial(self._elicit, session)
+
+    async def _elicit(self, session: Session, message: str) -> bool | None:
+        """Show a person a question on this call's own stream."""
+        post = self.post
+        if not post.can_stream:
+            return None
+        request_id = f"edged-{secrets.token_hex(8)}"
+        answer = session.asked[request_id] = asyncio.get_running_loop().create_future()
+        try:
+            post.notify(self, elicit_bytes(post.revision, request_id, message))
+            return answer_of(await answer)
+        finally:
+            del session.asked[request_id]
+            if (answer.cancelled() or not answer.done()) and post.can_stream:
+                post.notify(self, withdrawn_bytes(request_id))
+
+    def round(self) -> Round | None:
+        """See ``CallClient``."""
+        if self.post.revision.elicitation is not Elicitation.ROUNDS:
+            return None
+        can_ask, state, answer = round_of(self.request)
+        return Round(state, answer) if can_ask else None
 
     def outcome_told(self, outcome: Outcome | None) -> None:
         """What came of its action; ``None`` once it was cancelled."""

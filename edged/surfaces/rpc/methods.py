@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from edged import __version__
 from edged.actions.caller import Caller
+from edged.actions.elicit import CallClient
 from edged.actions.outcome import Outcome, Picture
 from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
@@ -63,6 +64,7 @@ class RpcContext:
     record: MethodRecord
     clock: Clock
     own: Mapping[str, OwnMethod] = field(default_factory=dict)
+    client: CallClient | None = None
 
 
 Handler = Callable[[RpcContext, Params], Awaitable[Any]]
@@ -194,6 +196,7 @@ async def _call(context: RpcContext, name: str, arguments: Params) -> dict[str, 
             arguments=arguments,
             caller=context.caller,
             action_id=context.new_action_id(),
+            client=context.client,
         )
     )
     return _answer(outcome)

@@ -156,6 +156,26 @@ def unwatch(http: web.Request) -> None:
         connection.end_probing()
 
 
+class _Client:
+    """Who waits for an answer here; it shows nobody a question. ``actions.elicit.CallClient``."""
+
+    def __init__(self, http: web.Request) -> None:
+        self._http = http
+
+    @property
+    def is_here(self) -> bool:
+        return self._http.transport is not None and not self._http.transport.is_closing()
+
+    def watch(self) -> None:
+        watch(self._http)
+
+    def elicit(self) -> None:
+        return None
+
+    def round(self) -> None:
+        return None
+
+
 WITHIN_S: Final = 30.0
 """A slower sender is cut."""
 IDLE_S: Final = 75.0
@@ -394,6 +414,7 @@ class RpcListener:
             record=self._record.method,
             clock=self._clock,
             own=self._own,
+            client=_Client(http),
         )
         try:
             result = await self._result(http, request, context)
