@@ -196,7 +196,11 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
         "Commands marked requires_sweep are ramped by start_sweep; get_sweep_status watches, "
         "stop_sweep parks or aborts.",
     ),
-    ("start_stream", "For repeated readings use start_stream, not a loop of calls."),
+    (
+        "bench__reserve",
+        "bench__reserve keeps units to you.",
+    ),
+    ("start_stream", "For repeated readings use start_stream."),
     ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is long."),
     (
         "get_status",
