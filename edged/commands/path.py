@@ -254,6 +254,8 @@ class CommandPath:
                 lines = frozenset(first_step.lines)
         if self._approvals is None:
             raise Fault("Nobody can be asked here.")
+        # From now on: a stop that comes while it waits, or just as it was answered, ends it.
+        still_wanted = self._send_guards.of(action, target)
         approved = await self._approvals.obtain(action, target, would_send, lines)
         if isinstance(approved, InputRequired):
             return approved
@@ -267,6 +269,8 @@ class CommandPath:
                 code=ErrorCode.NEEDS_APPROVAL,
                 remedy="Call it again, to be asked about what it would send now.",
             )
+        if still_wanted is not None:
+            still_wanted()
         return await _begun(self._run(action, target, began))
 
     async def _wanted(

@@ -35,6 +35,7 @@ from edged.actions.action import (
 )
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
+from edged.commands.approvals import missing_yes
 from edged.commands.target import ProfileChecks, Target
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
@@ -198,6 +199,7 @@ class Policy:
                     _check_equivalents(now, is_ramped=_is_ramped(action))
                 if now.is_dangerous and not target.is_dangerous:
                     self.check_danger(action.caller, now)
+                _check_approved(action, dataclasses.replace(now, lines=target.lines))
         except (Refused, Invalid) as no:
             raise type(no)(
                 f"The owner changed what may be done with {instrument.called} while this waited: "
@@ -211,8 +213,16 @@ class Policy:
         profile = instrument.profile
         checks = ProfileChecks(profile) if profile is not None else None
         parts = identify(profile, action.scpi) if profile is not None else ()
-        now = Target(instrument=instrument, parts=parts, profile_checks=checks)
+        now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
+        _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))
+
+
+def _check_approved(action: Action, target: Target) -> None:
+    """Whether a person has said yes, where the owner wants to be asked by now."""
+    needed = missing_yes(action, target)
+    if needed is not None:
+        raise needed
 
 
 def _check_measurable(command: Command) -> None:

@@ -16,6 +16,7 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Answer, Ask, Conversation, Send
 from edged.profiles.bench_file import UnitRules
+from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
 from edged.profiles.owner_rules import tightened
 from edged.store.lockouts import Lockout
@@ -325,3 +326,24 @@ def test_a_refusal_after_its_first_line_is_a_failure_for_part_of_it_is_done(
     with pytest.raises(Failed) as failed:
         drive(guarded(two_lines(), ("A 1", "B 1"), Says(None, no)))
     assert failed.value.code is no.code
+
+
+@promise("approval.every-road")
+@pytest.mark.parametrize("road", ["typed", "another command", "raw"])
+@pytest.mark.parametrize("waits_for", ["the line", "the disk"])
+async def test_what_the_owner_wants_to_be_asked_about_by_now_is_not_sent_unasked(
+    house: SweepHouse, disk: SlowDisk, driven_clock: DrivenClock, waits_for: str, road: str
+) -> None:
+    rule = parse_confirm("set_voltage.voltage > 5")
+    assert rule is not None
+    if waits_for == "the line":
+        house.supply.latency_s = 1.0
+    else:
+        disk.may_write.clear()
+    writing = asyncio.ensure_future(waiting(house, road))
+    await settle()
+    say(house, UnitRules(key="0001", confirm=(rule,)))
+    disk.may_write.set()
+    await driven_clock.advance(2.0)
+    assert code(await writing) is ErrorCode.NEEDS_APPROVAL
+    assert not [text for _, text in house.supply.log if "12" in text]
