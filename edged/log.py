@@ -33,6 +33,8 @@ SECRET_NAMES: Final = re.compile(
 # Names that end like a secret's and are none.
 HARMLESS_NAMES: Final = frozenset({"progress_token", "progresstoken"})
 SECRET_TEXTS: Final = re.compile(
+    # Who has the id of a lease has its units.
+    r"lease-[A-Za-z0-9_-]{22}|"
     r"(?P<scheme>\bBearer\s+)[A-Za-z0-9._~+/=-]+"
     r"|\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){0,4}",
     re.IGNORECASE,

@@ -13,8 +13,9 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
 from edged.clock import Clock
 from edged.commands.preconditions import moment
 from edged.commands.target import Target
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Refused
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
 from edged.profiles.raw import RawMatch, identify, means_another_unit
@@ -49,8 +50,12 @@ __all__ = ["ApprovalControl", "NeedsApproval", "is_asked_about", "missing_yes"]
 TTL_S: Final = 120.0
 """How long a question waits, where the owner says nothing else."""
 PROGRESS_EVERY_S: Final = 10.0
+CLOSE_WITHIN_S: Final = 1.0
+USED: Final = "was used already, or its question has ended"
 LOOK_AT_CLIENT_S: Final = 0.5
 """How soon it is noticed that nobody waits for the answer any more."""
+MOST_OF_A_LINE: Final = 1_000
+BLANKS: Final = re.compile(r"\s{3,}")
 MOST_CHARACTERS: Final = 4_000
 """Of the lines in a question to a client; the bench shows as many as fit 8 KB."""
 
@@ -104,13 +109,13 @@ def is_asked_about(action: Action, target: Target) -> bool:
         return False
     asked = [rule for rule in rules if not rule.is_sequence]
     name = target.command.name if target.command is not None else ""
-    if any(rule.name == name and rule.asks(target.values) for rule in asked):
+    if any(rule.name == name and _asks_itself(rule, action, target) for rule in asked):
         return True
-    others = {rule.name for rule in asked} - {name}
-    return bool(others) and any(
-        rule.name == match.command.name and _asks(rule, match)
+    names = {rule.name for rule in asked}
+    return any(
+        rule.name == match.command.name and _asks(rule, match, is_itself=rule.name == name)
         for match in _matches(target, instrument)
-        if match.command.name in others
+        if match.command.name in names
         for rule in asked
     )
 
@@ -128,9 +133,25 @@ def _matches(target: Target, instrument: Instrument) -> Iterator[RawMatch]:
                     yield match
 
 
-def _asks(rule: ConfirmRule, match: RawMatch) -> bool:
-    readings = (*match.readings, *match.unitless) or ({},)
-    return not match.is_certain or any(rule.asks(values, match.unknown) for values in readings)
+def _asks_itself(rule: ConfirmRule, action: Action, target: Target) -> bool:
+    """A command that is called by its name; a sweep may pass one value on its way to another."""
+    if isinstance(action, StartSweep) and rule.sign in ("==", "!="):
+        return True
+    return rule.asks(target.values)
+
+
+def _asks(rule: ConfirmRule, match: RawMatch, *, is_itself: bool) -> bool:
+    """Whether a line that may be this command is asked about.
+
+    Args:
+        is_itself: it is that command for certain, and its values are known: what counts is how the
+            line has rounded them.
+    """
+    if is_itself:
+        readings = [values for values in match.readings if rule.parameter in values]
+        return any(rule.asks(values) for values in readings)
+    values = (*match.readings, *match.unitless) or ({},)
+    return not match.is_certain or any(rule.asks(one, match.unknown) for one in values)
 
 
 def _is_covered(action: Action, target: Target) -> bool:
@@ -179,8 +200,11 @@ class ApprovalControl:
         self._recheck = recheck
         self._tell = tell
         self._waiting: dict[str, _Waiting] = {}
-        # Questions that ended with everything, until their states would have: by their ids.
+        # Those that clients carry about, and what each asks for.
+        self._rounds: dict[str, tuple[Question, Action, Target]] = {}
+        # Of these, the ones that have ended, until their states would have: by their ids.
         self._void: dict[str, int] = {}
+        self._spending: set[asyncio.Future[None]] = set()
         self._log = structlog.get_logger("edged.approvals")
 
     def listed(self) -> list[dict[str, Any]]:
@@ -206,7 +230,7 @@ class ApprovalControl:
         ways, client = question.ways, action.client
         given = client.round() if client is not None and Way.CLIENT in ways else None
         if given is not None:
-            found = await self._by_round(action, given, question)
+            found = await self._by_round(action, target, given, question)
             if isinstance(found, InputRequired):
                 return found
             question = found
@@ -225,16 +249,22 @@ class ApprovalControl:
             ramped=target.command_name if is_sweep else "",
         )
 
-    def answer(self, approval_id: str, *, is_yes: bool, way: Way, by: str) -> dict[str, Any]:
+    async def answer(self, approval_id: str, *, is_yes: bool, way: Way, by: str) -> dict[str, Any]:
         """A person at the bench answers.
 
         Raises:
             NotFound: UNKNOWN_APPROVAL.
             Conflict: BUSY, it was answered already.
             Refused: it may not be answered by that way.
+            Failed: STORE_FAILED; it was denied, until a crash.
         """
         verdict = Verdict.APPROVED if is_yes else Verdict.DENIED
         question = self._answered(approval_id, verdict, way=way, by=by)
+        if not is_yes and approval_id not in self._waiting:
+            # Its client may come back with a yes, after a crash too.
+            now_ms = self._now().wall_ms
+            await self._spent.spend(approval_id, question.until.wall_ms, now_ms)
+            self._end_round(question)
         return {**question.told(), "verdict": verdict.value}
 
     def look(self) -> None:
@@ -246,6 +276,11 @@ class ApprovalControl:
                 self._recheck(waiting.action, waiting.target)
             except EdgedError as held:
                 waiting.answered.set_exception(held)
+        for question, action, target in tuple(self._rounds.values()):
+            try:
+                self._recheck(action, target)
+            except EdgedError:
+                self._void_round(question)
 
     async def look_on(self, _instrument_id: str) -> list[str]:
         """``look``, as a lockout calls what ends work; it ends no run."""
@@ -255,7 +290,8 @@ class ApprovalControl:
     def stop_all(self) -> None:
         """Everything is being stopped: nothing waits any more."""
         for question in self._approvals.end_all():
-            self._void[question.approval_id] = question.until.wall_ms
+            if question.approval_id in self._rounds:
+                self._void_round(question)
             waiting = self._waiting.get(question.approval_id)
             if waiting is not None and not waiting.answered.done():
                 waiting.answered.set_exception(
@@ -266,6 +302,26 @@ class ApprovalControl:
                         remedy="If it is still wanted, call it again.",
                     )
                 )
+
+    async def close(self) -> None:
+        """The daemon stops: what has ended is written down."""
+        if self._spending:
+            await asyncio.wait(self._spending, timeout=CLOSE_WITHIN_S)
+
+    def _end_round(self, question: Question) -> None:
+        self._rounds.pop(question.approval_id, None)
+        self._approvals.end(question.approval_id)
+        self._void[question.approval_id] = question.until.wall_ms
+
+    def _void_round(self, question: Question) -> None:
+        """A question that a client carries about is not to be answered any more, ever."""
+        self._end_round(question)
+        self._tell("approval.ended", _row(question, "was ended"), question.instrument_id)
+        now_ms = self._now().wall_ms
+        spend = self._spent.spend(question.approval_id, question.until.wall_ms, now_ms)
+        task = asyncio.ensure_future(_quietly(spend))
+        self._spending.add(task)
+        task.add_done_callback(self._spending.discard)
 
     def _question(
         self,
@@ -279,14 +335,14 @@ class ApprovalControl:
         ttl_s = rules.confirm_ttl_s or TTL_S
         return Question(
             approval_id=self._approvals.new_id(),
-            digest=_digest(action, would_send, lines),
+            digest=_digest(action, target, would_send, lines),
             who=action.caller.who,
             instrument_id=instrument.id,
             instrument=instrument.called,
             tool=_what(action, target),
-            lines=tuple(would_send["would_send"]),
+            lines=_lines_to_show(would_send["would_send"], lines),
             more=int(would_send.get("more", 0)),
-            ways=frozenset(way.value for way in rules.confirm_by or EVERY_WAY),
+            ways=frozenset(EVERY_WAY if rules.confirm_by is None else rules.confirm_by),
             until=Moment(now.monotonic_s + ttl_s, now.wall_ms + round(ttl_s * 1_000)),
         )
 
@@ -363,12 +419,13 @@ class ApprovalControl:
     # By an answer that asks, and a call that is repeated
 
     async def _by_round(
-        self, action: Action, given: Round, question: Question
+        self, action: Action, target: Target, given: Round, question: Question
     ) -> Question | InputRequired:
         """The answered question; or what the client is to ask."""
         asked = self._asked_before(action, given, question)
         if asked is None:
             asked = self._ask(question)
+            self._rounds[asked.approval_id] = (asked, action, target)
         elif given.state and given.answer is not None and asked.verdict is None:
             asked.verdict = Verdict.APPROVED if given.answer else Verdict.DENIED
             asked.by = question.who
@@ -383,10 +440,10 @@ class ApprovalControl:
             return InputRequired(
                 data={"message": _message(asked), "request_state": sealed(state, self._key)}
             )
-        self._approvals.end(asked.approval_id)
+        self._end_round(asked)
         # Of two that repeat it at once, and of one that comes after a restart, one is the first.
         if not await self._spent.spend(asked.approval_id, asked.until.wall_ms, self._now().wall_ms):
-            raise bad_state("was used already")
+            raise bad_state(USED)
         return asked
 
     def _asked_before(self, action: Action, given: Round, question: Question) -> Question | None:
@@ -406,7 +463,7 @@ class ApprovalControl:
         if state.digest != question.digest:
             raise bad_state("is of another call, or what would be sent has changed")
         if state.approval_id in self._void:
-            raise bad_state("is of a question that has ended")
+            raise bad_state(USED)
         if same is not None and same.approval_id == state.approval_id:
             return same
         # Asked by a former life: the state says what, and the disk whether it was used.
@@ -429,6 +486,7 @@ class ApprovalControl:
             if question.approval_id not in self._waiting and question.verdict is None:
                 self._tell("approval.ended", _row(question, "ended without an answer"),
                            question.instrument_id)  # fmt: skip
+            self._rounds.pop(question.approval_id, None)
 
     def _answered(self, approval_id: str, verdict: Verdict, *, way: Way, by: str) -> Question:
         question = self._approvals.answer(
@@ -448,21 +506,56 @@ class ApprovalControl:
         return moment(self._clock)
 
 
+async def _quietly(spend: Awaitable[bool]) -> None:
+    # A disk that refuses is told by the database; what has ended has, until a crash.
+    with contextlib.suppress(EdgedError):
+        await spend
+
+
 def _what(action: Action, target: Target) -> str:
     name = target.command_name
     return f"{action.tool} {name}".strip() if name and name not in action.tool else action.tool
 
 
-def _digest(action: Action, would_send: Mapping[str, Any], lines: frozenset[str]) -> str:
-    """Of whom, what, and every line: a call that is repeated is the same, and no other is."""
-    told = [_principal(action), action.tool, action.arguments, would_send["would_send"]]
+def _digest(
+    action: Action, target: Target, would_send: Mapping[str, Any], lines: frozenset[str]
+) -> str:
+    """Of caller, unit, call and every line: a call that is repeated is the same, no other is."""
+    told: list[object] = [_principal(action), target.unit_key, action.tool, action.arguments]
+    told.append(would_send["would_send"])
     said = json.dumps([*told, sorted(lines)], sort_keys=True, default=str)
     return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _principal(action: Action) -> str:
     caller = action.caller
-    return f"{caller.route.value} {caller.subject} {caller.remote} {caller.key}"
+    return f"{caller.route.value} {caller.subject} {caller.remote} {caller.key} {caller.who}"
+
+
+def _lines_to_show(would_send: Sequence[str], asked: frozenset[str]) -> tuple[str, ...]:
+    """What a person judges by: the lines that need the yes first, blanks told and not shown.
+
+    Raises:
+        Invalid: one that needs a yes is too long to be shown.
+    """
+    first = [line for line in would_send if line in asked]
+    first += sorted(asked.difference(first))
+    lines = [_shown_line(line) for line in dict.fromkeys(first)]
+    if any(len(line) > MOST_OF_A_LINE for line in lines):
+        raise Invalid(
+            f"A line that needs a person's approval is longer than {MOST_OF_A_LINE} characters, so "
+            "nobody could read what would be sent. Nothing was sent.",
+            code=ErrorCode.BAD_ARGUMENTS,
+            remedy="Send it in parts.",
+        )
+    rest = (_shown_line(line) for line in would_send if line not in asked)
+    lines += [line if len(line) <= MOST_OF_A_LINE else f"{line[:200]} …" for line in rest]
+    return tuple(lines)
+
+
+def _shown_line(line: str) -> str:
+    """A line for people: what takes room and says nothing is counted."""
+    return BLANKS.sub(lambda blanks: f" ({len(blanks[0])} blanks) ", line)
 
 
 def _message(question: Question) -> str:
@@ -507,6 +600,7 @@ def _unanswerable(question: Question, why: str) -> Refused:
         "sent.",
         code=ErrorCode.NEEDS_APPROVAL,
         data={"approval_id": question.approval_id, "ways": sorted(question.ways)},
-        remedy=f"Somebody must say yes while the call waits (by {ways}; at the bench `edged "
-        "approve`); call again when somebody is there.",
+        remedy=f"Somebody must say yes while the call waits, by {ways}"
+        + (" (`edged approve`)" if Way.CLI in question.ways else "")
+        + "; call again when somebody is there.",
     )

@@ -90,6 +90,8 @@ class LeaseControl:
         self._runs: dict[str, _Run] = {}
         self._noted_ms: dict[str, int] = {}
         self._changed = asyncio.Event()
+        # When it is looked next whether one has ended, in monotonic seconds.
+        self._looks_at_s = float("-inf")
         self._watching: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger("edged.leases")
@@ -213,7 +215,9 @@ class LeaseControl:
 
     def _call_over(self, held: Iterable[Lease]) -> None:
         self._leases.end_call(held, moment(self._clock))
-        self._changed.set()
+        next_s = self._leases.next_end_s()
+        if next_s is not None and next_s < self._looks_at_s:
+            self._changed.set()
         for lease in held:
             moved_ms = lease.until.wall_ms - self._noted_ms.get(lease.lease_id, 0)
             if abs(moved_ms) > lease.ttl_s * 1_000 * NOTED_AFTER:
@@ -248,6 +252,7 @@ class LeaseControl:
                 self._over(lease, why, "")
             self._changed.clear()
             next_s = self._leases.next_end_s()
+            self._looks_at_s = float("inf") if next_s is None else next_s
             wait_s = None if next_s is None else max(0.0, next_s - self._clock.monotonic())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_s == float("inf") else wait_s):

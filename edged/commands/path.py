@@ -245,8 +245,12 @@ class CommandPath:
 
     async def _once_approved(self, action: Action, target: Target, began: float) -> Done | LineJob:
         """Run it once a person has said yes to what it would send, if that is needed."""
+        # In the same breath as the call: a stop that comes from now on ends it.
+        still_wanted = self._send_guards.recalled(target)
+        unit = target.unit_key
         would_send, lines = await self._wanted(action, target)
         if lines is None:
+            still_wanted()
             try:
                 return await _begun(self._run(action, target, began))
             except NeedsApproval as first_step:
@@ -254,23 +258,21 @@ class CommandPath:
                 lines = frozenset(first_step.lines)
         if self._approvals is None:
             raise Fault("Nobody can be asked here.")
-        # From now on: a stop that comes while it waits, or just as it was answered, ends it.
-        still_wanted = self._send_guards.of(action, target)
         approved = await self._approvals.obtain(action, target, would_send, lines)
         if isinstance(approved, InputRequired):
             return approved
         action = replace(action, caller=replace(action.caller, approval=approved))
         target = self.judge(action)
         told, lacking = await self._wanted(action, target)
-        if lacking is not None or told["would_send"] != would_send["would_send"]:
+        is_changed = target.unit_key != unit or told["would_send"] != would_send["would_send"]
+        if lacking is not None or is_changed:
             raise Conflict(
                 f"What {action.tool} would send to {target.called} has changed since it was "
                 "approved. Nothing was sent.",
                 code=ErrorCode.NEEDS_APPROVAL,
                 remedy="Call it again, to be asked about what it would send now.",
             )
-        if still_wanted is not None:
-            still_wanted()
+        still_wanted()
         return await _begun(self._run(action, target, began))
 
     async def _wanted(

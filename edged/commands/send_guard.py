@@ -59,27 +59,36 @@ class SendGuards:
         """
         self._is_closed = True
 
+    def recalled(self, target: Target) -> SendGuard:
+        """From now on: what raises once everything was stopped, or the daemon stops."""
+        stops = self._stops
+
+        def guard() -> None:
+            if self._is_closed:
+                raise Failed(
+                    f"The daemon is stopping: {target.command_name or 'it'} was not begun.",
+                    code=ErrorCode.CANCELLED,
+                )
+            if self._stops != stops:
+                raise Failed(
+                    f"Everything was stopped before {target.command_name or 'it'} was sent.",
+                    code=ErrorCode.PREEMPTED,
+                    remedy="If it is still wanted, call it again.",
+                )
+
+        return guard
+
     def of(self, action: Action, target: Target) -> SendGuard | None:
         """From now on: what says whether this write may still go; ``None``: nothing recalls it."""
         if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
             return None
-        stops, leased = self._stops, self._leased
+        recalled, leased = self.recalled(target), self._leased
         permit = leased.permit(action, target) if leased is not None else None
         instrument = target.instrument
         rules = instrument.rules if instrument is not None else None
 
         def guard() -> None:
-            if self._is_closed:
-                raise Failed(
-                    f"The daemon is stopping: {target.command_name or action.tool} was not begun.",
-                    code=ErrorCode.CANCELLED,
-                )
-            if self._stops != stops:
-                raise Failed(
-                    f"Everything was stopped before {target.command_name or action.tool} was sent.",
-                    code=ErrorCode.PREEMPTED,
-                    remedy="If it is still wanted, call it again.",
-                )
+            recalled()
             self._locked_out(action, target)
             if leased is not None:
                 leased.check_again(action, target, permit)

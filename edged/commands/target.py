@@ -20,6 +20,7 @@ from edged.profiles.model import Command, Profile, Scalar, Sequence
 from edged.profiles.owner_rules import UnitRules, tightened
 from edged.profiles.raw import RawPart
 from edged.profiles.template import optional_names
+from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
 
 __all__ = ["Catalog", "Precondition", "ProfileChecks", "SendGuard", "Target"]
@@ -76,6 +77,11 @@ class Target:
         if self.instrument:
             return self.instrument.id
         return self.spec.wrapper_id if self.spec else ""
+
+    @property
+    def unit_key(self) -> str:
+        """The physical unit that is meant, whatever it is called; of a wrapper its id."""
+        return unit_of_instrument(self.instrument).key if self.instrument else self.instrument_id
 
     @property
     def called(self) -> str:

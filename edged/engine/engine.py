@@ -232,6 +232,7 @@ class Engine:
         await self._work.clean_up()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
+        parts.push_async_callback(self._approvals.close)
         parts.callback(self._registry.close)
         parts.push_async_callback(self._late.stop)
         await self._rpc.start()

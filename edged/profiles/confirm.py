@@ -5,7 +5,9 @@ Source: docs/bench-file.md; docs/promises.md section 16, "Approval".
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -27,6 +29,8 @@ class Way(enum.StrEnum):
 
 
 EVERY_WAY: Final = frozenset(Way)
+SWITCHES: Final = MappingProxyType({"true": 1.0, "on": 1.0, "false": 0.0, "off": 0.0})
+"""How people write what is on or off."""
 
 _RULE: Final = re.compile(
     r"(?P<sequence>sequence:)?(?P<name>[a-z][a-z0-9_]*)"
@@ -52,6 +56,7 @@ class ConfirmRule:
         text: as the owner wrote it.
         name: of the command, or of the sequence.
         parameter, sign, value: what its value must be for the question; empty: it always is.
+        word: ``value`` as the owner wrote it.
     """
 
     text: str
@@ -60,6 +65,7 @@ class ConfirmRule:
     parameter: str = ""
     sign: str = ""
     value: float | str = ""
+    word: str = ""
 
     def asks(self, values: Mapping[str, Scalar], unknown: Collection[str] = ()) -> bool:
         """Whether a call with these values is asked about; what cannot be compared is.
@@ -72,11 +78,9 @@ class ConfirmRule:
         given = values.get(self.parameter)
         if given is None or self.parameter in unknown:
             return True
-        if isinstance(self.value, str):
-            is_same = str(given).casefold() == self.value.casefold()
-            return is_same if self.sign == "==" else not is_same
-        if isinstance(given, str):
-            return True
+        if isinstance(self.value, str) or isinstance(given, str):
+            is_same = str(given).casefold() == self.word.casefold()
+            return {"==": is_same, "!=": not is_same}.get(self.sign, True)
         return _SIGNS[self.sign](float(given), self.value)
 
 
@@ -88,7 +92,8 @@ def parse_confirm(text: str) -> ConfirmRule | None:
     found = _RULE.fullmatch(text.strip())
     if found is None or (found["sequence"] and found["parameter"]):
         return None
-    sign, value = found["sign"] or "", _value(found["value"])
+    word = (found["value"] or "").strip().strip("\"'")
+    sign, value = found["sign"] or "", _value(word)
     if isinstance(value, str) and sign not in ("", "==", "!="):
         return None
     return ConfirmRule(
@@ -98,14 +103,12 @@ def parse_confirm(text: str) -> ConfirmRule | None:
         parameter=found["parameter"] or "",
         sign=sign,
         value=value,
+        word=word,
     )
 
 
-def _value(text: str | None) -> float | str:
-    if text is None:
-        return ""
-    word = text.strip()
-    try:
-        return float(word)
-    except ValueError:
-        return {"true": 1.0, "false": 0.0}.get(word.casefold(), word.strip("\"'"))
+def _value(word: str) -> float | str:
+    with contextlib.suppress(ValueError):
+        if math.isfinite(number := float(word)):
+            return number
+    return SWITCHES.get(word.casefold(), word)

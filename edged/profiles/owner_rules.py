@@ -360,11 +360,30 @@ def _misfits_of_confirm(profile: Profile, rules: UnitRules, rule: ConfirmRule) -
     if isinstance(asked, Command) and asked.is_safe:
         message = f"{rules.key}: {rule.name} makes {profile.key} safe and cannot be under confirm."
         return [complaint(_mark(rules, "confirm"), message)]
-    if rule.parameter and rule.parameter not in asked.parameters:
+    if isinstance(asked, Command) and asked.is_query and not asked.is_dangerous:
+        message = f"{rules.key}: {rule.name} only asks, so nobody need say yes to it."
+        return [complaint(_mark(rules, "confirm"), message)]
+    if not rule.parameter:
+        return []
+    parameter = asked.parameters.get(rule.parameter)
+    if parameter is None:
         message = f'{rules.key}: {rule.name} has no parameter "{rule.parameter}".'
         remedy = nearest(rule.parameter, asked.parameters)
         return [complaint(_mark(rules, "confirm"), message, remedy)]
-    return []
+    is_number = not isinstance(rule.value, str)
+    if parameter.type is ParameterType.ENUM:
+        known = {option.casefold() for option in parameter.options}
+        if rule.word.casefold() in known:
+            return []
+        message = f'{rules.key}: {rule.name}.{rule.parameter} has no option "{rule.word}".'
+        remedy = nearest(rule.word, parameter.options)
+        return [complaint(_mark(rules, "confirm"), message, remedy)]
+    if is_number or parameter.type is ParameterType.STRING:
+        return []
+    message = (
+        f"{rules.key}: {rule.name}.{rule.parameter} is a {parameter.type}: {rule.text} is none."
+    )
+    return [complaint(_mark(rules, "confirm"), message)]
 
 
 def _misfits_of_sweep(profile: Profile, rules: UnitRules, key: str, name: str) -> list[Invalid]:

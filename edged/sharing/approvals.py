@@ -16,10 +16,12 @@ from typing import Final
 from edged.errors import Conflict, ErrorCode, NotFound, Refused
 from edged.sharing.leases import Moment
 
-__all__ = ["MOST_WAITING", "Approvals", "Question", "Verdict"]
+__all__ = ["MOST_OF_ONE", "MOST_WAITING", "Approvals", "Question", "Verdict"]
 
 MOST_WAITING: Final = 64
 """More questions at once than any person answers."""
+MOST_OF_ONE: Final = 8
+"""Of one caller: what one asks must not keep others from asking."""
 
 
 class Verdict(enum.StrEnum):
@@ -97,6 +99,12 @@ class Approvals:
         if len(self._questions) >= MOST_WAITING:
             raise Conflict(
                 f"{MOST_WAITING} questions wait for a person already.",
+                code=ErrorCode.BUSY,
+                remedy="Wait until they were answered.",
+            )
+        if sum(one.who == question.who for one in self._questions.values()) >= MOST_OF_ONE:
+            raise Conflict(
+                f"{MOST_OF_ONE} questions of {question.who} wait for a person already.",
                 code=ErrorCode.BUSY,
                 remedy="Wait until they were answered.",
             )

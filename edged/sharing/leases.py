@@ -224,7 +224,10 @@ class Leases:
         held = tuple(
             lease
             for lease in self._by_id.values()
-            if _is_of(lease, holder) and not self._is_over(lease, now)
+            if _is_of(lease, holder)
+            and not self._is_over(lease, now)
+            # One that only an earlier call keeps is not kept by another.
+            and now.monotonic_s < lease.last.monotonic_s
         )
         for lease in held:
             lease.until = _later(now, lease.ttl_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from edged.actions.action import Action
 from edged.actions.caller import Caller
@@ -19,6 +19,9 @@ from edged.profiles.arguments import shown, shown_value
 from edged.tools.registry import ToolRegistry
 
 __all__ = ["ToolDispatcher"]
+
+NO_LEASE: Final = "(no text)"
+"""Presented by whoever gives what is no id at all."""
 
 Keep = Callable[[Caller], Callable[[], None] | None]
 """Told of each caller whose call begins; gives what is to be told of its end."""
@@ -82,10 +85,7 @@ class ToolDispatcher:
                 call_over()
             tell(outcome)
 
-        if LEASE in call.arguments:
-            action = replace(_action(tool, call), check=partial(_refuse_lease, tool.name))
-            begun = self._path.begin(action, over)
-        elif DRY_RUN in call.arguments and tool.takes_dry_run:
+        if DRY_RUN in call.arguments and tool.takes_dry_run:
             begun = self._rehearse(tool, call, over)
         else:
             begun = self._path.begin(_action(tool, call), over)
@@ -122,28 +122,21 @@ class ToolDispatcher:
 
 
 def _presenting(call: ToolCall) -> ToolCall:
-    """The call of one who presents a lease; what is no text is left to be refused."""
+    """The call of one who presents a lease; what is no text is the id of none.
+
+    Nothing is refused here: what makes safe needs no lease, and no wrong one holds it back.
+    """
     lease = call.arguments[LEASE]
-    if lease is not None and not isinstance(lease, str):
-        return call
     arguments = {name: value for name, value in call.arguments.items() if name != LEASE}
-    caller = replace(call.caller, lease=lease) if lease else call.caller
-    return replace(call, arguments=arguments, caller=caller)
+    if lease is None or lease == "":
+        return replace(call, arguments=arguments)
+    presented = lease if isinstance(lease, str) else NO_LEASE
+    return replace(call, arguments=arguments, caller=replace(call.caller, lease=presented))
 
 
 def _action(tool: Tool, call: ToolCall) -> Action:
     """By its present name, so that a token's entry counts in whichever spelling it is called."""
     return tool.action(call if call.name == tool.name else replace(call, name=tool.name))
-
-
-def _refuse_lease(tool: str, arguments: Mapping[str, Any]) -> NoReturn:
-    """The check of a call whose ``lease`` is no text."""
-    raise Invalid(
-        f"{LEASE} {shown(arguments[LEASE])} is no lease id, which {tool} takes as a text.",
-        code=ErrorCode.BAD_ARGUMENTS,
-        data={"parameter": LEASE, "value": shown_value(arguments[LEASE])},
-        remedy="bench__reserve tells one; without a lease, leave it out.",
-    )
 
 
 def _refuse_dry_run(tool: str, asked: object, _arguments: Mapping[str, Any]) -> NoReturn:

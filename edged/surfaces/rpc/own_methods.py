@@ -91,11 +91,11 @@ def daemon_methods(
 
     async def approve(params: Params) -> Any:
         name, by = params["approval_id"], params["by"]
-        return approvals.answer(name, is_yes=True, way=Way.CLI, by=by)
+        return await approvals.answer(name, is_yes=True, way=Way.CLI, by=by)
 
     async def deny(params: Params) -> Any:
         name, by = params["approval_id"], params["by"]
-        return approvals.answer(name, is_yes=False, way=Way.CLI, by=by)
+        return await approvals.answer(name, is_yes=False, way=Way.CLI, by=by)
 
     async def seen_off(params: Params) -> Any:
         name, by = params["instrument_id"], params["by"]

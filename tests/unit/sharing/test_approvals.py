@@ -6,19 +6,21 @@ import itertools
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from edged.errors import Conflict, EdgedError, NotFound, Refused
-from edged.sharing.approvals import MOST_WAITING, Approvals, Question, Verdict
+from edged.sharing.approvals import MOST_OF_ONE, MOST_WAITING, Approvals, Question, Verdict
 from edged.sharing.leases import Moment
 
 
-def question(approval_id: str = "ask-1", *, until_s: float = 100, digest: str = "d") -> Question:
+def question(
+    approval_id: str = "ask-1", *, until_s: float = 100, digest: str = "d", who: str = "ben"
+) -> Question:
     return Question(
         approval_id=approval_id,
         digest=digest,
-        who="claude-code 2.1 at 127.0.0.1",
+        who=who,
         instrument_id="TCPIP::1",
         instrument="psu1",
         tool="execute_command output_on",
@@ -69,10 +71,19 @@ def test_what_has_ended_cannot_be_answered() -> None:
 def test_no_more_wait_than_anybody_answers() -> None:
     approvals = book()
     for number in range(MOST_WAITING):
-        approvals.ask(question(f"ask-{number}"), NOW)
+        approvals.ask(question(f"ask-{number}", who=f"client {number}"), NOW)
     with pytest.raises(Conflict, match="wait for a person already"):
         approvals.ask(question("one more"), NOW)
     approvals.ask(question("later", until_s=300), Moment(200, 200_000))
+
+
+def test_one_caller_does_not_keep_others_from_asking() -> None:
+    approvals = book()
+    for number in range(MOST_OF_ONE):
+        approvals.ask(question(f"ask-{number}", who="one"), NOW)
+    with pytest.raises(Conflict, match="questions of one wait"):
+        approvals.ask(question("one more", who="one"), NOW)
+    approvals.ask(question("another's", who="two"), NOW)
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -93,10 +104,15 @@ class AnyOrder(RuleBasedStateMachine):
         return Moment(self.at_s, round(self.at_s * 1_000))
 
     @rule(target=asked, ttl_s=st.integers(1, 100))
-    def ask(self, ttl_s: int) -> str:
+    def ask(self, ttl_s: int) -> object:
         name = f"ask-{next(self.numbers)}"
         self.until[name] = self.at_s + ttl_s
-        self.approvals.ask(question(name, until_s=self.at_s + ttl_s, digest=name), self.now)
+        asked = question(name, until_s=self.at_s + ttl_s, digest=name)
+        try:
+            self.approvals.ask(asked, self.now)
+        except Conflict:
+            assert len(self.approvals.waiting(self.now)) + len(self.verdicts) >= MOST_OF_ONE
+            return multiple()
         return name
 
     @rule(name=asked, verdict=st.sampled_from(Verdict), way=st.sampled_from(["cli", "page"]))
