@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.sdk_session import SdkSession, sdk_session
+from tests.conformance.inspector import Inspector
 from tests.promises import promise
 
 BENCH = "format: 1\npsu1: {confirm: [output_on], confirm_ttl_s: 30}\n"
 ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"channel": 1}}
+WITHIN_S = 20.0
 YES = {"action": "accept", "content": {"approve": True}}
 NO = {"action": "decline"}
 CLIENTS = {
@@ -62,3 +65,25 @@ def output(client: SdkSession) -> bool:
     asked: dict[str, Any] = {**ON, "command_name": "get_output"}
     told = client.call("execute_command", **asked)
     return json.dumps(told["data"]) == "true"
+
+
+@promise("approval.at-the-bench")
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspectors_command_line_waits_for_the_bench(
+    engine: EngineProcess, tmp_path: Path, era: str
+) -> None:
+    """It has nobody to ask, says so, and its calls are answered at the bench."""
+    inspector = Inspector(f"http://127.0.0.1:{engine.ports['mcp_port']}/mcp", era, tmp_path)
+    calling = inspector.start_call("rigol_dp832__output_on", channel=1)
+    deadline = time.monotonic() + WITHIN_S
+    while not (waiting := engine.rpc("approvals.list")["approvals"]):
+        assert calling.poll() is None, calling.communicate()
+        assert time.monotonic() < deadline, "nobody is asked"
+        time.sleep(0.05)  # noqa: TID251 - a real engine has no event to wait for
+    assert ":OUTP CH1,ON" in waiting[0]["lines"]
+    engine.rpc("approvals.approve", approval_id=waiting[0]["approval_id"], by="anna")
+    told, complaints = calling.communicate(timeout=WITHIN_S)
+    assert calling.returncode == 0, complaints
+    assert '"success":true' in told.replace(" ", "").replace("\\", "")
+    inspector.call("rigol_dp832__output_off", channel=1)

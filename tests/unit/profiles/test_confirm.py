@@ -22,6 +22,8 @@ def library() -> ProfileLibrary:
 @pytest.mark.parametrize(
     ("text", "values", "is_asked"),
     [
+        ("set_correction.enabled == on", {"enabled": True}, True),
+        ("set_correction.enabled == off", {"enabled": True}, False),
         ("output_on", {}, True),
         ("set_voltage.voltage > 24", {"voltage": 24}, False),
         ("set_voltage.voltage > 24", {"voltage": 24.001}, True),
@@ -88,6 +90,10 @@ def test_two_entries_of_a_unit_ask_about_both_and_let_answer_whom_both_let() -> 
         ("confirm: ['sequence:nothing']", 'no sequence "nothing"'),
         ("confirm: ['set_voltage.volts > 3']", 'no parameter "volts"'),
         ("confirm: ['set_voltage > 3']", "none of the forms"),
+        ("confirm: [measure_voltage]", "only asks"),
+        ("confirm: ['set_voltage.voltage == 24 V']", "is a float"),
+        ("confirm: ['set_voltage.voltage == nan']", "is a float"),
+        ("confirm: ['set_voltage.voltage > 1e999']", "none of the forms"),
         ("confirm_by: [somebody]", "none of client, page, cli"),
         ("confirm_by: []", "nobody could answer"),
         ("confirm_ttl_s: 0", "1 to 3600"),

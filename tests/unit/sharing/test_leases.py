@@ -311,3 +311,17 @@ class AnyOrder(RuleBasedStateMachine):
 @promise("lease.never-two")
 def test_in_any_order_there_are_never_two_holders_nor_a_lease_for_ever() -> None:
     run_state_machine_as_test(AnyOrder)
+
+
+@promise("lease.max")
+def test_calls_that_overlap_keep_no_lease_beyond_its_longest() -> None:
+    leases, holder = book(), Holder("session:1", "ben")
+    lease = leases.reserve(["psu1"], holder=holder, purpose="", ttl_s=MOST_S, now=Moment(0.0, 0))
+    first = leases.begin_call(holder, Moment(MOST_S - 1.0, 0))
+    assert first == (lease,)
+    late = Moment(MOST_S + 1.0, 0)
+    # The call that runs keeps it; the next does not.
+    assert leases.of("psu1", late) is lease
+    assert leases.begin_call(holder, late) == ()
+    leases.end_call(first, late)
+    assert leases.of("psu1", late) is None
