@@ -601,6 +601,5 @@ def _unanswerable(question: Question, why: str) -> Refused:
         code=ErrorCode.NEEDS_APPROVAL,
         data={"approval_id": question.approval_id, "ways": sorted(question.ways)},
         remedy=f"Somebody must say yes while the call waits, by {ways}"
-        + (" (`edged approve`)" if Way.CLI in question.ways else "")
         + "; call again when somebody is there.",
     )

@@ -338,8 +338,8 @@ class Leases:
         remedy = (
             "You have it already: bench__renew keeps it, bench__release gives it back."
             if is_own
-            else "Reads and stops pass. Wait, ask who has it, or let the owner break the lease "
-            "(`edged lease break`)."
+            else "Reads and stops pass. Wait, ask who has it, or have the owner of the bench "
+            "break the lease."
         )
         return Conflict(
             f"{self._called(unit)} is reserved by {lease.who}{purpose}, for {left_s} s from now "

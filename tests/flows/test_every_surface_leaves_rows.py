@@ -34,6 +34,9 @@ TOOL_OF = {
     "instruments": "list_instruments",
     "scan": "scan_instruments",
     "stop": "bench__stop_all",
+    "leases.reserve": "bench__reserve",
+    "leases.renew": "bench__renew",
+    "leases.release": "bench__release",
 }
 RUN_ID = re.compile(r"(sweep|mcp|seq)-[\w-]+")
 CALLS: dict[str, dict[str, Any]] = {
@@ -159,6 +162,8 @@ def test_every_verb_that_asks_an_engine_leaves_a_row(engine: EngineProcess) -> N
         "restart": ["--when-idle"],
         "sweep": ["status", "sweep-none"],
         "sequence": ["list"],
+        "lease": ["list"],
+        "deny": ["ask-none"],
     }
     for verb in VERBS.keys() - BY_ITSELF:
         before = newest(engine)

@@ -34,6 +34,7 @@ IDLE: dict[str, Any] = {
     "sequences": [],
     "lockouts": [],
     "leases": [],
+    "approvals": [],
     "told_on": [],
     "troubled_lines": [],
     "waiting_calls": [],
@@ -100,6 +101,14 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "store": {"state": "stalled", "reason": "the disk hangs"},
         "recordings": {"is_full": True, "error": "", "waiting": 2},
         "leases": [{"instruments": ["psu1"], "who": "claude-code 2.1", "purpose": "burn-in"}],
+        "approvals": [
+            {
+                "approval_id": "ask-1",
+                "instrument": "psu1",
+                "tool": "execute_command output_on",
+                "who": "claude-code 2.1",
+            }
+        ],
         "waiting_calls": [{"instrument_id": "TCPIP::1", "alias": "psu1", "calls": 3}],
         "stopping": ["TCPIP::1"],
         "relay": {"configured": True, "link": {"state": "reconnecting", "last_error": "refused"}},
@@ -125,6 +134,8 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "  psu1: calls that wait for its line: 3",
         "  recordings that have ended and wait for the disk: 2",
         "  psu1: locked out by anna: hands inside",
+        "  psu1: execute_command output_on of claude-code 2.1 waits for your approval "
+        "(edged approve ask-1)",
         "  psu1: reserved by claude-code 2.1 for burn-in",
         "  TCPIP::9: has not answered yet: refused",
     ]

@@ -175,6 +175,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.life = 0
         self.busy: dict[str, int] = {}
         self.granted_at: dict[str, float] = {}
+        self.granted_wall: dict[str, float] = {}
         self.highest: dict[str, int] = {}
         self.numbers = itertools.count(1)
 
@@ -200,6 +201,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert lease.fence > self.highest.get(unit, 0)
             self.highest[unit] = lease.fence
         self.granted_at[lease.lease_id] = self.monotonic_s
+        self.granted_wall[lease.lease_id] = self.wall_s
         return lease.lease_id
 
     @rule(lease_id=granted, ttl_s=st.none() | st.integers(30, 2_000))
@@ -280,9 +282,14 @@ class AnyOrder(RuleBasedStateMachine):
         self.leases.restore(kept, before.fences, self.now)
         self.life += 1
         self.busy = {}
-        # The scale may have begun again: ages are told on the new one.
+        # Where the one scale has begun again nobody knows more than the wall's clock tells.
         self.granted_at = {
-            lease.lease_id: self.monotonic_s - (old_s - self.granted_at[lease.lease_id])
+            lease.lease_id: self.monotonic_s
+            - (
+                max(0.0, self.wall_s - self.granted_wall[lease.lease_id])
+                if is_boot
+                else old_s - self.granted_at[lease.lease_id]
+            )
             for lease in kept
         }
 

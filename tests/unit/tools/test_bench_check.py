@@ -28,6 +28,7 @@ NOTHING: dict[str, list[Any]] = {
     "sequences": [],
     "lockouts": [],
     "leases": [],
+    "approvals": [],
 }
 
 
