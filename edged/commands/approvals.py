@@ -188,6 +188,9 @@ class ApprovalControl:
         clock: for all times.
         recheck: what may have come into a waiting call's way.
         tell: for the record.
+
+    Attributes:
+        changes: how often anything was asked, answered or ended.
     """
 
     def __init__(
@@ -198,7 +201,8 @@ class ApprovalControl:
         self._key = key
         self._clock = clock
         self._recheck = recheck
-        self._tell = tell
+        self._write_row = tell
+        self.changes = 0
         self._waiting: dict[str, _Waiting] = {}
         # Those that clients carry about, and what each asks for.
         self._rounds: dict[str, tuple[Question, Action, Target]] = {}
@@ -501,6 +505,11 @@ class ApprovalControl:
     def _note(self, question: Question) -> None:
         text = _row(question, f"{question.verdict} by {question.by}")
         self._tell(f"approval.{question.verdict}", text, question.instrument_id)
+
+    def _tell(self, name: str, text: str, instrument_id: str) -> None:
+        """Something was asked, answered or ended: a row, and get_status tells it anew."""
+        self.changes += 1
+        self._write_row(name, text, instrument_id)
 
     def _now(self) -> Moment:
         return moment(self._clock)

@@ -314,6 +314,7 @@ class Engine:
             self._mcp.surface.session_count,
             self._stores.lockouts.changes,
             self._leases.changes,
+            self._approvals.changes,
             self._stores.database.health,
         )
 
