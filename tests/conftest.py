@@ -20,8 +20,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import settings
 
 from tests.bench.driven_clock import DrivenClock
+
+# How long an example takes is a matter of what else this machine does.
+settings.register_profile("edged", deadline=None)
+settings.load_profile("edged")
 
 # What ends by itself (a closing loop's executor, a joined child) is given this long.
 GRACE_S = 2.0
