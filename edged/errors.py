@@ -70,6 +70,7 @@ class ErrorCode(enum.StrEnum):
     # Conflict
     SWEEP_CONFLICT = "sweep_conflict"
     LEASED = "leased"
+    INTERLOCK = "interlock"
     NEEDS_APPROVAL = "needs_approval"
     APPROVAL_DENIED = "approval_denied"
     BUSY = "busy"

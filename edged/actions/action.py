@@ -80,6 +80,7 @@ class Purpose(enum.StrEnum):
     STREAM_POINT = "stream_point"
     ABORT = "abort"
     SETTINGS = "settings"
+    INTERLOCK = "interlock"
 
 
 ENDS_WORK: Final = frozenset({Purpose.FINALLY_STEP, Purpose.ABORT})

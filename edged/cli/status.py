@@ -116,6 +116,9 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
             f"{question['instrument']}: {question['tool']} of {question['who']} waits for your "
             f"approval (edged approve {question['approval_id']})"
         )
+    for rule in status["interlocks"]:
+        if rule["state"] != "idle" or rule["cools_s"]:
+            yield f"interlock {rule['name']}: {_interlock(rule)}"
     for lease in status["leases"]:
         units = ", ".join(map(name, lease["instruments"]))
         purpose = f" for {lease['purpose']}" if lease["purpose"] else ""
@@ -125,7 +128,21 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
             yield f"{place['name'] or place['address']}: has not answered yet: {place['reason']}"
 
 
+def _interlock(rule: Told) -> str:
+    if rule["cools_s"]:
+        return f"tripped, and cools down for {rule['cools_s']:.0f} s: {rule['reason']}"
+    if rule["state"] == "tripped":
+        return f"tripped: {rule['reason']}"
+    return f"{rule['reads']} is {rule['last'] or 'not read yet'}, must be: {rule['must']}"
+
+
 def _wrong(status: Told, name: Name) -> Iterator[str]:
+    for rule in status["interlocks"]:
+        if rule["unknown"]:
+            yield (
+                f"interlock {rule['name']}: nothing here is called {', '.join(rule['unknown'])}, "
+                "so it holds guarded writes back, or guards nothing"
+            )
     for line in status["troubled_lines"]:
         yield f"{name(line['instrument_id'])} is {line['state']}: {line['reason']}"
     needy = {s["sweep_id"]: s for s in [*status["sweeps"], *status["needs_attention"]]}

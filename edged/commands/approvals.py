@@ -45,7 +45,7 @@ from edged.sharing.leases import Moment
 from edged.sharing.request_state import RequestState, bad_state, opened, sealed
 from edged.store.approvals import SpentStates
 
-__all__ = ["ApprovalControl", "NeedsApproval", "is_asked_about", "missing_yes"]
+__all__ = ["ApprovalControl", "NeedsApproval", "commands_sent", "is_asked_about", "missing_yes"]
 
 TTL_S: Final = 120.0
 """How long a question waits, where the owner says nothing else."""
@@ -118,6 +118,15 @@ def is_asked_about(action: Action, target: Target) -> bool:
         if match.command.name in names
         for rule in asked
     )
+
+
+def commands_sent(target: Target) -> frozenset[str]:
+    """The names of all commands that what goes out may be, its own too."""
+    instrument = target.instrument
+    own = {target.command.name} if target.command is not None else set()
+    if instrument is None:
+        return frozenset(own)
+    return frozenset(own | {match.command.name for match in _matches(target, instrument)})
 
 
 def _matches(target: Target, instrument: Instrument) -> Iterator[RawMatch]:

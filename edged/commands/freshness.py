@@ -15,10 +15,13 @@ from edged.patterns import found_in
 from edged.profiles.model import Acquisition, Command, Profile, Scalar
 from edged.profiles.raw import identify
 
-__all__ = ["Acquisitions", "notes_of"]
+__all__ = ["MEASUREMENT", "STALE_NOTES", "Acquisitions", "notes_of"]
 
 STOPPED: Final = "acquisition is stopped: this {} is from before"
 WAITING: Final = "it waits for a trigger: this {} may be from before"
+MEASUREMENT: Final = "measurement"
+STALE_NOTES: Final = frozenset(text.format(MEASUREMENT) for text in (STOPPED, WAITING))
+"""What is said of a measurement that is not, or may not be, of now."""
 
 Fetched = tuple[str, tuple[tuple[str, Scalar], ...]]
 """A command that fetches, and its values."""

@@ -13,7 +13,7 @@ Lives on the event loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -259,6 +259,26 @@ class Memory:
             if (is_off := _is_off(unit, switch)) is not None
         }
         return [f"{name} is {'off' if is_off else 'on'}" for name, is_off in told.items()]
+
+    def is_off(self, instrument: Instrument, outputs: Collection[str]) -> bool:
+        """Whether these are known to be off.
+
+        Args:
+            outputs: by the names that marks of what was told on have; of one that is no switch of
+                the abort, all switches must be.
+        """
+        unit, profile = self._units.get(instrument.id), instrument.profile
+        if unit is None or profile is None or unit.meeting != instrument.meeting:
+            return False
+        told = effects_of_lines(profile.abort_lines)
+        switches = [one for one in told if one.effect is Effect.SWITCH]
+        if {one.key[1] for one in switches} >= set(outputs):
+            switches = [one for one in switches if one.key[1] in outputs]
+        known = [unit.values.get(one.key) for one in switches]
+        return bool(switches) and all(
+            found is not None and means_same(found.text, one.text)
+            for found, one in zip(known, switches, strict=True)
+        )
 
     def _begin(
         self,

@@ -26,6 +26,7 @@ from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
+from edged.commands.interlocks import InterlockControl
 from edged.commands.operation import Operation, failure_data
 from edged.commands.pending import LineJob, Pending, Running, Tell, Work, settled
 from edged.commands.policy import Policy
@@ -70,6 +71,7 @@ class CommandPath:
         send_guards: call writes back that have been judged and not been sent.
         note_told: told of what may put something out, before its intent is written down.
         approvals: asks a person where the owner wants that; without it such calls are refused.
+        interlocks: reads what guards a write before it.
 
     Attributes:
         performed: another number after each beginning and end of an action that may change a thing.
@@ -89,6 +91,7 @@ class CommandPath:
         send_guards: SendGuards | None = None,
         note_told: NoteTold = _nobody_is_told,
         approvals: ApprovalControl | None = None,
+        interlocks: InterlockControl | None = None,
     ) -> None:
         self.record = record
         self._permissions = permissions
@@ -101,6 +104,7 @@ class CommandPath:
         self._send_guards = send_guards or SendGuards()
         self._note_told = note_told
         self._approvals = approvals
+        self._interlocks = interlocks
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
@@ -230,6 +234,21 @@ class CommandPath:
     def _run(self, action: Action, target: Target, began: float) -> Running:
         if not target.is_write or target.is_safe:
             return self._operations[type(action)].run(action, target, began)
+        if self._interlocks is not None and self._interlocks.guards(action, target):
+            return self._once_admitted(self._interlocks, action, target, began)
+        return self._begin_write(action, target, began)
+
+    async def _once_admitted(
+        self, interlocks: InterlockControl, action: Action, target: Target, began: float
+    ) -> Done | LineJob:
+        """Write once what guards it has been read, and is as it must be."""
+        # In the same breath as the call: a stop that comes from now on ends it.
+        still_wanted = self._send_guards.recalled(target)
+        await interlocks.admit(action, target)
+        still_wanted()
+        return await self._begin_write(action, target, began)
+
+    def _begin_write(self, action: Action, target: Target, began: float) -> Work:
         target.send_guard = self._send_guards.of(action, target)
         # In the same breath: what is marked when all is stopped is called back by that.
         self._note_told(action, target)

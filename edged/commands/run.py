@@ -115,6 +115,7 @@ PRIORITY: Final[Mapping[Purpose, Priority]] = {
     Purpose.STREAM_POINT: Priority.MEASURE,
     Purpose.ABORT: Priority.SAFE,
     Purpose.SETTINGS: Priority.PROBE,
+    Purpose.INTERLOCK: Priority.GUARD,
 }
 """Why a command runs → its place in the mailbox; an ``is_safe`` command is SAFE whatever it is."""
 

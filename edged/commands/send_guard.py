@@ -8,7 +8,7 @@ has gone out is not taken back.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from edged.actions.action import ENDS_WORK, Action
@@ -26,6 +26,13 @@ def _lets_pass(_action: Action, _target: Target) -> None:
     return
 
 
+def _nothing_guards(_action: Action, _target: Target) -> SendGuard | None:
+    return None
+
+
+Interlocked = Callable[[Action, Target], SendGuard | None]
+
+
 class SendGuards:
     """Gives each write its guard.
 
@@ -34,6 +41,7 @@ class SendGuards:
         check_again: the policy's, by the owner's present word; asked only where that was changed,
             by any thread.
         leased: the precondition of leases; the same.
+        interlocked: gives what interlocks ask once more, of a write that is guarded by any.
     """
 
     def __init__(
@@ -41,10 +49,12 @@ class SendGuards:
         locked_out: Precondition = _lets_pass,
         check_again: Precondition = _lets_pass,
         leased: Leased | None = None,
+        interlocked: Interlocked = _nothing_guards,
     ) -> None:
         self._locked_out = locked_out
         self._check_again = check_again
         self._leased = leased
+        self._interlocked = interlocked
         self._stops = 0
         self._is_closed = False
 
@@ -83,6 +93,7 @@ class SendGuards:
         if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
             return None
         recalled, leased = self.recalled(target), self._leased
+        held = self._interlocked(action, target)
         permit = leased.permit(action, target) if leased is not None else None
         instrument = target.instrument
         rules = instrument.rules if instrument is not None else None
@@ -92,6 +103,8 @@ class SendGuards:
             self._locked_out(action, target)
             if leased is not None:
                 leased.check_again(action, target, permit)
+            if held is not None:
+                held()
             if instrument is not None and instrument.rules is not rules:
                 self._check_again(action, target)
 

@@ -27,6 +27,7 @@ __all__ = [
     "check_clock",
     "check_discovery",
     "check_lines",
+    "check_interlocks",
     "check_lockouts",
     "check_profiles",
     "check_set_aside",
@@ -257,6 +258,29 @@ def check_lockouts(facts: Facts) -> CheckLine:
         return passed("Nothing is locked out.")
     told = "; ".join(f"{_called(lock)} by {lock['by']}: {lock['reason']}" for lock in locked)
     return warn(f"Locked out: {told}.", "`edged lockout INSTRUMENT --clear` when hands are out.")
+
+
+def check_interlocks(facts: Facts) -> CheckLine:
+    """Which have tripped, and which name what is not there."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    rules = facts.status.get("interlocks", [])
+    if not rules:
+        return passed("There are none.")
+    for rule in rules:
+        if rule["state"] == "tripped" or rule["cools_s"]:
+            return warn(
+                f"{rule['name']} has tripped: {rule['reason']}.",
+                "See to what it read; docs/guards.md says what lifts it.",
+            )
+    for rule in rules:
+        if rule["unknown"]:
+            return warn(
+                f"{rule['name']} names {', '.join(rule['unknown'])}, and nothing on the bench is "
+                "called so: it guards nothing, or refuses every guarded write.",
+                "list_instruments has the aliases and serial numbers.",
+            )
+    return passed(f"Interlocks that hold: {len(rules)}.")
 
 
 def check_budget(facts: Facts) -> CheckLine:

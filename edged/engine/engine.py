@@ -26,6 +26,7 @@ from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
+from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.memory import Memory
@@ -66,6 +67,7 @@ from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
+from edged.profiles.interlocks import Interlock, Trip
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
@@ -158,7 +160,12 @@ class Engine:
         self._policy = Policy(config.raw_scpi, permissions)
         leases = Leases(most_s=config.lease_max_sec, called=lambda unit: self._leases.called(unit))
         self._leased = Leased(leases, clock)
-        self._send_guards = SendGuards(self._locked_out, self._policy.check_again, self._leased)
+        self._send_guards = SendGuards(
+            self._locked_out,
+            self._policy.check_again,
+            self._leased,
+            lambda action, target: self._interlocks.send_guard(action, target),
+        )
         self._discovery = self._make_discovery()
         self._sdk = SdkParts(
             config,
@@ -187,6 +194,30 @@ class Engine:
         self._acquisitions = Acquisitions()
         self._memory = Memory()
         self._work = self._make_work(new_id, visited)
+        self._lockout = LockoutControl(
+            pool=self._pool,
+            lockouts=self._stores.lockouts,
+            stop_on=(
+                self._work.stop_sweeps_on,
+                self._work.stop_streams_on,
+                self._work.stop_sequences_on,
+                self._sdk.stop_calls_on,
+                self._approvals.look_on,
+            ),
+            is_wrapper=self._sdk.is_wrapper,
+        )
+        self._interlocks = InterlockControl(
+            pool=self._pool,
+            told_on=self._stores.told_on,
+            is_off=self._memory.is_off,
+            perform=self._perform,
+            new_id=new_id,
+            clock=clock,
+            rows=self._stores.trips,
+            trip=self._trip,
+            tell=self._tell,
+            is_first_look_over=lambda: self._mcp.first_look.is_set(),
+        )
         self._heartbeat = Heartbeat(
             self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
         )
@@ -232,6 +263,7 @@ class Engine:
         await self._work.clean_up()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
+        await self._interlocks.learn(self._profiles.knowledge.bench.interlocks)
         parts.push_async_callback(self._approvals.close)
         parts.callback(self._registry.close)
         parts.push_async_callback(self._late.stop)
@@ -242,6 +274,8 @@ class Engine:
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
+        self._interlocks.start()
+        parts.push_async_callback(self._interlocks.stop)
         self._mcp.start_news(parts)
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
@@ -287,10 +321,12 @@ class Engine:
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:
         """Profiles or the bench file were changed; what runs goes on with what it began with."""
-        return await self._discovery.learn(
+        changed = await self._discovery.learn(
             knowledge,
             before=lambda: self._catalog.keep_for(self._work.run_ids(), self._pool.known()),
         )
+        await self._interlocks.learn(knowledge.bench.interlocks)
+        return changed
 
     async def _perform(self, action: Action) -> Outcome:
         """The command path, for parts that are made before it."""
@@ -315,6 +351,7 @@ class Engine:
             self._stores.lockouts.changes,
             self._leases.changes,
             self._approvals.changes,
+            self._interlocks.changes,
             self._stores.database.health,
         )
 
@@ -433,6 +470,7 @@ class Engine:
                 "lockouts": self._lockouts,
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
+                "interlocks": self._interlocks.listed,
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
@@ -456,11 +494,26 @@ class Engine:
             "lockouts": self._lockouts(),
             "leases": self._leases.listed(),
             "approvals": self._approvals.listed(),
+            "interlocks": self._interlocks.listed(),
         }
 
     def _tell(self, name: str, text: str, instrument_id: str) -> None:
         """Write a row about what nobody called for."""
         self._stores.audit.event(name, text, instrument=instrument_id)
+
+    def _note_told(self, unit: str, instrument_id: str, outputs: frozenset[str]) -> None:
+        """Something is about to be told to put something out."""
+        self._stores.told_on.note(unit, instrument_id, outputs)
+        self._interlocks.wake()
+
+    async def _trip(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
+        """An interlock has tripped: the abort goes out before anything is written down."""
+        made_safe = asyncio.ensure_future(self._work.trip(rule, units, reason))
+        if rule.trip is Trip.LOCKOUT:
+            for unit in units:
+                by = f"the interlock {rule.name}"
+                await self._lockout.set(unit.id, reason=reason, by=by)
+        await made_safe
 
     def _recall(self) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
@@ -503,6 +556,7 @@ class Engine:
                 self._locked_out,
                 self._leased,
                 swept(self._work.sweeps.claims),
+                self._interlocks,
             ),
             record=self._counts,
             operations={
@@ -537,7 +591,8 @@ class Engine:
             ),
             send_guards=self._send_guards,
             approvals=self._approvals,
-            note_told=noting_tellings(self._stores.told_on.note),
+            interlocks=self._interlocks,
+            note_told=noting_tellings(self._note_told),
         )
 
     def _rpc_parts(self) -> RpcParts:
@@ -546,18 +601,7 @@ class Engine:
             counts=self._counts,
             pool=self._pool,
             state_of=self._state_of,
-            lockout=LockoutControl(
-                pool=self._pool,
-                lockouts=self._stores.lockouts,
-                stop_on=(
-                    self._work.stop_sweeps_on,
-                    self._work.stop_streams_on,
-                    self._work.stop_sequences_on,
-                    self._sdk.stop_calls_on,
-                    self._approvals.look_on,
-                ),
-                is_wrapper=self._sdk.is_wrapper,
-            ),
+            lockout=self._lockout,
             leases=self._leases,
             approvals=self._approvals,
             runs=self._work.runs,

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from edged.actions.action import Action
+from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.commands.memory import Memory
 from edged.commands.operation import Operation
@@ -29,6 +30,7 @@ from edged.operations.streams import StreamOperations
 from edged.operations.sweeps import SweepOperations
 from edged.plot.artist import Artist
 from edged.profiles.format.connection_facts import connection_of
+from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
@@ -42,12 +44,14 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
-from edged.runs.wording import DAEMON_STOPPED, LEASE_END, LOCKED_OUT
+from edged.runs.wording import DAEMON_STOPPED, LEASE_END, LOCKED_OUT, interlock_tripped
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
 
 ABORT_WITHIN_S: Final = 2.5
+INTERLOCK: Final = "interlock"
+INTERLOCK_CALLER: Final = Caller(route=Route.INTERNAL, client="an interlock")
 WORK_ENDS_WITHIN_S: Final = 3.5
 """Of the 5 s that stopping may take in all; the rest is for lines, sessions and the store."""
 
@@ -243,6 +247,15 @@ class LongWork:
                 left.told() for left in self._after_crash.found if left.needs_attention
             ],
         }
+
+    async def trip(self, rule: Interlock, units: Sequence[Instrument], _reason: str) -> None:
+        """An interlock has tripped: these are made safe, and what runs there ends."""
+        reason = interlock_tripped(rule.name)
+        ids = {unit.id for unit in units}
+        await asyncio.gather(
+            self.bench_stop.stop_units(units, INTERLOCK_CALLER, reason, tool=INTERLOCK),
+            self.sequences.stop_all(reason, lambda name: any(self._is(name, one) for one in ids)),
+        )
 
     async def stop_sweeps_on(self, instrument_id: str) -> list[str]:
         """For a lockout; returns the ids of what was ended."""

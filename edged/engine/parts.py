@@ -43,6 +43,7 @@ from edged.store.approvals import SpentStates
 from edged.store.audit.book import Audit, Retention
 from edged.store.database import Database
 from edged.store.experience import CapabilityBook, CommandKnowledge
+from edged.store.interlocks import TripRows
 from edged.store.journal import Journal
 from edged.store.leases import LeaseRows
 from edged.store.lockouts import Lockout, Lockouts
@@ -75,6 +76,7 @@ class Stores:
         self.lockouts = Lockouts(database=self.database, clock=clock)
         self.leases = LeaseRows(database=self.database)
         self.spent_states = SpentStates(database=self.database)
+        self.trips = TripRows(database=self.database)
         self.told_on = ToldOn(database=self.database, clock=clock)
         self._retention = Retention(
             audit=self.audit, clock=clock, days=retention_days, is_synchronized=_is_synchronized

@@ -36,10 +36,12 @@ class Priority(enum.IntEnum):
     """Who goes first; within one priority it is first come, first served."""
 
     SAFE = 0
-    SWEEP_STEP = 1
-    COMMAND = 2
-    MEASURE = 3
-    PROBE = 4
+    GUARD = 1
+    """What others' safety hangs on: no other work makes it late."""
+    SWEEP_STEP = 2
+    COMMAND = 3
+    MEASURE = 4
+    PROBE = 5
 
 
 class Waiter(Protocol):

@@ -73,6 +73,7 @@ TOLD_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "sequences": ("run_id", "instrument_id", "sequence_name", "steps_executed"),
     "lockouts": ("instrument_id", "by", "reason", "since_ms"),
     "leases": ("instruments", "who", "purpose", "expires_ms"),
+    "interlocks": ("name", "state", "reads", "last", "reason", "cools_s"),
     "approvals": ("approval_id", "instrument", "tool", "who", "expires_ms"),
 }  # fmt: skip
 """What the answer tells of each; get_status has the rest."""

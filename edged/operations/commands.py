@@ -11,7 +11,7 @@ from edged.actions.outcome import Done
 from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
-from edged.commands.freshness import Acquisitions, notes_of
+from edged.commands.freshness import MEASUREMENT, Acquisitions, notes_of
 from edged.commands.memory import Memory, Remembering, Writing
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
@@ -173,7 +173,7 @@ class CommandOperations:
         if profile is None or profile.acquisition is None:
             return part
         is_now = self.acquisitions.is_now(instrument.id, profile.acquisition, doing)
-        notes = notes_of(is_now, "measurement")
+        notes = notes_of(is_now, MEASUREMENT)
         return {**part, "notes": [*part.get("notes", ()), *notes]} if notes else part
 
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:

@@ -37,6 +37,7 @@ from edged.profiles.format.fields import (
     one_of,
     text_of,
 )
+from edged.profiles.interlocks import MOST, Interlock, check_interlocks, read_interlocks
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.match import clean_serial
 from edged.profiles.model import Bound, Parameter, Profile
@@ -243,6 +244,9 @@ _KEYS: Final = frozenset(
         "expose", "raw_scpi", "on_expiry", "confirm", "confirm_by", "confirm_ttl_s",
     }
 )  # fmt: skip
+INTERLOCKS: Final = "interlocks"
+_OF_THE_FILE: Final = frozenset({"format", INTERLOCKS})
+"""The keys at its top that are no units."""
 _EXPOSE_WORDS: Final = ("all", "essential", "none")
 _RAW_MODES: Final = ("all", "known", "queries", "off")
 _MOST_UNITS: Final = 10_000
@@ -251,9 +255,10 @@ MOST_CONFIRM_TTL_S: Final = 3_600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchFile:
-    """Every entry of the file by its key; none when there is no file."""
+    """Every entry of the file by its key, and what holds between units; none without a file."""
 
     units: Mapping[str, UnitRules] = field(default_factory=dict)
+    interlocks: tuple[Interlock, ...] = ()
     _index: UnitIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -302,14 +307,16 @@ def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
         raise complaint(root.mark, f"The bench file has more than {_MOST_UNITS} units.")
     units: dict[str, UnitRules] = {}
     for key, node in root.entries.items():
-        if key != "format":
+        if key not in _OF_THE_FILE:
             units[key.strip()] = _read_unit(key.strip(), node)
+    interlocks = read_interlocks(Fields(root, "The bench file").items(INTERLOCKS, most=MOST))
     _check_keys(units)
     _check_aliases(units)
     profiles = tuple(library.profiles.values())
     for rules in units.values():
         _check_fits_one(rules, profiles)
-    return BenchFile(units=units)
+    check_interlocks(interlocks, profiles)
+    return BenchFile(units=units, interlocks=interlocks)
 
 
 def _read_unit(key: str, node: Node) -> UnitRules:

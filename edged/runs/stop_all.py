@@ -446,6 +446,26 @@ class BenchStop:
             asyncio.ensure_future(self._stop(action.caller, action.action_id, action.tool))
         )
 
+    async def stop_units(
+        self, instruments: Sequence[Instrument], caller: Caller, reason: str, *, tool: str
+    ) -> list[dict[str, Any]]:
+        """Make these safe, and end the sweeps on them; returns after a second at the latest.
+
+        Args:
+            reason: why the sweeps ended.
+
+        Returns:
+            An entry for each, as of ``stop_all``.
+        """
+        order = self._order(caller, self._new_id(), tool)
+        stopped = [self._begin(instrument, order) for instrument in instruments]
+        sweeps = [
+            self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason, instrument.id)))
+            for instrument in instruments
+        ]
+        await self._wait([*sweeps, *(one.settled for one in stopped)])
+        return [one.to_json() for one in stopped]
+
     def trying(self) -> tuple[str, ...]:
         """Ids of the instruments that have not obeyed a stop, and are told to again."""
         return tuple(self._trying)
@@ -458,16 +478,9 @@ class BenchStop:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _stop(self, caller: Caller, action_id: str, tool: str) -> dict[str, Any]:
-        began = self._clock.monotonic()
         # Both at once: what is marked by now and has not gone out is called back.
         self._recall()
-        order = _Order(
-            caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
-            action_id=action_id,
-            tool=tool,
-            began=began,
-            told=self._told_on.turns(),
-        )
+        order = self._order(caller, action_id, tool)
         reason = all_stopped_by(caller.who)
         ends = [self._keep(asyncio.ensure_future(end(reason))) for end in self._end_work]
         sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason)))
@@ -496,7 +509,7 @@ class BenchStop:
         )
         return {
             "is_confirmed": is_confirmed,
-            "took_ms": self._since_ms(began),
+            "took_ms": self._since_ms(order.began),
             "instruments": reports,
             "unproved": [
                 {"instrument_id": one.instrument.id, "output": output}
@@ -513,6 +526,15 @@ class BenchStop:
             ],
             "is_work_ended": is_work_ended,
         }
+
+    def _order(self, caller: Caller, action_id: str, tool: str) -> _Order:
+        return _Order(
+            caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
+            action_id=action_id,
+            tool=tool,
+            began=self._clock.monotonic(),
+            told=self._told_on.turns(),
+        )
 
     async def _wait(self, parts: list[asyncio.Future[Any]]) -> None:
         """Until all are done, and no longer than the answer may take."""

@@ -22,6 +22,7 @@ __all__ = [
     "TARGET_REACHED",
     "all_stopped_by",
     "held_by",
+    "interlock_tripped",
     "parked_by",
     "stopped_by",
 ]
@@ -40,6 +41,11 @@ MADE_SAFE: Final = "a safe command was given to what it swept"
 def held_by(run_id: str, who: str, for_s: float) -> str:
     """``held by sweep-404d, started 3 min ago by claude-code 2.1 at 127.0.0.1``."""
     return f"held by {run_id}, started {ago(for_s)} by {who}"
+
+
+def interlock_tripped(name: str) -> str:
+    """``the interlock chamber tripped``."""
+    return f"the interlock {name} tripped"
 
 
 def stopped_by(who: str) -> str:

@@ -163,6 +163,7 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.DENIED_BY_OWNER: Place.RESULT,
         ErrorCode.RAW_SCPI_RESTRICTED: Place.RESULT,
         ErrorCode.SWEEP_CONFLICT: Place.RESULT,
+        ErrorCode.INTERLOCK: Place.RESULT,
         ErrorCode.LEASED: Place.RESULT,
         ErrorCode.NEEDS_APPROVAL: Place.RESULT,
         ErrorCode.APPROVAL_DENIED: Place.RESULT,

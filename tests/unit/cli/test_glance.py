@@ -35,6 +35,7 @@ IDLE: dict[str, Any] = {
     "lockouts": [],
     "leases": [],
     "approvals": [],
+    "interlocks": [],
     "told_on": [],
     "troubled_lines": [],
     "waiting_calls": [],

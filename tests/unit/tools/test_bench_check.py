@@ -29,6 +29,7 @@ NOTHING: dict[str, list[Any]] = {
     "lockouts": [],
     "leases": [],
     "approvals": [],
+    "interlocks": [],
 }
 
 

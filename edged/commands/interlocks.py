@@ -1,0 +1,478 @@
+"""Interlocks: what the owner's meters must say before, and while, something is on.
+
+Before a guarded write its meter is read; while a guarded output is on, it is read every ``poll_s``
+by a task of its own. A bad reading, or none for ``max_age_s``, trips: the abort goes out at once.
+What the readings come to is decided in ``guards.interlocks``. Software is no interlock: see
+docs/guards.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from edged.actions.action import ENDS_WORK, Action, Purpose, RunCommand, SendScpi, StartStream
+from edged.actions.caller import Caller, Route
+from edged.clock import Clock
+from edged.commands.approvals import commands_sent
+from edged.commands.freshness import STALE_NOTES
+from edged.commands.target import SendGuard, Target
+from edged.errors import EdgedError, ErrorCode, NotFound, Refused
+from edged.guards.interlocks import Reading, Verdict, Watching, WatchState, judged
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import Event, InstrumentPool
+from edged.log import surviving
+from edged.profiles.interlocks import Guarded, Interlock, why_no_reading
+from edged.profiles.model import CompletionKind
+from edged.runs.ports import NewId, Perform, ToldOutputs
+from edged.runs.units import unit_of_instrument
+from edged.store.interlocks import TripRows
+
+__all__ = ["InterlockControl", "TripUnits"]
+
+TOOL: Final = "interlock"
+CALLER: Final = Caller(route=Route.INTERNAL)
+LOOKS_EVERY_S: Final = 0.5
+"""How soon it is seen that a tripped one guards nothing any more."""
+SHORTEST_S: Final = 0.01
+
+IsOff = Callable[[Instrument, Collection[str]], bool]
+TripUnits = Callable[[Interlock, Sequence[Instrument], str], Awaitable[None]]
+"""Makes units safe because of an interlock, and why; returns when it has been ordered."""
+Tell = Callable[[str, str, str], None]
+"""Writes a row about what nobody called for: its name, its text, the instrument."""
+
+log = structlog.get_logger("edged.interlocks")
+
+
+class InterlockControl:
+    """All interlocks of the bench.
+
+    Args:
+        pool: the instruments.
+        told_on: what was told to put something out and was not seen to be off.
+        is_off: whether outputs of an instrument are known to be off, by what was set and asked.
+        perform: the command path.
+        new_id: makes action ids.
+        clock: for all times.
+        rows: when each has tripped last.
+        trip: makes units safe.
+        tell: for the record.
+        is_first_look_over: whether who is on the bench is known; before that a meter that is not
+            here is none that is missing.
+
+    Attributes:
+        is_any: whether there are any; nothing else is asked where there are none.
+        changes: how often one began or ceased to watch, or tripped.
+    """
+
+    def __init__(
+        self,
+        *,
+        pool: InstrumentPool,
+        told_on: ToldOutputs,
+        is_off: IsOff,
+        perform: Perform,
+        new_id: NewId,
+        clock: Clock,
+        rows: TripRows,
+        trip: TripUnits,
+        tell: Tell,
+        is_first_look_over: Callable[[], bool],
+    ) -> None:
+        self._pool = pool
+        self._told_on = told_on
+        self._is_off = is_off
+        self._perform = perform
+        self._new_id = new_id
+        self._clock = clock
+        self._rows = rows
+        self._trip_units = trip
+        self._tell = tell
+        self._is_first_look_over = is_first_look_over
+        self._all: dict[str, Watching] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        # One question at a time: two that wait for one meter make each other late.
+        self._reading: dict[str, asyncio.Lock] = {}
+        self._woken = asyncio.Event()
+        self._is_started = False
+        self.is_any = False
+        self.changes = 0
+
+    def start(self) -> None:
+        """Begin to watch; what a former life had on is watched as soon as its unit is met."""
+        self._is_started = True
+        self._pool.subscribe(self._hear)
+        for name in self._all:
+            self._take_over(name)
+            self._begin(name)
+
+    async def stop(self) -> None:
+        """Watch no more."""
+        self._is_started = False
+        await self._end(tuple(self._tasks))
+
+    async def learn(self, rules: Sequence[Interlock]) -> None:
+        """These are the owner's from now on; one that is as it was goes on as it is."""
+        wanted = {rule.name: rule for rule in rules}
+        gone = [name for name, one in self._all.items() if wanted.get(name) != one.rule]
+        await self._end(gone)
+        for name in gone:
+            del self._all[name], self._reading[name]
+        for name, rule in wanted.items():
+            if name in self._all:
+                continue
+            self._all[name], self._reading[name] = Watching(rule), asyncio.Lock()
+            if self._is_started:
+                self._take_over(name)
+                self._begin(name)
+        self.is_any = bool(self._all)
+        self.changes += 1
+
+    def wake(self) -> None:
+        """Something was told to put something out."""
+        if self.is_any:
+            self._woken.set()
+
+    def _hear(self, _event: Event) -> None:
+        self.wake()
+
+    # Before a write
+
+    def guards(self, action: Action, target: Target) -> bool:
+        """Whether any interlock is about this write."""
+        return self.is_any and bool(self._about(action, target))
+
+    async def admit(self, action: Action, target: Target) -> None:
+        """Read what guards this write, now.
+
+        Raises:
+            Refused: INTERLOCK, it is not as it must be, or nobody knows.
+        """
+        for watching in self._about(action, target):
+            rule, now_s = watching.rule, self._clock.monotonic()
+            is_watched = watching.state is WatchState.WATCHING
+            is_step = bool(action.caller.on_behalf_of)
+            if not (is_step and is_watched and watching.is_fresh(now_s, rule.poll_s)):
+                async with self._reading[rule.name]:
+                    reading = await self._read(watching)
+                if reading.verdict is not Verdict.GOOD:
+                    raise _refused(target, rule, reading)
+            watching.let_through()
+        self.wake()
+
+    def send_guard(self, action: Action, target: Target) -> SendGuard | None:
+        """From now on: what says whether the write may still go; any thread may ask it."""
+        about = self._about(action, target) if self.is_any else ()
+        if not about:
+            return None
+        tripped = [(one, one.tripped_s) for one in about]
+
+        def guard() -> None:
+            now_s = self._clock.monotonic()
+            for watching, tripped_s in tripped:
+                if watching.tripped_s != tripped_s:
+                    raise _tripped(target, watching)
+                if not watching.is_fresh(now_s, watching.rule.max_age_s):
+                    raise _too_old(target, watching.rule)
+
+        return guard
+
+    def __call__(self, action: Action, target: Target) -> None:
+        """The precondition: no guarded write while it cools, and no work that would keep a meter.
+
+        Raises:
+            Refused: INTERLOCK.
+        """
+        if not self.is_any:
+            return
+        now_s = self._clock.monotonic()
+        for watching in self._about(action, target):
+            if now_s < watching.cools_until_s():
+                raise _cooling(target, watching, watching.cools_until_s() - now_s)
+        held_s = _holds_for_s(action, target)
+        if held_s:
+            for watching in self._all.values():
+                if watching.state is WatchState.WATCHING and self._is_meter(watching, target):
+                    _refuse_long(target, watching.rule, held_s)
+
+    def _about(self, action: Action, target: Target) -> tuple[Watching, ...]:
+        """Those that guard what this would write."""
+        instrument = target.instrument
+        if instrument is None or not target.is_write or target.is_safe or target.is_let_through:
+            return ()
+        if getattr(action, "purpose", None) in ENDS_WORK:
+            return ()
+        units = [
+            (watching, guarded)
+            for watching in self._all.values()
+            for guarded in watching.rule.guards
+            if instrument in self._pool.bearers(guarded.unit)
+        ]
+        if not units:
+            return ()
+        sent = commands_sent(target) if any(guarded.command for _, guarded in units) else ()
+        found = {
+            watching.rule.name: watching
+            for watching, guarded in units
+            if not guarded.command or guarded.command in sent
+        }
+        return tuple(found.values())
+
+    def _is_meter(self, watching: Watching, target: Target) -> bool:
+        return target.instrument in self._pool.bearers(watching.rule.instrument)
+
+    # Reading
+
+    async def _read(self, watching: Watching) -> Reading:
+        """Ask the meter, and trip where that says so; one that is late gave no reading."""
+        rule, asked_s = watching.rule, self._clock.monotonic()
+        within_s = rule.max_age_s
+        if watching.ends_s is not None:
+            within_s = min(within_s, max(watching.ends_s - asked_s, SHORTEST_S))
+        try:
+            async with asyncio.timeout(within_s):
+                reading = await self._asked(rule, asked_s)
+        except TimeoutError:
+            said = f"it did not answer within {within_s:.3g} s"
+            reading = Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+        except EdgedError as error:
+            reading = Reading(verdict=Verdict.MISSING, said=error.message, asked_s=asked_s)
+        if reason := watching.take(reading):
+            await self._trip(watching, reason)
+        return reading
+
+    async def _asked(self, rule: Interlock, asked_s: float) -> Reading:
+        meter = self._pool.get(rule.instrument)
+        command = meter.profile.commands.get(rule.command) if meter.profile else None
+        if command is None:
+            raise NotFound(f"{meter.called} has no command {rule.command}.")
+        if why := why_no_reading(rule, command):
+            raise NotFound(why)
+        outcome = await self._perform(
+            RunCommand(
+                tool=TOOL,
+                caller=CALLER,
+                action_id=self._new_id(),
+                instrument_id=meter.id,
+                command_name=rule.command,
+                parameters=dict(rule.parameters),
+                purpose=Purpose.INTERLOCK,
+            )
+        )
+        if outcome.error is not None:
+            raise outcome.error
+        stale = STALE_NOTES.intersection(outcome.data.get("notes", ()))
+        if stale:
+            said = f"no new reading: {', '.join(stale)}"
+            return Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+        data = outcome.data["data"]
+        if isinstance(data, Mapping) and not rule.column:
+            data = data.get(outcome.data.get("primary", ""))
+        return judged(rule, data, outcome.data.get("unit", ""), asked_s)
+
+    # Watching
+
+    def _begin(self, name: str) -> None:
+        self._tasks[name] = asyncio.create_task(
+            self._watch(self._all[name]), name=f"interlock {name}"
+        )
+
+    async def _end(self, names: Sequence[str]) -> None:
+        tasks = [self._tasks.pop(name) for name in names if name in self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take_over(self, name: str) -> None:
+        """What a former life knew of its last trip."""
+        reason, tripped_ms = self._rows.trips.get(name, ("", 0))
+        if reason:
+            # A wall clock that was set back makes it one of just now.
+            ago_s = max(0.0, (self._clock.wall_ms() - tripped_ms) / 1000)
+            watching = self._all[name]
+            watching.reason, watching.tripped_s = reason, self._clock.monotonic() - ago_s
+
+    async def _watch(self, watching: Watching) -> None:
+        while True:
+            wait_s: float | None = LOOKS_EVERY_S
+            with surviving(log, "interlock_watch_failed"):
+                wait_s = await self._look(watching)
+            if wait_s is None:
+                self._woken.clear()
+                if not self._is_marked(watching):
+                    await self._woken.wait()
+            else:
+                await self._clock.sleep(max(wait_s, SHORTEST_S))
+
+    async def _look(self, watching: Watching) -> float | None:
+        """One look; gives the seconds until the next, ``None`` while nothing is on."""
+        before = watching.state
+        if not self._is_on(watching):
+            watching.rest()
+            self._note(watching, before)
+            # One that is about to be switched on is marked before it is: nobody wakes this again.
+            return min(LOOKS_EVERY_S, watching.rule.poll_s) if self._is_marked(watching) else None
+        watching.begin()
+        self._note(watching, before)
+        if watching.state is WatchState.TRIPPED:
+            return LOOKS_EVERY_S
+        rule, began_s = watching.rule, self._clock.monotonic()
+        if self._pool.bearers(rule.instrument) or self._is_first_look_over():
+            watching.note_try(began_s)
+            async with self._reading[rule.name]:
+                # A write may have had it read meanwhile.
+                if not watching.is_fresh(self._clock.monotonic(), rule.poll_s):
+                    await self._read(watching)
+        now_s = self._clock.monotonic()
+        if reason := watching.overdue(now_s):
+            await self._trip(watching, reason)
+            return LOOKS_EVERY_S
+        next_s = (watching.last.asked_s if watching.last else began_s) + rule.poll_s
+        return min(next_s, watching.ends_s or next_s) - now_s
+
+    def _is_marked(self, watching: Watching) -> bool:
+        units = self._units(watching.rule.guards)
+        return any(self._told_on.of(unit_of_instrument(unit).key) for unit in units)
+
+    def _is_on(self, watching: Watching) -> bool:
+        return any(self._may_be_on(unit) for unit in self._units(watching.rule.guards))
+
+    def _may_be_on(self, instrument: Instrument) -> bool:
+        """As it was last told or asked."""
+        told = self._told_on.of(unit_of_instrument(instrument).key)
+        return bool(told) and not self._is_off(instrument, told.keys())
+
+    def _units(self, guards: Sequence[Guarded]) -> Iterator[Instrument]:
+        seen: set[str] = set()
+        for guarded in guards:
+            for instrument in self._pool.bearers(guarded.unit):
+                if instrument.id not in seen:
+                    seen.add(instrument.id)
+                    yield instrument
+
+    async def _trip(self, watching: Watching, reason: str) -> None:
+        rule = watching.rule
+        watching.trip(reason, self._clock.monotonic())
+        self.changes += 1
+        units = tuple(self._units(rule.guards))
+        log.warning("interlock_tripped", name=rule.name, reason=reason)
+        trips = {name: trip for name, trip in self._rows.trips.items() if name in self._all}
+        kept = self._rows.keep({**trips, rule.name: (reason, self._clock.wall_ms())})
+        for unit in units:
+            self._tell("interlock.tripped", f"{rule.name}: {reason}", unit.id)
+        # What makes safe goes on whoever is cancelled: the write that found it out, for example.
+        made_safe = asyncio.ensure_future(self._trip_units(rule, units, reason))
+        written = asyncio.ensure_future(kept)
+        for what in await asyncio.shield(
+            asyncio.gather(made_safe, written, return_exceptions=True)
+        ):
+            if isinstance(what, BaseException):
+                log.error("interlock_trip_failed", name=rule.name, reason=str(what))
+
+    def _note(self, watching: Watching, before: WatchState) -> None:
+        if watching.state is not before:
+            self.changes += 1
+
+    # What people are told
+
+    def listed(self) -> list[dict[str, Any]]:
+        """All of them, for get_status."""
+        if not self.is_any:
+            return []
+        now_s = self._clock.monotonic()
+        return [self._told(watching, now_s) for watching in self._all.values()]
+
+    def _told(self, watching: Watching, now_s: float) -> dict[str, Any]:
+        rule, last = watching.rule, watching.last
+        age_s = watching.age_s(now_s)
+        cools_s = watching.cools_until_s() - now_s
+        _, tripped_ms = self._rows.trips.get(rule.name, ("", None))
+        missing = [g.unit for g in rule.guards if not self._pool.bearers(g.unit)]
+        if not self._pool.bearers(rule.instrument):
+            missing.append(rule.instrument)
+        return {
+            "name": rule.name,
+            "state": watching.state.value,
+            "reads": rule.asked,
+            "must": rule.must.text,
+            "guards": [guarded.text for guarded in rule.guards],
+            "last": last.said if last else None,
+            "age_s": None if age_s is None else round(age_s, 3),
+            "tripped_ms": tripped_ms if watching.reason else None,
+            "reason": watching.reason or None,
+            "cools_s": round(cools_s, 1) if cools_s > 0 else None,
+            "unknown": list(dict.fromkeys(missing)),
+        }
+
+
+def _holds_for_s(action: Action, target: Target) -> float:
+    """How long a call could keep its line without a pause; 0 where nothing of it goes there."""
+    instrument = target.instrument
+    if instrument is None or getattr(action, "purpose", None) in {*ENDS_WORK, Purpose.INTERLOCK}:
+        return 0.0
+    patience_ms = instrument.connection.timeout_ms
+    command = target.command
+    if isinstance(action, SendScpi):
+        return patience_ms / 1000
+    is_asked = isinstance(action, RunCommand | StartStream)
+    # A sweep's measure stands inside it: its command is a question, the sweep's own is none.
+    if command is None or not (is_asked or command.is_query):
+        return 0.0
+    patience_ms = command.timeout_ms or patience_ms
+    if command.complete is not None and command.complete.kind is not CompletionKind.NONE:
+        patience_ms += command.complete.timeout_ms
+    return patience_ms / 1000
+
+
+def _refuse_long(target: Target, rule: Interlock, held_s: float) -> None:
+    if held_s <= rule.max_age_s:
+        return
+    raise Refused(
+        f"{target.called} is read by the interlock {rule.name} while it guards, and "
+        f"{target.command_name or 'this line'} could keep its line for {held_s:g} s, longer than "
+        f"max_age_s {rule.max_age_s:g}.",
+        code=ErrorCode.INTERLOCK,
+        data={"interlock": rule.name, "could_take_s": held_s},
+        remedy="Wait until what it guards is off, or use another instrument.",
+    )
+
+
+def _refusal(target: Target, rule: Interlock, why: str, remedy: str, **data: Any) -> Refused:
+    return Refused(
+        f"{target.called} is guarded by the interlock {rule.name}: {why}. Nothing was sent.",
+        code=ErrorCode.INTERLOCK,
+        data={"interlock": rule.name, "must": rule.must.text, **data},
+        remedy=remedy,
+    )
+
+
+def _refused(target: Target, rule: Interlock, reading: Reading) -> Refused:
+    if reading.verdict is Verdict.BAD:
+        why = f"{rule.asked} is {reading.said}, and must be: {rule.must.text}"
+        remedy = "Bring it there first, and call again; it is read anew before each such write."
+    else:
+        why = f"{rule.asked} gave no reading: {reading.said.rstrip('.')}"
+        remedy = f"See to {rule.instrument}: what cannot be read guards by refusing."
+    return _refusal(target, rule, why, remedy, value=reading.value)
+
+
+def _tripped(target: Target, watching: Watching) -> Refused:
+    why = f"it tripped while this waited ({watching.reason})"
+    return _refusal(target, watching.rule, why, "See to what it read, and call again.")
+
+
+def _too_old(target: Target, rule: Interlock) -> Refused:
+    why = f"{rule.asked} was read longer ago than max_age_s {rule.max_age_s:g} while this waited"
+    return _refusal(target, rule, why, "Call it again; it is read anew then.")
+
+
+def _cooling(target: Target, watching: Watching, left_s: float) -> Refused:
+    until = datetime.now(tz=UTC).timestamp() + left_s
+    at = datetime.fromtimestamp(until, tz=UTC).strftime("%H:%M:%S UTC")
+    why = f"it tripped ({watching.reason}) and cools down until {at}, for {left_s:.0f} s more"
+    return _refusal(target, watching.rule, why, "Call again then.", retry_after_s=round(left_s, 1))

@@ -1,0 +1,274 @@
+"""``interlocks`` of the bench file: what has to be so elsewhere on the bench while a unit is on.
+
+Source: docs/bench-file.md; docs/guards.md.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from edged.errors import Invalid
+from edged.profiles.expr import Expression, compile_expression
+from edged.profiles.format.fields import (
+    Fields,
+    complaint,
+    expression_of,
+    map_of,
+    nearest,
+    one_of,
+    scalar_of,
+    text_of,
+)
+from edged.profiles.model import (
+    Command,
+    FieldsAnswer,
+    ImageAnswer,
+    Mark,
+    Profile,
+    Scalar,
+    WaveformAnswer,
+)
+from edged.yaml.tree import Node
+
+__all__ = [
+    "MOST",
+    "Guarded",
+    "Interlock",
+    "Trip",
+    "check_interlocks",
+    "read_interlocks",
+    "why_no_reading",
+]
+
+MOST: Final = 64
+MOST_GUARDED: Final = 64
+POLL_S: Final = (0.2, 60.0)
+MOST_AGE_S: Final = 3_600.0
+MOST_COOL_DOWN_S: Final = 86_400.0
+_KEYS: Final = ("name", "when", "must", "max_age_s", "guards", "poll_s", "trip", "cool_down_s")
+_WHEN: Final = ("instrument", "command", "parameters", "column")
+
+
+class Trip(enum.StrEnum):
+    """What a trip does besides running the abort: ``lockout`` stays until the owner clears it."""
+
+    LOCKOUT = "lockout"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """``psu1``: every write to it; ``psu1.output_on``: that command, and whatever sends the same.
+
+    Attributes:
+        unit: serial number or alias.
+        command: empty where every write is meant.
+    """
+
+    unit: str
+    command: str = ""
+
+    @property
+    def text(self) -> str:
+        """As the owner writes it."""
+        return f"{self.unit}.{self.command}" if self.command else self.unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interlock:
+    """One entry.
+
+    Attributes:
+        instrument: alias or serial number of the meter.
+        command, parameters: the question that is asked of it.
+        column: the field of its answer; empty for its only, or primary, number.
+        must: a condition on ``value``.
+        max_age_s: how old the last good reading may be while an output is on.
+        poll_s: how often it is read while an output is on.
+        cool_down_s: after a trip, how long guarded writes are refused whatever is read.
+        mark: where it stands in the file.
+    """
+
+    name: str
+    instrument: str
+    command: str
+    must: Expression
+    guards: tuple[Guarded, ...]
+    max_age_s: float
+    poll_s: float
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    column: str = ""
+    trip: Trip = Trip.LOCKOUT
+    cool_down_s: float = 0.0
+    mark: Mark = field(compare=False, repr=False)
+
+    @property
+    def asked(self) -> str:
+        """What is read, for people."""
+        return f"{self.instrument}.{self.command}" + (f" ({self.column})" if self.column else "")
+
+
+def read_interlocks(nodes: Sequence[Node]) -> tuple[Interlock, ...]:
+    """The list, checked by itself.
+
+    Raises:
+        Invalid: what is wrong, with its line.
+    """
+    found: dict[str, Interlock] = {}
+    for node in nodes:
+        rule = _read(node)
+        if rule.name in found:
+            raise complaint(rule.mark, f'interlocks: there are two called "{rule.name}".')
+        found[rule.name] = rule
+    return tuple(found.values())
+
+
+def _read(node: Node) -> Interlock:
+    fields = Fields.of(node, "an interlock", _KEYS)
+    name = text_of(fields.need("name"), "an interlock's name", most=64).strip()
+    if not name:
+        raise complaint(fields.mark_of("name"), "an interlock's name is empty.")
+    owner = f"interlock {name}"
+    fields = Fields(fields.node, owner)
+    when = Fields.of(fields.need("when"), f"{owner}: when", _WHEN)
+    poll_s = _seconds(fields, "poll_s", *POLL_S)
+    return Interlock(
+        name=name,
+        instrument=text_of(when.need("instrument"), when.name_of("instrument"), most=200).strip(),
+        command=text_of(when.need("command"), when.name_of("command"), most=64),
+        parameters=_parameters(when),
+        column=when.text("column", most=64),
+        must=_condition(fields),
+        guards=_guards(fields),
+        poll_s=poll_s,
+        max_age_s=_max_age(fields, poll_s),
+        trip=Trip(fields.choice("trip", tuple(Trip)) or Trip.LOCKOUT),
+        cool_down_s=_seconds(fields, "cool_down_s", 0.0, MOST_COOL_DOWN_S, default=0.0),
+        mark=fields.mark,
+    )
+
+
+def _seconds(
+    fields: Fields, key: str, low: float, high: float, *, default: float | None = None
+) -> float:
+    value = fields.number(key)
+    if value is None:
+        if default is None:
+            fields.need(key)
+        return default or 0.0
+    if not low <= value <= high:
+        message = f"{fields.name_of(key)} is {low:g} to {high:g} seconds."
+        raise complaint(fields.mark_of(key), message)
+    return float(value)
+
+
+def _max_age(fields: Fields, poll_s: float) -> float:
+    max_age_s = _seconds(fields, "max_age_s", POLL_S[0], MOST_AGE_S)
+    if max_age_s < 2 * poll_s:
+        raise complaint(
+            fields.mark_of("max_age_s"),
+            f"{fields.name_of('max_age_s')} {max_age_s:g} is less than twice poll_s {poll_s:g}: "
+            "one answer that is late would switch everything off.",
+            f"Say {2 * poll_s:g} or more, or poll more often.",
+        )
+    return max_age_s
+
+
+def _condition(fields: Fields) -> Expression:
+    owner = fields.name_of("must")
+    node = fields.need("must")
+    must = compile_expression(expression_of(node, owner, {"value"}))
+    if not must.names:
+        message = f"{owner} is about nothing that is read."
+        raise complaint(fields.mark_of("must"), message, "Say value < 60, for example.")
+    try:
+        # What kind it is of hangs on no value, but where it divides by one.
+        must.is_true({"value": 1.0})
+    except Invalid as error:
+        raise complaint(fields.mark_of("must"), f"{owner}: {error.message}") from error
+    return must
+
+
+def _parameters(when: Fields) -> dict[str, Scalar]:
+    node = when.mapping("parameters")
+    if node is None:
+        return {}
+    owner = when.name_of("parameters")
+    return {
+        name: scalar_of(entry, f"{owner}.{name}")
+        for name, entry in map_of(node, owner).entries.items()
+    }
+
+
+def _guards(fields: Fields) -> tuple[Guarded, ...]:
+    owner = fields.name_of("guards")
+    fields.need("guards")
+    found = []
+    for node in fields.items("guards", most=MOST_GUARDED):
+        unit, _, command = text_of(node, owner, most=200).strip().partition(".")
+        if not unit:
+            raise complaint(node.mark, f"{owner} has an entry without a unit.")
+        found.append(Guarded(unit, command))
+    if not found:
+        raise complaint(fields.mark_of("guards"), f"{owner} is empty: it would guard nothing.")
+    return tuple(dict.fromkeys(found))
+
+
+def check_interlocks(rules: Sequence[Interlock], profiles: Sequence[Profile]) -> None:
+    """Raise what no profile can mean: which one a unit has is known once it has answered."""
+    for rule in rules:
+        _check_question(rule, profiles)
+        for guarded in rule.guards:
+            if guarded.command:
+                _check_guarded(rule, guarded, profiles)
+
+
+def _commands(name: str, profiles: Sequence[Profile]) -> Iterator[Command]:
+    return (p.commands[name] for p in profiles if name in p.commands)
+
+
+def _check_question(rule: Interlock, profiles: Sequence[Profile]) -> None:
+    owner = f"interlock {rule.name}"
+    commands = tuple(_commands(rule.command, profiles))
+    if not commands:
+        known = {name for profile in profiles for name in profile.commands}
+        message = f'{owner}: no profile has a command "{rule.command}".'
+        raise complaint(rule.mark, message, nearest(rule.command, known))
+    whys = [why_no_reading(rule, command) for command in commands]
+    if all(whys):
+        raise complaint(rule.mark, f"{owner}: {whys[0]}")
+
+
+def why_no_reading(rule: Interlock, command: Command) -> str:
+    """Why a command gives no number that could be judged; empty where it does."""
+    if not command.is_query:
+        return f"{command.name} is no query, so it gives no reading."
+    answer = command.returns
+    if isinstance(answer, WaveformAnswer | ImageAnswer):
+        return f"{command.name} gives a block, and no reading."
+    unknown = [name for name in rule.parameters if name not in command.parameters]
+    if unknown:
+        return f"{command.name} has no parameter {unknown[0]}."
+    columns = [one.name for one in getattr(answer, "fields", ())]
+    if rule.column and rule.column not in columns:
+        told = f"It has {one_of(columns)}." if columns else "Leave column out."
+        return f"{command.name} answers no {rule.column}. {told}"
+    if columns and not rule.column and not (isinstance(answer, FieldsAnswer) and answer.primary):
+        return f"{command.name} answers several values: say which one by column."
+    return ""
+
+
+def _check_guarded(rule: Interlock, guarded: Guarded, profiles: Sequence[Profile]) -> None:
+    owner = f"interlock {rule.name}"
+    commands = tuple(_commands(guarded.command, profiles))
+    if not commands:
+        known = {name for profile in profiles for name in profile.commands}
+        message = f'{owner}: no profile has a command "{guarded.command}" to guard.'
+        raise complaint(rule.mark, message, nearest(guarded.command, known))
+    if all(command.is_safe for command in commands):
+        raise complaint(
+            rule.mark, f"{owner}: {guarded.command} makes safe, and nothing holds that back."
+        )

@@ -1,0 +1,76 @@
+"""When each interlock has tripped last, on disk: a restart shortens no cool-down."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Final
+
+from edged.store.database import Database
+from edged.store.writer import Opening
+
+__all__ = ["TripRows"]
+
+LOAD: Final = "SELECT name, reason, tripped_ms FROM interlock_trip"
+REMOVE_ALL: Final = "DELETE FROM interlock_trip"
+SAVE: Final = "INSERT INTO interlock_trip (name, reason, tripped_ms) VALUES (?, ?, ?)"
+
+
+class TripRows:
+    """The last trip of each interlock. All but the ``Book``'s methods belong to the loop.
+
+    Args:
+        database: where they are kept; they attach themselves.
+
+    Attributes:
+        trips: name → why, and when by the wall's clock; replaced whole.
+    """
+
+    def __init__(self, *, database: Database) -> None:
+        self._database = database
+        self.trips: Mapping[str, tuple[str, int]] = {}
+        self._must_save = False
+        self._is_saving = False
+        self._is_loaded = False
+        database.attach(self)
+
+    async def keep(self, trips: Mapping[str, tuple[str, int]]) -> None:
+        """These are the last trips from now on, and on disk when this returns.
+
+        Raises:
+            Failed: STORE_FAILED; they are written when the database heals.
+        """
+        self.trips = dict(trips)
+        self._must_save = True
+        await self._database.write(lambda _connection: None)
+
+    # What the store thread calls: the Book.
+
+    @property
+    def is_waiting(self) -> bool:
+        """See ``Book``."""
+        return self._must_save
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """See ``Book``."""
+        if self._is_loaded:
+            self._must_save = self._must_save or opening.is_fresh
+            return
+        rows = connection.execute(LOAD).fetchall()
+        self.trips = {str(n): (str(why), ms) for n, why, ms in rows if isinstance(ms, int)}
+        self._is_loaded = True
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
+        """See ``Book``. There are few: all are written anew."""
+        if not self._must_save:
+            return
+        # The mark falls first: a trip that comes now sets it again.
+        self._must_save, self._is_saving = False, True
+        connection.execute(REMOVE_ALL)
+        connection.executemany(SAVE, [(name, *trip) for name, trip in self.trips.items()])
+
+    def settle(self, *, is_committed: bool) -> None:
+        """See ``Book``."""
+        if not is_committed and self._is_saving:
+            self._must_save = True
+        self._is_saving = False

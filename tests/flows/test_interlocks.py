@@ -1,0 +1,272 @@
+"""What a meter must say before, and while, a supply is on: real engines on the simulated bench."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.sim_bench import running_bench
+from tests.promises import promise
+
+POLL_S, MAX_AGE_S = 0.3, 1.0
+AT_MOST = "value < 3"
+WITHIN_S = 15.0
+
+
+def rules(**more: Any) -> str:
+    entry = {
+        "name": "rail",
+        "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
+        "must": AT_MOST,
+        "max_age_s": MAX_AGE_S,
+        "poll_s": POLL_S,
+        "guards": ["psu1"],
+        "trip": "abort",
+        **more,
+    }
+    return json.dumps({"format": 1, "interlocks": [entry]})
+
+
+@contextmanager
+def bench(directory: Path, **more: Any) -> Iterator[EngineProcess]:
+    (directory / "bench.yaml").write_text(rules(**more))
+    with running_engine(directory) as engine:
+        yield engine
+
+
+def command(name: str, **parameters: Any) -> dict[str, Any]:
+    return {
+        "instrument_id": "psu1",
+        "command_name": name,
+        "parameters": {"channel": 1, **parameters},
+    }
+
+
+def call(engine: EngineProcess, name: str, **parameters: Any) -> Any:
+    return engine.tool("execute_command", **command(name, **parameters))
+
+
+def done(engine: EngineProcess, name: str, **parameters: Any) -> None:
+    answer = call(engine, name, **parameters)
+    assert "error" not in answer, answer
+
+
+def state(engine: EngineProcess) -> dict[str, Any]:
+    (found,) = engine.tool("get_status")["result"]["interlocks"]
+    return found  # type: ignore[no-any-return]
+
+
+def is_on(engine: EngineProcess) -> bool:
+    return bool(engine.sim("state")["instruments"]["psu1"]["state"]["ch1"]["is_on"])
+
+
+def until(holds: Any, within_s: float = WITHIN_S) -> float:
+    """Seconds until it holds."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < within_s
+        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+    return time.monotonic() - began
+
+
+def written(engine: EngineProcess) -> list[str]:
+    """What the supply was told, questions apart."""
+    entries = engine.sim("log", instrument="psu1", limit=10_000)["entries"]
+    told = [entry["text"].strip() for entry in entries if entry["direction"] == "in"]
+    return [line for line in told if "?" not in line]
+
+
+def rows(engine: EngineProcess, tool: str) -> list[dict[str, Any]]:
+    return [row for row in engine.rpc("audit.list", limit=500)["rows"] if row["tool"] == tool]
+
+
+SWEEP = {
+    "instrument_id": "psu1",
+    "command_name": "set_voltage",
+    "parameters": {"channel": 1},
+    "target_value": 2,
+    "sweep_rate": 0.5,
+}
+
+
+@promise("interlock.every-road")
+def test_a_bad_reading_refuses_a_guarded_write_on_every_road_and_nothing_is_sent(
+    tmp_path: Path,
+) -> None:
+    with bench(tmp_path, must="value > 3") as engine:
+        before = written(engine)
+        dynamic = next(
+            tool["name"]
+            for tool in engine.rpc("tools/list")["tools"]
+            if tool["name"].endswith("rigol_dp832__set_voltage")
+        )
+        point = {
+            "instrument_id": "psu1",
+            "sequence_name": "voltage_point",
+            "parameters": {"channel": 1, "voltage": 1},
+        }
+        for tool, arguments in (
+            ("execute_command", command("set_voltage", voltage=1)),
+            (dynamic, {"channel": 1, "voltage": 1}),
+            ("send_scpi", {"instrument_id": "psu1", "scpi_command": ":SOUR1:VOLT 1"}),
+            ("start_sweep", SWEEP),
+            ("execute_sequence", point),
+        ):
+            answer = engine.tool(tool, **arguments)
+            assert answer["error"]["code"] == "interlock", (tool, answer)
+            assert "guarded by the interlock rail" in answer["error"]["message"]
+            assert "must be: value > 3" in answer["error"]["message"]
+        assert written(engine) == before
+        done(engine, "output_off")
+        assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+        assert state(engine)["reason"] is None
+
+
+@promise("interlock.trip")
+def test_a_bad_reading_while_it_is_on_trips_runs_the_abort_ends_the_sweep_and_is_told(
+    tmp_path: Path,
+) -> None:
+    with bench(tmp_path, guards=["psu1.output_on"]) as engine:
+        done(engine, "set_voltage", voltage=1)
+        assert state(engine)["last"] is None
+        done(engine, "output_on")
+        until(lambda: state(engine)["state"] == "watching")
+        sweep = engine.tool("start_sweep", **{**SWEEP, "target_value": 20, "sweep_rate": 4})
+        sweep_id = sweep["result"]["sweep_id"]
+        until(lambda: state(engine)["reason"] is not None)
+        until(lambda: not is_on(engine))
+        status = engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]
+        until(lambda: engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]["status"]
+              == "stopped")  # fmt: skip
+        status = engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]
+        assert status["reason"] == "the interlock rail tripped"
+        told = state(engine)
+        assert "dmm1.measure_dc_voltage is" in told["reason"]
+        assert told["tripped_ms"]
+        (entry,) = engine.tool("bench__check")["result"]["interlocks"]
+        assert entry["reason"] == told["reason"]
+        (row,) = rows(engine, "interlock.tripped")
+        assert told["reason"] in json.dumps(row)
+        assert not rows(engine, "interlock.read")
+        polls = [r for r in engine.rpc("audit.list", limit=500)["rows"]
+                 if r["command"] == "measure_dc_voltage"]  # fmt: skip
+        assert not polls
+        # Weaker than a lockout: it may be switched on again where the reading is good.
+        done(engine, "set_voltage", voltage=1)
+        until(lambda: "error" not in call(engine, "output_on"))
+
+
+@promise("interlock.missing")
+@pytest.mark.parametrize("fault", ["freeze", "refuse", "garbage", "timeout"])
+def test_a_meter_that_hangs_vanishes_or_talks_nonsense_trips_and_its_return_switches_nothing_on(
+    tmp_path: Path, fault: str
+) -> None:
+    with bench(tmp_path) as engine:
+        done(engine, "set_voltage", voltage=1)
+        done(engine, "output_on")
+        until(lambda: state(engine)["state"] == "watching")
+        count = {"count": 1_000} if fault in {"garbage", "timeout"} else {}
+        engine.sim("fault", instrument="dmm1", kind=fault, **count)
+        until(lambda: not is_on(engine))
+        assert "gave no reading" in state(engine)["reason"]
+        answer = call(engine, "output_on")
+        assert answer["error"]["code"] == "interlock"
+        assert "gave no reading" in answer["error"]["message"]
+        engine.sim("clear", instrument="dmm1")
+        done(engine, "output_off")
+        until(lambda: "error" not in call(engine, "set_voltage", voltage=1))
+        assert not is_on(engine)
+        until(lambda: "error" not in call(engine, "output_on"))
+        assert is_on(engine)
+
+
+@promise("interlock.lockout")
+def test_a_trip_locks_out_until_the_owner_lifts_it(tmp_path: Path) -> None:
+    with bench(tmp_path, trip="lockout") as engine:
+        done(engine, "set_voltage", voltage=2)
+        done(engine, "output_on")
+        call(engine, "set_voltage", voltage=5)
+        until(lambda: not is_on(engine))
+        (lock,) = until_some(lambda: engine.tool("get_status")["result"]["lockouts"])
+        assert lock["by"] == "the interlock rail"
+        assert "must be: value < 3" in lock["reason"]
+        answer = call(engine, "set_voltage", voltage=1)
+        assert answer["error"]["code"] == "locked_out"
+        engine.rpc("lockout.clear", instrument_id="psu1")
+        until(lambda: "error" not in call(engine, "set_voltage", voltage=1))
+        done(engine, "output_on")
+
+
+@promise("interlock.cool-down")
+def test_after_a_trip_it_cools_down_also_over_a_restart(tmp_path: Path) -> None:
+    with bench(tmp_path, cool_down_s=600) as engine:
+        done(engine, "set_voltage", voltage=2)
+        done(engine, "output_on")
+        call(engine, "set_voltage", voltage=5)
+        until(lambda: not is_on(engine))
+        until(lambda: "cools down" in json.dumps(call(engine, "output_on")))
+        assert state(engine)["cools_s"] > 500
+        engine.process.send_signal(signal.SIGKILL)
+        engine.process.wait()
+    with running_engine(tmp_path) as engine:
+        answer = call(engine, "output_on")
+        assert answer["error"]["code"] == "interlock"
+        assert "cools down" in answer["error"]["message"]
+        assert answer["error"]["data"]["retry_after_s"] > 400
+
+
+@promise("interlock.survives")
+def test_after_kill_9_what_was_on_is_watched_again_at_once(tmp_path: Path) -> None:
+    with running_bench("--instruments", "psu1,dmm1") as sim:
+        names = ("psu1", "dmm1")
+        config = {"INSTRUMENTS": [{"address": sim.address(n), "name": n} for n in names]}
+        (tmp_path / "bench.yaml").write_text(rules())
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            done(engine, "set_voltage", voltage=2)
+            done(engine, "output_on")
+            until(lambda: state(engine)["state"] == "watching")
+            engine.process.send_signal(signal.SIGKILL)
+            engine.process.wait()
+        sim.fault("dmm1", "freeze")
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            until(lambda: state(engine)["reason"] is not None)
+            until(lambda: not sim.state("psu1")["ch1"]["is_on"])
+
+
+@promise("interlock.meter-is-kept-free")
+def test_while_it_guards_no_call_may_keep_its_meter_for_longer_than_a_reading_may_age(
+    tmp_path: Path,
+) -> None:
+    question = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
+    with bench(tmp_path) as engine:
+        assert "error" not in engine.tool("execute_command", **question)
+        done(engine, "set_voltage", voltage=1)
+        done(engine, "output_on")
+        until(lambda: state(engine)["state"] == "watching")
+        answer = engine.tool("execute_command", **question)
+        assert answer["error"]["code"] == "interlock"
+        assert "longer than max_age_s 1" in answer["error"]["message"]
+        done(engine, "output_off")
+        until(lambda: state(engine)["state"] == "idle")
+        assert "error" not in engine.tool("execute_command", **question)
+
+
+@promise("interlock.bench-file")
+def test_a_rule_that_is_changed_is_in_force_without_a_restart(tmp_path: Path) -> None:
+    with bench(tmp_path, must="value > 3") as engine:
+        assert call(engine, "set_voltage", voltage=1)["error"]["code"] == "interlock"
+        (tmp_path / "bench.yaml").write_text(rules())
+        until(lambda: "error" not in call(engine, "set_voltage", voltage=1))
+
+
+def until_some(found: Any) -> Any:
+    until(found)
+    return found()
