@@ -21,6 +21,7 @@ from tests.bench.profile_matrix import (
 )
 
 pytestmark = pytest.mark.timeout(600)
+STOPS = 10
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +54,16 @@ def test_one_step_outside_is_refused_and_sends_nothing(bench: MatrixBench, key: 
 
 
 def test_every_shipped_instrument_obeys_a_stop_of_the_whole_bench(bench: MatrixBench) -> None:
-    told = bench.engine.tool("bench__stop_all")["result"]
     names = {str(instrument_id): key for key, instrument_id in bench.ids.items()}
+    stopped: list[dict[str, Any]] = []
+    # On a busy machine twenty instruments do not all answer within the second of the answer.
+    for _ in range(STOPS):
+        stopped = bench.engine.tool("bench__stop_all")["result"]["instruments"]
+        if all(one["state"] != "trying" for one in stopped):
+            break
     faults = {
         names[one["instrument_id"]]: one["error"]
-        for one in told["instruments"]
+        for one in stopped
         if one["state"] not in {"confirmed", "taken"}
     }
     assert faults == {}
