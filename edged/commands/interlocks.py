@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -47,6 +48,19 @@ Tell = Callable[[str, str, str], None]
 """Writes a row about what nobody called for: its name, its text, the instrument."""
 
 log = structlog.get_logger("edged.interlocks")
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """What an instrument is to the interlocks.
+
+    Attributes:
+        guards: those that guard it, each with how.
+        read_by: those whose meter it is.
+    """
+
+    guards: tuple[tuple[Watching, Guarded], ...]
+    read_by: tuple[Watching, ...]
 
 
 class InterlockControl:
@@ -99,6 +113,10 @@ class InterlockControl:
         # One question at a time: two that wait for one meter make each other late.
         self._reading: dict[str, asyncio.Lock] = {}
         self._woken = asyncio.Event()
+        # Who was here when it was looked whom the rules mean, and what came of that.
+        self._here: tuple[Instrument, ...] | None = None
+        self._places: dict[str, _Places] = {}
+        self._latest: tuple[Target | None, tuple[str, ...], tuple[Watching, ...]] = None, (), ()
         self._is_started = False
         self.is_any = False
         self.changes = 0
@@ -131,6 +149,7 @@ class InterlockControl:
                 self._take_over(name)
                 self._begin(name)
         self.is_any = bool(self._all)
+        self._here, self._latest = None, (None, (), ())
         self.changes += 1
 
     def wake(self) -> None:
@@ -190,15 +209,15 @@ class InterlockControl:
         """
         if not self.is_any:
             return
-        now_s = self._clock.monotonic()
         for watching in self._about(action, target):
-            if now_s < watching.cools_until_s():
-                raise _cooling(target, watching, watching.cools_until_s() - now_s)
-        held_s = _holds_for_s(action, target)
-        if held_s:
-            for watching in self._all.values():
-                if watching.state is WatchState.WATCHING and self._is_meter(watching, target):
-                    _refuse_long(target, watching.rule, held_s)
+            left_s = watching.cools_until_s() - self._clock.monotonic()
+            if left_s > 0:
+                raise _cooling(target, watching, left_s)
+        if target.instrument is None:
+            return
+        for watching in self._places_of(target.instrument).read_by:
+            if watching.state is WatchState.WATCHING:
+                _refuse_long(target, watching.rule, _holds_for_s(action, target))
 
     def _about(self, action: Action, target: Target) -> tuple[Watching, ...]:
         """Those that guard what this would write."""
@@ -207,24 +226,46 @@ class InterlockControl:
             return ()
         if getattr(action, "purpose", None) in ENDS_WORK:
             return ()
-        units = [
-            (watching, guarded)
-            for watching in self._all.values()
-            for guarded in watching.rule.guards
-            if instrument in self._pool.bearers(guarded.unit)
-        ]
-        if not units:
+        # A write is asked about several times on its way.
+        known, lines, found = self._latest
+        if known is not target or lines is not target.lines:
+            found = self._guarding(instrument, target)
+            self._latest = target, target.lines, found
+        return found
+
+    def _guarding(self, instrument: Instrument, target: Target) -> tuple[Watching, ...]:
+        guards = self._places_of(instrument).guards
+        if not guards:
             return ()
-        sent = commands_sent(target) if any(guarded.command for _, guarded in units) else ()
+        sent = commands_sent(target) if any(guarded.command for _, guarded in guards) else ()
         found = {
             watching.rule.name: watching
-            for watching, guarded in units
+            for watching, guarded in guards
             if not guarded.command or guarded.command in sent
         }
         return tuple(found.values())
 
-    def _is_meter(self, watching: Watching, target: Target) -> bool:
-        return target.instrument in self._pool.bearers(watching.rule.instrument)
+    def _places_of(self, instrument: Instrument) -> _Places:
+        """What an instrument is to the interlocks; whom a name means hangs on who is here."""
+        here = self._pool.all()
+        if here is not self._here:
+            self._here, self._places = here, {}
+        places = self._places.get(instrument.id)
+        if places is None:
+            places = self._places[instrument.id] = _Places(
+                guards=tuple(
+                    (watching, guarded)
+                    for watching in self._all.values()
+                    for guarded in watching.rule.guards
+                    if instrument in self._pool.bearers(guarded.unit)
+                ),
+                read_by=tuple(
+                    watching
+                    for watching in self._all.values()
+                    if instrument in self._pool.bearers(watching.rule.instrument)
+                ),
+            )
+        return places
 
     # Reading
 
