@@ -7,8 +7,11 @@ import os
 import signal
 import socket
 import time
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +81,75 @@ def test_what_the_token_does_not_allow_is_refused_with_its_own_code(chain: Chain
     assert (status, reply["error"]["code"], reply["id"]) == (401, -33001, 1)
     other = chain.token("get_status", edge="edge-2")
     assert chain.post(other, "ping")[0] == 401
+
+
+@promise("approval.every-road")
+@promise("lease.every-road")
+@promise("interlock.every-road")
+def test_what_several_share_and_what_guards_them_holds_over_the_relay(tmp_path: Path) -> None:
+    guarded = {
+        "name": "rail",
+        "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
+        "must": "value > 99",
+        "poll_s": 1,
+        "max_age_s": 5,
+        "guards": ["psu1.set_current"],
+    }
+    rules = {"format": 1, "psu1": {"confirm": ["output_on"]}, "interlocks": [guarded]}
+    (tmp_path / "bench.yaml").write_text(json.dumps(rules))
+    channel = {"channel": 1}
+    with running_chain(tmp_path, a_port) as chain:
+        tools = ("execute_command", "bench__reserve", "bench__release")
+        ada = chain.token(*tools, danger=True)
+        bob = chain.token(*tools, danger=True, sub="bob")
+        wait_for(lambda: chain.post(ada, "ping")[0] == 200)
+
+        def asked(token: str, command: str, **parameters: float) -> str:
+            arguments = {
+                "instrument_id": "psu1",
+                "command_name": command,
+                "parameters": {**channel, **parameters},
+            }
+            status, reply = chain.post(token, "tools/call", name=tools[0], arguments=arguments)
+            assert status == 200, reply
+            return json.dumps(reply)
+
+        assert "guarded by the interlock rail" in asked(ada, "set_current", current=0.1)
+        reserve = {"instruments": ["psu1"], "purpose": "burn-in"}
+        status, reply = chain.post(ada, "tools/call", name=tools[1], arguments=reserve)
+        assert (status, reply["result"].get("isError", False)) == (200, False), reply
+        lease = json.loads(reply["result"]["content"][0]["text"])
+        assert "is reserved by user:ada" in asked(bob, "set_voltage", voltage=1)
+        assert '"isError": true' not in asked(ada, "set_voltage", voltage=1)
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(asked, ada, "output_on")
+            wait_for(lambda: bool(waiting(chain)))
+            (question,) = waiting(chain)
+            assert ":OUTP CH1,ON" in question["lines"]
+            assert "ada" in question["who"]
+            rpc(chain, "approvals.approve", approval_id=question["approval_id"], by="anna")
+            assert '"isError": true' not in waits.result(timeout=30)
+        status, reply = chain.post(
+            ada, "tools/call", name=tools[2], arguments={"lease_id": lease["lease_id"]}
+        )
+        assert status == 200
+        assert '"isError": true' not in asked(bob, "set_voltage", voltage=1)
+
+
+def rpc(chain: Chain, method: str, **params: object) -> Any:
+    """Of the engine behind the supervisor."""
+    port = json.loads((chain.state_dir / "engine.json").read_text())["rpc_port"]
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/rpc", body.encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)["result"]
+
+
+def waiting(chain: Chain) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rpc(chain, "approvals.list")["approvals"]
+    return found
 
 
 @promise("dry-run.every-road")
