@@ -1,0 +1,142 @@
+"""How often a command may be sent: what was spent within the hour, and what is reserved. Pure.
+
+What is about to be sent is reserved, spent when its bytes go out, and given back if they never
+do. An open reservation may be spent at any moment, so it counts as if that were now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from edged.profiles.budget import MOST_PER_HOUR, Budget
+from edged.sharing.leases import Moment
+
+__all__ = ["HOUR_S", "Key", "Ledger", "Left"]
+
+HOUR_S: Final = 3600.0
+Key = tuple[str, str]
+"""A unit and a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is kept on disk of one command.
+
+    Attributes:
+        spent: when it went out, oldest first.
+        reserved: how many were about to.
+    """
+
+    spent: tuple[Moment, ...] = ()
+    reserved: int = 0
+
+
+@dataclass(slots=True)
+class _Account:
+    spent: deque[Moment] = field(default_factory=lambda: deque(maxlen=MOST_PER_HOUR))
+    reserved: set[int] = field(default_factory=set)
+
+
+class Ledger:
+    """What was spent and is reserved of each command of each unit.
+
+    Within one life of the daemon only the monotonic clock counts, so that nobody wins a budget by
+    setting the time.
+    """
+
+    def __init__(self) -> None:
+        self._accounts: dict[Key, _Account] = {}
+        self._keys: dict[int, Key] = {}
+        self._last = 0
+
+    def reserve(self, key: Key, budget: Budget, now: Moment) -> int | None:
+        """Take one of the budget: what ``spend`` or ``give_back`` want; ``None``: it is used up."""
+        if self.wait_s(key, budget, now) > 0:
+            return None
+        self._last += 1
+        self._accounts.setdefault(key, _Account()).reserved.add(self._last)
+        self._keys[self._last] = key
+        return self._last
+
+    def spend(self, reservation: int, now: Moment) -> None:
+        """Its bytes go out; said again, it is nothing new."""
+        key = self._keys.pop(reservation, None)
+        if key is not None:
+            account = self._accounts[key]
+            account.reserved.discard(reservation)
+            account.spent.append(now)
+
+    def give_back(self, reservation: int) -> None:
+        """It was never sent; of what was spent nothing comes back."""
+        key = self._keys.pop(reservation, None)
+        if key is not None:
+            self._accounts[key].reserved.discard(reservation)
+            self._drop_if_empty(key)
+
+    def spent(self, key: Key, now: Moment) -> int:
+        """How many went out within the last hour, or are about to."""
+        account = self._accounts.get(key)
+        if account is None:
+            return 0
+        while account.spent and now.monotonic_s - account.spent[0].monotonic_s >= HOUR_S:
+            account.spent.popleft()
+        count = len(account.spent) + len(account.reserved)
+        self._drop_if_empty(key)
+        return count
+
+    def wait_s(self, key: Key, budget: Budget, now: Moment) -> float:
+        """How long until the next is allowed; 0: now. What is reserved counts as spent now."""
+        count = self.spent(key, now)
+        if not count:
+            return 0.0
+        account = self._accounts[key]
+        times = [one.monotonic_s for one in account.spent]
+        times += [now.monotonic_s] * len(account.reserved)
+        waits = [0.0]
+        if budget.min_interval_s is not None:
+            waits.append(times[-1] + budget.min_interval_s - now.monotonic_s)
+        if budget.per_hour is not None and count >= budget.per_hour:
+            waits.append(times[count - budget.per_hour] + HOUR_S - now.monotonic_s)
+        return max(waits)
+
+    def left(self) -> Mapping[Key, Left]:
+        """All of it, for the disk."""
+        return {
+            key: Left(tuple(account.spent), len(account.reserved))
+            for key, account in self._accounts.items()
+        }
+
+    def restore(self, left: Mapping[Key, Left], now: Moment) -> None:
+        """What a former life left: what it had reserved may have gone out until just now."""
+        for key, kept in left.items():
+            ages = sorted((_age_s(one, now) for one in kept.spent), reverse=True)
+            self._accounts[key] = _Account(spent=_stamps((*ages, *[0.0] * kept.reserved), now))
+            self.spent(key, now)
+
+    def _drop_if_empty(self, key: Key) -> None:
+        account = self._accounts[key]
+        if not account.spent and not account.reserved:
+            del self._accounts[key]
+
+
+def _age_s(then: Moment, now: Moment) -> float:
+    """How long ago that was at least.
+
+    The monotonic clock counts from the machine's start: while it goes on, it never tells more than
+    has passed, whatever was done to the wall clock. Only where it began anew the wall clock has to
+    be believed; what lies in its future counts as just now.
+    """
+    passed_s = now.monotonic_s - then.monotonic_s
+    if passed_s >= 0:
+        return passed_s
+    return max(0.0, (now.wall_ms - then.wall_ms) / 1000)
+
+
+def _stamps(ages_s: Iterable[float], now: Moment) -> deque[Moment]:
+    return deque(
+        (Moment(now.monotonic_s - age_s, now.wall_ms - round(age_s * 1000)) for age_s in ages_s),
+        maxlen=MOST_PER_HOUR,
+    )

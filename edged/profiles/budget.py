@@ -1,0 +1,28 @@
+"""How often the owner lets a command be sent: ``budget`` of a unit's entry. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["MOST_INTERVAL_S", "MOST_PER_HOUR", "Budget"]
+
+MOST_PER_HOUR: Final = 3600
+MOST_INTERVAL_S: Final = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the owner allows: so many within any hour, and so far apart; ``None``: not limited."""
+
+    per_hour: int | None = None
+    min_interval_s: float | None = None
+
+    def stricter(self, other: Budget) -> Budget:
+        """Both at once."""
+        hours = (self.per_hour, other.per_hour)
+        gaps = (self.min_interval_s, other.min_interval_s)
+        return Budget(
+            per_hour=min((one for one in hours if one is not None), default=None),
+            min_interval_s=max((one for one in gaps if one is not None), default=None),
+        )
