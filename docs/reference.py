@@ -257,6 +257,7 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.RAW_SCPI_RESTRICTED: "RAW_SCPI does not let this line through",
         ErrorCode.SWEEP_CONFLICT: "a sweep has this parameter; its id is said",
         ErrorCode.INTERLOCK: "what the owner's interlock reads is not as it must be, or unknown",
+        ErrorCode.BUDGET: "it was sent as often as its owner allows; until when is said",
         ErrorCode.LEASED: "another caller has reserved this; who, what for, until when is said",
         ErrorCode.NEEDS_APPROVAL: "the owner wants a person's yes, and nobody gave one in time",
         ErrorCode.APPROVAL_DENIED: "a person was asked and said no",

@@ -71,6 +71,7 @@ class ErrorCode(enum.StrEnum):
     SWEEP_CONFLICT = "sweep_conflict"
     LEASED = "leased"
     INTERLOCK = "interlock"
+    BUDGET = "budget"
     NEEDS_APPROVAL = "needs_approval"
     APPROVAL_DENIED = "approval_denied"
     BUSY = "busy"

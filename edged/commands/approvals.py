@@ -45,7 +45,14 @@ from edged.sharing.leases import Moment
 from edged.sharing.request_state import RequestState, bad_state, opened, sealed
 from edged.store.approvals import SpentStates
 
-__all__ = ["ApprovalControl", "NeedsApproval", "commands_sent", "is_asked_about", "missing_yes"]
+__all__ = [
+    "ApprovalControl",
+    "NeedsApproval",
+    "commands_sent",
+    "is_asked_about",
+    "matches_of",
+    "missing_yes",
+]
 
 TTL_S: Final = 120.0
 """How long a question waits, where the owner says nothing else."""
@@ -131,15 +138,24 @@ def commands_sent(target: Target) -> frozenset[str]:
 
 def _matches(target: Target, instrument: Instrument) -> Iterator[RawMatch]:
     """Every command that what goes out may be."""
-    if target.command is None or instrument.profile is None:
+    for matches in matches_of(target, instrument):
+        yield from matches
+
+
+def matches_of(target: Target, instrument: Instrument) -> Iterator[tuple[RawMatch, ...]]:
+    """The same, of each message that goes out."""
+    command = target.command
+    if command is None or instrument.profile is None:
         for part in target.parts:
-            yield from part.matches
+            yield part.matches
         return
-    for template, line in zip(target.command.scpi, target.lines, strict=False):
+    for template, line in zip(command.scpi, target.lines, strict=False):
         for part in identify(instrument.profile, line):
-            for match in part.matches:
-                if not means_another_unit(target.command, template, match.command):
-                    yield match
+            yield tuple(
+                match
+                for match in part.matches
+                if not means_another_unit(command, template, match.command)
+            )
 
 
 def _asks_itself(rule: ConfirmRule, action: Action, target: Target) -> bool:

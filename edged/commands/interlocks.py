@@ -283,6 +283,10 @@ class InterlockControl:
             reading = Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
         except EdgedError as error:
             reading = Reading(verdict=Verdict.MISSING, said=error.message, asked_s=asked_s)
+        except Exception as bug:
+            log.exception("interlock_read_failed", name=rule.name)
+            said = f"edged made a mistake reading it ({type(bug).__name__})"
+            reading = Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
         if reason := watching.take(reading):
             await self._trip(watching, reason)
         return reading

@@ -26,6 +26,7 @@ from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
+from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.operation import Operation, failure_data
 from edged.commands.pending import LineJob, Pending, Running, Tell, Work, settled
@@ -72,6 +73,7 @@ class CommandPath:
         note_told: told of what may put something out, before its intent is written down.
         approvals: asks a person where the owner wants that; without it such calls are refused.
         interlocks: reads what guards a write before it.
+        budgets: counts what goes out.
 
     Attributes:
         performed: another number after each beginning and end of an action that may change a thing.
@@ -92,6 +94,7 @@ class CommandPath:
         note_told: NoteTold = _nobody_is_told,
         approvals: ApprovalControl | None = None,
         interlocks: InterlockControl | None = None,
+        budgets: BudgetControl | None = None,
     ) -> None:
         self.record = record
         self._permissions = permissions
@@ -105,6 +108,7 @@ class CommandPath:
         self._note_told = note_told
         self._approvals = approvals
         self._interlocks = interlocks
+        self._budgets = budgets
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
 
@@ -249,7 +253,8 @@ class CommandPath:
         return await self._begin_write(action, target, began)
 
     def _begin_write(self, action: Action, target: Target, began: float) -> Work:
-        target.send_guard = self._send_guards.of(action, target)
+        spend = self._budgets.take(action, target) if self._budgets is not None else None
+        target.send_guard = self._send_guards.of(action, target, spend)
         # In the same breath: what is marked when all is stopped is called back by that.
         self._note_told(action, target)
         return self._write(action, target, began)
@@ -286,7 +291,7 @@ class CommandPath:
         if isinstance(approved, InputRequired):
             return approved
         action = replace(action, caller=replace(action.caller, approval=approved))
-        target = self.judge(action)
+        first, target = target, self.judge(action)
         told, lacking = await self._wanted(action, target)
         is_changed = target.unit_key != unit or told["would_send"] != would_send["would_send"]
         if lacking is not None or is_changed:
@@ -297,7 +302,11 @@ class CommandPath:
                 remedy="Call it again, to be asked about what it would send now.",
             )
         still_wanted()
-        return await _begun(self._run(action, target, began))
+        try:
+            return await _begun(self._run(action, target, began))
+        finally:
+            # What has begun is concluded by what was judged at first.
+            first.share = target.share
 
     async def _wanted(
         self, action: Action, target: Target
@@ -368,6 +377,9 @@ class CommandPath:
     async def _write(self, action: Action, target: Target, began: float) -> Done | LineJob:
         """Run what may change something: its intent is on disk before its first byte goes out."""
         await self.record.intend(action, target)
+        if target.share and self._budgets is not None:
+            # A step of a sweep has no intent on disk.
+            await self._budgets.keep()
         if target.send_guard is not None:
             target.send_guard()
         # While the disk was waited for, a sweep may have taken what this would change.
@@ -383,6 +395,8 @@ class CommandPath:
     def _outcome(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
     ) -> Outcome:
+        if target is not None and target.share and self._budgets is not None:
+            self._budgets.over(target)
         if isinstance(found, Done):
             return self._success(found, began)
         if not isinstance(found, EdgedError):

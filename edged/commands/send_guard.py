@@ -88,8 +88,14 @@ class SendGuards:
 
         return guard
 
-    def of(self, action: Action, target: Target) -> SendGuard | None:
-        """From now on: what says whether this write may still go; ``None``: nothing recalls it."""
+    def of(
+        self, action: Action, target: Target, passing: SendGuard | None = None
+    ) -> SendGuard | None:
+        """From now on: what says whether this write may still go; ``None``: nothing recalls it.
+
+        Args:
+            passing: told where a line may go, right before it does.
+        """
         if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
             return None
         recalled, leased = self.recalled(target), self._leased
@@ -107,6 +113,8 @@ class SendGuards:
                 held()
             if instrument is not None and instrument.rules is not rules:
                 self._check_again(action, target)
+            if passing is not None:
+                passing()
 
         return guard
 

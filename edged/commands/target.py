@@ -47,6 +47,7 @@ class Target:
         spec: one tool of an SDK wrapper, where that is what was called.
         inner: what else it will run, chosen by the caller: a sweep's measures.
         send_guard: asked before each line of a write goes out.
+        share: what it has taken of its owner's budgets.
     """
 
     instrument: Instrument | None = None
@@ -65,6 +66,7 @@ class Target:
     spec: WrapperSpec | None = None
     inner: tuple[Target, ...] = ()
     send_guard: SendGuard | None = None
+    share: tuple[int, ...] = ()
 
     @property
     def is_aimed(self) -> bool:

@@ -24,6 +24,7 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
+from edged.commands.budgets import BudgetControl
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
 from edged.commands.interlocks import InterlockControl
@@ -190,6 +191,7 @@ class Engine:
             recheck=lambda action, target: self._path.check_still_free(action, target),
             tell=self._tell,
         )
+        self._budgets = BudgetControl(pool=self._pool, rows=self._stores.budgets, clock=clock)
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
         self._memory = Memory()
@@ -261,6 +263,7 @@ class Engine:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
         await self._work.clean_up()
+        self._budgets.start()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
         await self._interlocks.learn(self._profiles.knowledge.bench.interlocks)
@@ -352,6 +355,7 @@ class Engine:
             self._leases.changes,
             self._approvals.changes,
             self._interlocks.changes,
+            self._budgets.changes,
             self._stores.database.health,
         )
 
@@ -381,6 +385,7 @@ class Engine:
             note_stopped=self._acquisitions.note_stopped,
             memory=self._memory,
             notes=self._leases,
+            new_plan=self._budgets.plan,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -471,6 +476,7 @@ class Engine:
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
                 "interlocks": self._interlocks.listed,
+                "budgets": self._budgets.listed,
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
@@ -495,6 +501,7 @@ class Engine:
             "leases": self._leases.listed(),
             "approvals": self._approvals.listed(),
             "interlocks": self._interlocks.listed(),
+            "budgets": self._budgets.listed(),
         }
 
     def _tell(self, name: str, text: str, instrument_id: str) -> None:
@@ -557,6 +564,7 @@ class Engine:
                 self._leased,
                 swept(self._work.sweeps.claims),
                 self._interlocks,
+                self._budgets,
             ),
             record=self._counts,
             operations={
@@ -592,6 +600,7 @@ class Engine:
             send_guards=self._send_guards,
             approvals=self._approvals,
             interlocks=self._interlocks,
+            budgets=self._budgets,
             note_told=noting_tellings(self._note_told),
         )
 

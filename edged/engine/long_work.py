@@ -34,7 +34,7 @@ from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId, Perform, Precheck, RunNotes
+from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import SequenceJournal
@@ -70,6 +70,7 @@ class LongWork:
         note_stopped: told of each instrument whose abort is on its way.
         memory: what is known of settings.
         notes: told of each run that writes.
+        new_plan: judges all steps of a run before its first.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class LongWork:
         note_stopped: Callable[[str], None],
         memory: Memory,
         notes: RunNotes,
+        new_plan: NewPlan,
     ) -> None:
         self._config = config
         self._pool = pool
@@ -115,6 +117,7 @@ class LongWork:
             recorder=self.runs,
             journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
             notes=notes,
+            new_plan=new_plan,
         )
         self.streams = StreamRegistry(
             perform=perform,
@@ -132,6 +135,7 @@ class LongWork:
             clock=clock,
             abort_within_s=config.abort_after_crash_sec,
             notes=notes,
+            new_plan=new_plan,
         )
         pool.subscribe(self.sweeps.hear)
         self._after_crash = self._make_after_crash(stores, visited)

@@ -41,6 +41,7 @@ from edged.sdk.registry import WrapperRegistry
 from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.approvals import SpentStates
 from edged.store.audit.book import Audit, Retention
+from edged.store.budgets import BudgetRows
 from edged.store.database import Database
 from edged.store.experience import CapabilityBook, CommandKnowledge
 from edged.store.interlocks import TripRows
@@ -77,6 +78,7 @@ class Stores:
         self.leases = LeaseRows(database=self.database)
         self.spent_states = SpentStates(database=self.database)
         self.trips = TripRows(database=self.database)
+        self.budgets = BudgetRows(database=self.database)
         self.told_on = ToldOn(database=self.database, clock=clock)
         self._retention = Retention(
             audit=self.audit, clock=clock, days=retention_days, is_synchronized=_is_synchronized

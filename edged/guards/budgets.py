@@ -61,20 +61,31 @@ class Ledger:
         self._keys[self._last] = key
         return self._last
 
-    def spend(self, reservation: int, now: Moment) -> None:
-        """Its bytes go out; said again, it is nothing new."""
+    def spend(self, reservation: int, now: Moment) -> Key | None:
+        """Its bytes go out; gives what it was of. Said again, it is nothing new: ``None``."""
         key = self._keys.pop(reservation, None)
         if key is not None:
             account = self._accounts[key]
             account.reserved.discard(reservation)
             account.spent.append(now)
+        return key
 
-    def give_back(self, reservation: int) -> None:
-        """It was never sent; of what was spent nothing comes back."""
+    def give_back(self, reservation: int) -> Key | None:
+        """It was never sent; gives what it was of. Of what was spent nothing comes back."""
         key = self._keys.pop(reservation, None)
         if key is not None:
             self._accounts[key].reserved.discard(reservation)
             self._drop_if_empty(key)
+        return key
+
+    def times_s(self, key: Key, now: Moment) -> list[float]:
+        """When the last ones went out, in seconds from now, oldest first."""
+        self.spent(key, now)
+        account = self._accounts.get(key)
+        if account is None:
+            return []
+        times = [one.monotonic_s - now.monotonic_s for one in account.spent]
+        return [*times, *[0.0] * len(account.reserved)]
 
     def spent(self, key: Key, now: Moment) -> int:
         """How many went out within the last hour, or are about to."""

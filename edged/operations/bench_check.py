@@ -73,6 +73,7 @@ TOLD_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "sequences": ("run_id", "instrument_id", "sequence_name", "steps_executed"),
     "lockouts": ("instrument_id", "by", "reason", "since_ms"),
     "leases": ("instruments", "who", "purpose", "expires_ms"),
+    "budgets": ("instrument_id", "command", "spent", "per_hour", "wait_s"),
     "interlocks": ("name", "state", "reads", "last", "reason", "cools_s"),
     "approvals": ("approval_id", "instrument", "tool", "who", "expires_ms"),
 }  # fmt: skip

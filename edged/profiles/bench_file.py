@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import Invalid
+from edged.profiles.budget import MOST_INTERVAL_S, MOST_PER_HOUR, Budget
 from edged.profiles.confirm import ConfirmRule, Way, parse_confirm
 from edged.profiles.format.fields import (
     Fields,
@@ -241,7 +242,7 @@ def unseen_keys(units: Mapping[str, UnitRules], seen: Sequence[SeenUnit]) -> tup
 _KEYS: Final = frozenset(
     {
         "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
-        "expose", "raw_scpi", "on_expiry", "confirm", "confirm_by", "confirm_ttl_s",
+        "expose", "raw_scpi", "on_expiry", "budget", "confirm", "confirm_by", "confirm_ttl_s",
     }
 )  # fmt: skip
 INTERLOCKS: Final = "interlocks"
@@ -338,10 +339,36 @@ def _read_unit(key: str, node: Node) -> UnitRules:
         expose=_read_expose(fields),
         raw_scpi=fields.choice("raw_scpi", _RAW_MODES),
         on_expiry=OnExpiry(on_expiry) if on_expiry else None,
+        budget=_read_budgets(fields),
         confirm=_read_confirm(fields),
         confirm_by=_read_ways(fields),
         confirm_ttl_s=_read_confirm_ttl(fields),
         marks={"": fields.mark, **marks_of(fields.node)},
+    )
+
+
+def _read_budgets(fields: Fields) -> dict[str, Budget]:
+    node = fields.mapping("budget")
+    if node is None:
+        return {}
+    owner = fields.name_of("budget")
+    return {name: _read_budget(f"{owner} of {name}", one) for name, one in node.entries.items()}
+
+
+def _read_budget(owner: str, node: Node) -> Budget:
+    fields = Fields.of(node, owner, ("per_hour", "min_interval_s"))
+    per_hour, gap_s = fields.number("per_hour"), fields.number("min_interval_s")
+    if per_hour is None and gap_s is None:
+        raise complaint(fields.mark, f"{owner} limits nothing.", "Say per_hour or min_interval_s.")
+    if per_hour is not None and (per_hour % 1 or not 1 <= per_hour <= MOST_PER_HOUR):
+        message = f"{owner}: per_hour is a whole number, 1 to {MOST_PER_HOUR}; deny forbids."
+        raise complaint(fields.mark_of("per_hour"), message)
+    if gap_s is not None and not 0 < gap_s <= MOST_INTERVAL_S:
+        message = f"{owner}: min_interval_s is over 0, and {MOST_INTERVAL_S} at most."
+        raise complaint(fields.mark_of("min_interval_s"), message)
+    return Budget(
+        per_hour=None if per_hour is None else int(per_hour),
+        min_interval_s=None if gap_s is None else float(gap_s),
     )
 
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from edged.errors import Invalid
+from edged.profiles.budget import Budget
 from edged.profiles.confirm import ConfirmRule, Way
 from edged.profiles.expr import expression_text
 from edged.profiles.format.fields import complaint, nearest
@@ -66,6 +67,7 @@ class UnitRules:
         expose: ``all``, ``essential`` or ``none`` alone, or name patterns; empty says nothing.
         raw_scpi: ``all``, ``known``, ``queries``, ``off``, or ``None`` when nothing was said.
         on_expiry: what becomes of runs whose lease ends, or ``None`` when nothing was said.
+        budget: command → how often it may be sent.
         confirm: what a person is asked about before it is sent.
         confirm_by: the ways by which that may be answered, or ``None`` when nothing was said.
         confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
@@ -83,6 +85,7 @@ class UnitRules:
     expose: tuple[str, ...] = ()
     raw_scpi: str | None = None
     on_expiry: OnExpiry | None = None
+    budget: Mapping[str, Budget] = field(default_factory=dict)
     confirm: tuple[ConfirmRule, ...] = ()
     confirm_by: frozenset[Way] | None = None
     confirm_ttl_s: float | None = None
@@ -92,7 +95,7 @@ class UnitRules:
     def names(self) -> frozenset[str]:
         """Every command and sequence that the entry names."""
         named = {*self.limits, *self.deny, *self.is_dangerous, *self.requires_sweep}
-        named |= {rule.name for rule in self.confirm}
+        named |= {rule.name for rule in self.confirm} | set(self.budget)
         return frozenset((named | set(self.max_rate)) - {""})
 
     def max_rate_for(self, command: str) -> float | None:
@@ -127,7 +130,7 @@ class UnitRules:
         if self.raw_scpi is not None:
             modes.add(self.raw_scpi)
         named = (self.limits, self.deny, self.is_dangerous, self.requires_sweep, self.max_rate)
-        if any(named) or self.confirm:
+        if any(named) or self.confirm or self.budget:
             modes.add("known")
         return frozenset(modes - {"all"}) or frozenset({"all"})
 
@@ -161,6 +164,7 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         expose=_fewer(one.expose, other.expose),
         raw_scpi=_stricter(one.raw_scpi, other.raw_scpi),
         on_expiry=_later(one.on_expiry, other.on_expiry),
+        budget=_stricter_budgets(one.budget, other.budget),
         confirm=tuple(dict.fromkeys((*one.confirm, *other.confirm))),
         confirm_by=_both(one.confirm_by, other.confirm_by),
         confirm_ttl_s=min(filter(None, (one.confirm_ttl_s, other.confirm_ttl_s)), default=None),
@@ -173,6 +177,15 @@ def _both(one: frozenset[Way] | None, other: frozenset[Way] | None) -> frozenset
     if one is None or other is None:
         return other if one is None else one
     return one & other
+
+
+def _stricter_budgets(
+    one: Mapping[str, Budget], other: Mapping[str, Budget]
+) -> Mapping[str, Budget]:
+    found = dict(one)
+    for command, budget in other.items():
+        found[command] = budget.stricter(found.get(command, budget))
+    return found
 
 
 def _later(one: OnExpiry | None, other: OnExpiry | None) -> OnExpiry | None:
@@ -308,6 +321,8 @@ def misfits(profile: Profile, rules: UnitRules) -> list[Invalid]:
         found += _misfits_of_name(profile, rules, "deny", name)
     for name in sorted(rules.is_dangerous):
         found += _misfits_of_name(profile, rules, "is_dangerous", name)
+    for name in rules.budget:
+        found += _misfits_of_budget(profile, rules, name)
     for rule in rules.confirm:
         found += _misfits_of_confirm(profile, rules, rule)
     for key in ("requires_sweep", "max_rate"):
@@ -346,6 +361,20 @@ def _misfits_of_name(profile: Profile, rules: UnitRules, key: str, name: str) ->
     if command is not None and command.is_safe:
         message = f"{rules.key}: {name} makes {profile.key} safe and cannot be under {key}."
         return [complaint(_mark(rules, key), message)]
+    return []
+
+
+def _misfits_of_budget(profile: Profile, rules: UnitRules, name: str) -> list[Invalid]:
+    place, command = f"budget.{name}", profile.commands.get(name)
+    if command is None:
+        message = f'{rules.key}: {profile.key} has no command "{name}".'
+        return [complaint(_mark(rules, place), message, nearest(name, profile.commands))]
+    if command.is_safe:
+        message = f"{rules.key}: {name} makes {profile.key} safe and cannot be under budget."
+        return [complaint(_mark(rules, place), message)]
+    if command.is_query and not command.is_dangerous:
+        message = f"{rules.key}: {name} only asks, which no budget counts."
+        return [complaint(_mark(rules, place), message)]
     return []
 
 

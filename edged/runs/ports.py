@@ -8,13 +8,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from edged.actions.action import Action
+from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
 from edged.profiles.model import Scalar
 from edged.runs.run_head import RunHead
 
-__all__ = ["NewId", "Perform", "Precheck", "Recorder", "RowSink", "RunNotes", "ToldOutputs"]
+__all__ = [
+    "NewId",
+    "NewPlan",
+    "NoPlan",
+    "Perform",
+    "Precheck",
+    "Recorder",
+    "RowSink",
+    "RunNotes",
+    "StepPlan",
+    "ToldOutputs",
+]
 
 Perform = Callable[[Action], Awaitable[Outcome]]
 """Performs an action and never raises an ``EdgedError``: what went wrong is in the outcome."""
@@ -41,6 +52,41 @@ class RunNotes(Protocol):
     def run_ended(self, run_id: str) -> None:
         """It is over, or did not begin; may be told twice."""
         ...
+
+
+class StepPlan(Protocol):
+    """Takes the steps of a run before its first, in their order."""
+
+    def add(
+        self,
+        action: RunCommand | SendScpi,
+        lines: tuple[str, ...],
+        at_s: float,
+        *,
+        count: int = 1,
+        every_s: float = 0.0,
+    ) -> None:
+        """A step, or ``count`` of them, at the earliest so long from now; raises Refused."""
+        ...
+
+
+class NoPlan:
+    """``StepPlan`` where nothing is counted."""
+
+    def add(
+        self,
+        action: RunCommand | SendScpi,
+        lines: tuple[str, ...],
+        at_s: float,
+        *,
+        count: int = 1,
+        every_s: float = 0.0,
+    ) -> None:
+        """See ``StepPlan``."""
+
+
+NewPlan = Callable[[], StepPlan]
+"""Begins the plan of one run."""
 
 
 class RowSink(Protocol):

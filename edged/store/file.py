@@ -148,12 +148,14 @@ CLIENTS: Final = (
 
 
 # Version 5: who has which units for a while, the fence of the last grant of each, which answers of
-# approvals were used, and when each interlock has tripped last.
+# approvals were used, when each interlock has tripped last, and what was spent of budgets.
 SHARING: Final = (
     "CREATE TABLE lease (lease_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE fence (unit TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE spent_state (approval_id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) "
     "WITHOUT ROWID",
+    "CREATE TABLE budget (unit TEXT NOT NULL, command TEXT NOT NULL, payload TEXT NOT NULL, "
+    "PRIMARY KEY (unit, command)) WITHOUT ROWID",
     "CREATE TABLE interlock_trip (name TEXT PRIMARY KEY, reason TEXT NOT NULL, "
     "tripped_ms INTEGER NOT NULL) WITHOUT ROWID",
 )

@@ -18,7 +18,16 @@ from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId, Perform, Precheck, Recorder, RowSink, RunNotes
+from edged.runs.ports import (
+    NewId,
+    NewPlan,
+    NoPlan,
+    Perform,
+    Precheck,
+    Recorder,
+    RowSink,
+    RunNotes,
+)
 from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
@@ -86,10 +95,11 @@ class SequenceRegistry:
         recorder: Recorder | None = None,
         journal: SequenceJournal | None = None,
         notes: RunNotes | None = None,
+        new_plan: NewPlan = NoPlan,
     ) -> None:
         self._notes = notes
         self._steps = SequenceSteps(perform=perform, clock=clock)
-        self._check = SequenceCheck(precheck=precheck)
+        self._precheck, self._new_plan = precheck, new_plan
         self._new_id = new_id
         self._journal = journal
         self._clock = clock
@@ -182,7 +192,7 @@ class SequenceRegistry:
         if self._notes is not None and alone_on:
             self._notes.run_began(run.run_id, alone_on, action.caller)
         try:
-            await self._check.check(run)
+            await SequenceCheck(precheck=self._precheck, new_plan=self._new_plan).check(run)
         except BaseException:
             run.over.set()
             self._forget(run)
@@ -319,7 +329,7 @@ class SequenceRegistry:
             EdgedError: a step would be refused.
         """
         run = self._new_run(action, sequence, values)
-        await SequenceCheck(precheck=precheck).check(run)
+        await SequenceCheck(precheck=precheck, new_plan=self._new_plan).check(run)
         return SequenceForecast(steps=run.step_count, waits_s=run.waits_s, later=run.later)
 
     def held_by(self, sequence: Sequence, alone_on: str) -> Conflict | None:

@@ -33,7 +33,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.raw import is_query
 from edged.runs.notes import is_limited
-from edged.runs.ports import Perform, Precheck
+from edged.runs.ports import NewPlan, NoPlan, Perform, Precheck, StepPlan
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
     UNKNOWN,
@@ -226,10 +226,13 @@ class SequenceCheck:
 
     Args:
         precheck: the command path's judgement without its effect.
+        new_plan: begins the plan that takes all steps of a run.
     """
 
-    def __init__(self, *, precheck: Precheck) -> None:
+    def __init__(self, *, precheck: Precheck, new_plan: NewPlan = NoPlan) -> None:
         self._precheck = precheck
+        self._new_plan = new_plan
+        self._plan: StepPlan = NoPlan()
 
     async def check(self, run: SequenceRun) -> None:
         """Judge every step that does not depend on an answer, and gather the lines of ``finally``.
@@ -238,9 +241,16 @@ class SequenceCheck:
             EdgedError: what the path would say of that step.
         """
         values = dict(run.values)
+        self._plan = self._new_plan()
         await self._check_steps(run, run.sequence.steps, values)
         run.is_gathering = True
         await self._check_steps(run, run.sequence.finally_steps, values)
+
+    def _judge(self, run: SequenceRun, action: RunCommand | SendScpi) -> tuple[str, ...]:
+        lines = self._precheck(action)
+        if not run.is_gathering:
+            self._plan.add(action, lines, run.waits_s)
+        return lines
 
     async def _check_steps(self, run: SequenceRun, steps: tuple[Step, ...], values: Values) -> None:
         for step in steps:
@@ -258,12 +268,12 @@ class SequenceCheck:
             case CommandStep():
                 if step.save_as:
                     values[step.save_as] = UNKNOWN
-                lines = self._precheck(command_of(run, step, values, Purpose.SEQUENCE_STEP))
+                lines = self._judge(run, command_of(run, step, values, Purpose.SEQUENCE_STEP))
                 if run.is_gathering and len(run.clean_up) < MAX_CLEAN_UP:
                     run.clean_up += [line for line in lines if not is_query(line)]
             case QueryStep():
                 values[step.save_as] = UNKNOWN
-                self._precheck(query_of(run, step.query, values, Purpose.SEQUENCE_STEP))
+                self._judge(run, query_of(run, step.query, values, Purpose.SEQUENCE_STEP))
             case ForStep():
                 for value in loop_values(step, values):
                     values[step.name] = value
@@ -275,9 +285,9 @@ class SequenceCheck:
                 )
                 if step.is_command:
                     asked = CommandStep(command=step.poll, parameters=step.parameters)
-                    self._precheck(command_of(run, asked, values, Purpose.SEQUENCE_STEP))
+                    self._judge(run, command_of(run, asked, values, Purpose.SEQUENCE_STEP))
                     return
-                self._precheck(query_of(run, step.poll, values, Purpose.SEQUENCE_STEP))
+                self._judge(run, query_of(run, step.poll, values, Purpose.SEQUENCE_STEP))
             case WaitStep():
                 run.waits_s += number(step.wait_ms, values, "wait_ms") / 1000
             case RowStep():

@@ -16,24 +16,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import structlog
 
-from edged.actions.action import Purpose, SendLines, StartSweep
+from edged.actions.action import Purpose, RunCommand, SendLines, StartSweep
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
 from edged.profiles.format.fields import nearest
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import NewId, Perform, Precheck, Recorder
+from edged.runs.ports import NewId, NewPlan, Perform, Precheck, Recorder
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import SweepEvent, next_sweep_state
 from edged.runs.sweeps.ramp import Ramp, why_strayed
-from edged.runs.sweeps.ramp_plan import RampPlan, grid_of, make_plan, next_step, setpoint_from
+from edged.runs.sweeps.ramp_plan import (
+    RampPlan,
+    grid_of,
+    make_plan,
+    next_step,
+    setpoint_from,
+    steps_left,
+)
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
 from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
 from edged.runs.units import unit_of_instrument
@@ -304,6 +311,7 @@ class SweepStart:
     recorder: Recorder
     perform: Perform
     precheck: Precheck
+    new_plan: NewPlan
     new_id: NewId
     clock: Clock
 
@@ -350,7 +358,8 @@ class SweepStart:
         sweep.abort.proofs = thing.abort_proofs()
         firsts = (next_step(leg, leg.start) for leg in legs)
         if (first := next((value for value in firsts if value is not None), None)) is not None:
-            self.precheck(self.ramp.step(sweep, first))
+            step = self.ramp.step(sweep, first)
+            self._plan_steps(step, self.precheck(step), legs)
         sweep.head = _head(sweep)
         sweep.sink = await self.recorder.open(sweep.head)
         async with contextlib.AsyncExitStack() as undo:
@@ -358,6 +367,16 @@ class SweepStart:
             await self.journal.begin(sweep)
             undo.pop_all()
         return sweep
+
+    def _plan_steps(
+        self, step: RunCommand, lines: tuple[str, ...], legs: Sequence[RampPlan]
+    ) -> None:
+        """Raise Refused where all its steps are more than its owner allows."""
+        plan, at_s = self.new_plan(), 0.0
+        for leg in legs:
+            count, every_s = steps_left(leg, leg.start), leg.interval_s
+            plan.add(step, lines, at_s, count=count, every_s=every_s)
+            at_s += count * every_s
 
     async def _plan(
         self, action: StartSweep, thing: SweptThing, request: SweepRequest, sweep_id: str

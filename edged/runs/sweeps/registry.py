@@ -21,7 +21,7 @@ from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.runs.journal_port import Journalling
 from edged.runs.left_work import LeftWork as Found
-from edged.runs.ports import NewId, Perform, Precheck, Recorder, RunNotes
+from edged.runs.ports import NewId, NewPlan, NoPlan, Perform, Precheck, Recorder, RunNotes
 from edged.runs.run_head import RunNow
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on
@@ -80,6 +80,7 @@ class SweepRegistry:
         clock: Clock,
         abort_within_s: float,
         notes: RunNotes | None = None,
+        new_plan: NewPlan = NoPlan,
     ) -> None:
         self._clock = clock
         self._notes = notes
@@ -93,6 +94,7 @@ class SweepRegistry:
             recorder=recorder,
             perform=perform,
             precheck=precheck,
+            new_plan=new_plan,
             new_id=new_id,
             clock=clock,
         )

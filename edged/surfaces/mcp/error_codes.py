@@ -164,6 +164,7 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.RAW_SCPI_RESTRICTED: Place.RESULT,
         ErrorCode.SWEEP_CONFLICT: Place.RESULT,
         ErrorCode.INTERLOCK: Place.RESULT,
+        ErrorCode.BUDGET: Place.RESULT,
         ErrorCode.LEASED: Place.RESULT,
         ErrorCode.NEEDS_APPROVAL: Place.RESULT,
         ErrorCode.APPROVAL_DENIED: Place.RESULT,

@@ -36,6 +36,7 @@ IDLE: dict[str, Any] = {
     "leases": [],
     "approvals": [],
     "interlocks": [],
+    "budgets": [],
     "told_on": [],
     "troubled_lines": [],
     "waiting_calls": [],

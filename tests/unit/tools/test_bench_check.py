@@ -30,6 +30,7 @@ NOTHING: dict[str, list[Any]] = {
     "leases": [],
     "approvals": [],
     "interlocks": [],
+    "budgets": [],
 }
 
 
