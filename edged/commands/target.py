@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from edged.actions.action import Action
 from edged.errors import ErrorCode, Fault, NotFound
+from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.model import Command, Profile, Scalar, Sequence
@@ -47,6 +48,7 @@ class Target:
         spec: one tool of an SDK wrapper, where that is what was called.
         inner: what else it will run, chosen by the caller: a sweep's measures.
         send_guard: asked before each line of a write goes out.
+        timer: what has to run in the instrument before the first of them does.
     """
 
     instrument: Instrument | None = None
@@ -65,6 +67,7 @@ class Target:
     spec: WrapperSpec | None = None
     inner: tuple[Target, ...] = ()
     send_guard: SendGuard | None = None
+    timer: Timer | None = None
 
     @property
     def is_aimed(self) -> bool:

@@ -25,6 +25,7 @@ from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
 from edged.commands.capture import Captures
+from edged.commands.dead_man import DeadManControl
 from edged.commands.freshness import Acquisitions
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
@@ -187,6 +188,16 @@ class Engine:
         self._acquisitions = Acquisitions()
         self._memory = Memory()
         self._work = self._make_work(new_id, visited)
+        self._dead_man = DeadManControl(
+            pool=self._pool,
+            rows=self._stores.armed,
+            told_on=self._stores.told_on,
+            clock=clock,
+            visit=self._work.visit,
+            fail_on=(self._work.fail_on,),
+            tell=self._tell,
+            is_supervised=is_supervised,
+        )
         self._heartbeat = Heartbeat(
             self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
         )
@@ -230,6 +241,7 @@ class Engine:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
         await self._work.clean_up()
+        await self._dead_man.feed_left()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
         parts.push_async_callback(self._approvals.close)
@@ -242,6 +254,8 @@ class Engine:
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
+        self._dead_man.start()
+        parts.push_async_callback(self._dead_man.stop)
         self._mcp.start_news(parts)
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
@@ -315,6 +329,7 @@ class Engine:
             self._stores.lockouts.changes,
             self._leases.changes,
             self._approvals.changes,
+            self._dead_man.changes,
             self._stores.database.health,
         )
 
@@ -433,6 +448,7 @@ class Engine:
                 "lockouts": self._lockouts,
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
+                "dead_man": self._dead_man.listed,
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
@@ -537,7 +553,7 @@ class Engine:
             ),
             send_guards=self._send_guards,
             approvals=self._approvals,
-            note_told=noting_tellings(self._stores.told_on.note),
+            note_told=noting_tellings(self._stores.told_on.note, self._dead_man.before),
         )
 
     def _rpc_parts(self) -> RpcParts:

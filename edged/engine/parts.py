@@ -42,6 +42,7 @@ from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.approvals import SpentStates
 from edged.store.audit.book import Audit, Retention
 from edged.store.database import Database
+from edged.store.dead_man import ArmedUnits
 from edged.store.experience import CapabilityBook, CommandKnowledge
 from edged.store.journal import Journal
 from edged.store.leases import LeaseRows
@@ -76,6 +77,7 @@ class Stores:
         self.leases = LeaseRows(database=self.database)
         self.spent_states = SpentStates(database=self.database)
         self.told_on = ToldOn(database=self.database, clock=clock)
+        self.armed = ArmedUnits(database=self.database)
         self._retention = Retention(
             audit=self.audit, clock=clock, days=retention_days, is_synchronized=_is_synchronized
         )

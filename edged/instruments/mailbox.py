@@ -36,10 +36,12 @@ class Priority(enum.IntEnum):
     """Who goes first; within one priority it is first come, first served."""
 
     SAFE = 0
-    SWEEP_STEP = 1
-    COMMAND = 2
-    MEASURE = 3
-    PROBE = 4
+    FEED = 1
+    """What keeps a timer in the instrument from switching off: not later for other work."""
+    SWEEP_STEP = 2
+    COMMAND = 3
+    MEASURE = 4
+    PROBE = 5
 
 
 class Waiter(Protocol):
@@ -85,6 +87,7 @@ class Job:
         owner: of the line that it was submitted to.
         sent: SCPI lines that have gone out; the line's work writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
+        is_trial: it only shows that it is taken; nothing is said for it.
     """
 
     make: Callable[[], Conversation[Any]]
@@ -96,6 +99,7 @@ class Job:
     owner: JobOwner
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
+    is_trial: bool = False
 
     def deliver(self, result: object) -> None:
         """Hand the result to whoever waits, by the line's work or on the loop."""
