@@ -10,11 +10,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.sim.models.families.keysight_power import KeysightChannel, KeysightPower, hear, words
+from edged.sim.models.families.keysight_power import (
+    WORDS,
+    KeysightChannel,
+    KeysightPower,
+    each,
+    hear,
+)
 from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary
 
 RATINGS: Final = {1: (20.0, 2.5), 2: (20.0, 2.5), 3: (50.0, 5.0), 4: (50.0, 5.0)}
 """Volts and amperes of each module."""
+OVER_VOLTAGE: Final = 1.1
 
 
 def listed(unit: KeysightPower, call: SimCall, place: int) -> list[KeysightChannel]:
@@ -24,7 +31,7 @@ def listed(unit: KeysightPower, call: SimCall, place: int) -> list[KeysightChann
 
 def build(unit: SimUnit) -> KeysightPower:
     """The state of one unit."""
-    return KeysightPower(unit, RATINGS, listed)
+    return KeysightPower(unit, RATINGS, listed, OVER_VOLTAGE)
 
 
 MODEL: Final = ModelSpec(
@@ -34,7 +41,8 @@ MODEL: Final = ModelSpec(
     dialect=Dialect(latency_s=0.002),
     vocabulary=Vocabulary(
         {
-            **words("QUEStionable"),
+            **WORDS,
+            ":STATus:QUEStionable:CONDition?": each(lambda ch, c: f"{ch.questionable(c.now):+d}"),
             ":SYSTem:CHANnel[:COUNt]?": lambda _u, _c: str(len(RATINGS)),
         }
     ),

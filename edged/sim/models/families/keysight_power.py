@@ -18,10 +18,8 @@ from edged.sim.models.families.supply import Supply, SupplyChannel
 from edged.sim.models.families.watchdog import OutputWatchdog
 from edged.sim.scpi import ScpiError, SimCall, SimUnit, flag
 
-__all__ = ["KeysightChannel", "KeysightPower", "hear", "words"]
+__all__ = ["WORDS", "KeysightChannel", "KeysightPower", "asked_amps", "each", "hear", "set_amps"]
 
-OVER_VOLTAGE: Final = 1.1
-"""Highest protection level, of the rated voltage."""
 DELAY_S: Final = 60.0
 LONGEST_S: Final = 3600
 HELD_OFF: Final = 2048
@@ -39,13 +37,14 @@ class KeysightChannel(SupplyChannel):
 
     volts: float
     amps: float
+    most_over_volts: float
     is_programmed_on: bool = False
     is_held_off: bool = False
 
     def reset(self) -> None:
         """As delivered."""
         self.reset_wires(0.08 * self.amps)
-        self.over_volts = self.source.over_voltage = self.volts * OVER_VOLTAGE
+        self.over_volts = self.source.over_voltage = self.most_over_volts
         self.is_programmed_on = self.is_held_off = False
 
     def switch(self, *, is_on: bool, now: float) -> None:
@@ -92,18 +91,28 @@ class KeysightChannel(SupplyChannel):
 
 
 class KeysightPower(Supply[KeysightChannel]):
-    """The state of one unit, whose channels have these volts and amperes by their numbers."""
+    """The state of one unit.
+
+    Args:
+        ratings: volts and amperes of each channel, by its number.
+        listed: the channels that a message is about, whose list stands at a place.
+        over_voltage: the highest protection level, of the rated voltage.
+    """
 
     def __init__(
         self,
         unit: SimUnit,
         ratings: Mapping[int, tuple[float, float]],
         listed: Callable[[KeysightPower, SimCall, int], list[KeysightChannel]],
+        over_voltage: float,
     ) -> None:
         super().__init__(
             {
                 number: KeysightChannel(
-                    volts=volts, amps=amps, **KeysightChannel.wires(unit, number)
+                    volts=volts,
+                    amps=amps,
+                    most_over_volts=volts * over_voltage,
+                    **KeysightChannel.wires(unit, number),
                 )
                 for number, (volts, amps) in ratings.items()
             }
@@ -173,8 +182,8 @@ def switch(unit: KeysightPower, call: SimCall) -> None:
 def set_ovp(unit: KeysightPower, call: SimCall) -> None:
     """``VOLT:PROT 6.5,(@1)``; that protection cannot be switched off."""
     for channel in unit.listed(call, 1):
-        most = channel.volts * OVER_VOLTAGE
-        channel.set_over_volts(call.number(0, lowest=0.0, highest=most, unit="V"))
+        volts = call.number(0, lowest=0.0, highest=channel.most_over_volts, unit="V")
+        channel.set_over_volts(volts)
 
 
 def enable_ocp(unit: KeysightPower, call: SimCall) -> None:
@@ -217,43 +226,36 @@ def _number(value: float) -> str:
     return f"{value:+.6E}"
 
 
-def words(questionable: str) -> dict[str, Callable[[KeysightPower, SimCall], str | None]]:
-    """The vocabulary; ``questionable`` is what the model calls that register."""
-    return {
-        "[:SOURce]:VOLTage[:LEVel][:IMMediate][:AMPLitude]": set_volts,
-        "[:SOURce]:VOLTage[:LEVel][:IMMediate][:AMPLitude]?": each(
-            lambda channel, _call: _number(channel.source.volts)
-        ),
-        "[:SOURce]:CURRent[:LEVel][:IMMediate][:AMPLitude]": set_amps,
-        "[:SOURce]:CURRent[:LEVel][:IMMediate][:AMPLitude]?": each(
-            lambda channel, _call: _number(channel.source.amps_limit)
-        ),
-        "[:SOURce]:VOLTage:PROTection[:LEVel]": set_ovp,
-        "[:SOURce]:VOLTage:PROTection[:LEVel]?": each(
-            lambda channel, _call: _number(channel.over_volts)
-        ),
-        "[:SOURce]:CURRent:PROTection:STATe": enable_ocp,
-        "[:SOURce]:CURRent:PROTection:STATe?": each(
-            lambda channel, _call: flag(channel.source.over_current is not None)
-        ),
-        ":OUTPut[:STATe]": switch,
-        ":OUTPut[:STATe]?": each(lambda channel, _call: flag(channel.is_programmed_on)),
-        ":OUTPut:PROTection:CLEar": clear,
-        ":OUTPut:PROTection:WDOG[:STATe]": enable_watchdog,
-        ":OUTPut:PROTection:WDOG[:STATe]?": lambda u, _c: flag(u.watchdog.is_enabled),
-        ":OUTPut:PROTection:WDOG:DELay": set_delay,
-        ":OUTPut:PROTection:WDOG:DELay?": lambda u, _c: f"{u.watchdog.delay_s:.0f}",
-        ":MEASure[:SCALar]:VOLTage[:DC]?": each(
-            lambda channel, call: _number(channel.measure(call)[0])
-        ),
-        ":MEASure[:SCALar]:CURRent[:DC]?": each(
-            lambda channel, call: _number(channel.measure(call)[1])
-        ),
-        f":STATus:{questionable}:CONDition?": each(
-            lambda channel, call: f"{channel.questionable(call.now):+d}"
-        ),
-        ":STATus:OPERation:CONDition?": each(
-            lambda channel, call: f"{channel.operation(call.now):+d}"
-        ),
-        ":SYSTem:VERSion?": lambda _u, _c: "1999.0",
-    }
+asked_amps: Final = each(lambda channel, _call: _number(channel.source.amps_limit))
+"""``CURR? (@1)``."""
+WORDS: Final[Mapping[str, Callable[[KeysightPower, SimCall], str | None]]] = {
+    "[:SOURce]:VOLTage[:LEVel][:IMMediate][:AMPLitude]": set_volts,
+    "[:SOURce]:VOLTage[:LEVel][:IMMediate][:AMPLitude]?": each(
+        lambda channel, _call: _number(channel.source.volts)
+    ),
+    "[:SOURce]:CURRent[:LEVel][:IMMediate][:AMPLitude]": set_amps,
+    "[:SOURce]:CURRent[:LEVel][:IMMediate][:AMPLitude]?": asked_amps,
+    "[:SOURce]:VOLTage:PROTection[:LEVel]": set_ovp,
+    "[:SOURce]:VOLTage:PROTection[:LEVel]?": each(
+        lambda channel, _call: _number(channel.over_volts)
+    ),
+    "[:SOURce]:CURRent:PROTection:STATe": enable_ocp,
+    "[:SOURce]:CURRent:PROTection:STATe?": each(
+        lambda channel, _call: flag(channel.source.over_current is not None)
+    ),
+    ":OUTPut[:STATe]": switch,
+    ":OUTPut[:STATe]?": each(lambda channel, _call: flag(channel.is_programmed_on)),
+    ":OUTPut:PROTection:CLEar": clear,
+    ":OUTPut:PROTection:WDOG[:STATe]": enable_watchdog,
+    ":OUTPut:PROTection:WDOG[:STATe]?": lambda u, _c: flag(u.watchdog.is_enabled),
+    ":OUTPut:PROTection:WDOG:DELay": set_delay,
+    ":OUTPut:PROTection:WDOG:DELay?": lambda u, _c: f"{u.watchdog.delay_s:.0f}",
+    ":MEASure[:SCALar]:VOLTage[:DC]?": each(
+        lambda channel, call: _number(channel.measure(call)[0])
+    ),
+    ":MEASure[:SCALar]:CURRent[:DC]?": each(
+        lambda channel, call: _number(channel.measure(call)[1])
+    ),
+    ":STATus:OPERation:CONDition?": each(lambda channel, call: f"{channel.operation(call.now):+d}"),
+    ":SYSTem:VERSion?": lambda _u, _c: "1999.0",
+}

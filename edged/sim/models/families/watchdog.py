@@ -43,6 +43,10 @@ class OutputWatchdog:
         """Enabled, but not counting yet."""
         self.is_enabled = True
 
+    def hold(self) -> None:
+        """Count only when it is fed again."""
+        self._count_to(None)
+
     def disable(self) -> None:
         """It does not count; that it has switched off stays so."""
         self.is_enabled = False
