@@ -2,8 +2,8 @@
 
 Quirks kept: every word about an output wants its list, ``(@1)``; a question about ``(@1:4)`` has
 one answer for each channel; the watchdog is one for the whole mainframe, is lost with the power
-and by ``*RST``, and takes no list. Two modules are of 20 V and 2.5 A (N6733B), two of 50 V and 5 A
-(N6751A). Source: the manuals that profiles/keysight_n6700.yaml names.
+and by ``*RST``, and takes no list. The modules are all of 60 V and 20 A, as the N6754A is (of which
+a real mainframe holds two). Source: the manuals that profiles/keysight_n6700.yaml names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edged.sim.models.families.keysight_power import (
 )
 from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary
 
-RATINGS: Final = {1: (20.0, 2.5), 2: (20.0, 2.5), 3: (50.0, 5.0), 4: (50.0, 5.0)}
+RATINGS: Final = dict.fromkeys((1, 2, 3, 4), (60.0, 20.0))
 """Volts and amperes of each module."""
 OVER_VOLTAGE: Final = 1.1
 
