@@ -184,6 +184,8 @@ class LeaseControl:
 
     def listed(self, *, with_ids: bool = False) -> list[dict[str, Any]]:
         """All leases, oldest first; their ids are for the owner alone."""
+        if not self._leases.is_any:
+            return []
         now = moment(self._clock)
         return [
             {

@@ -36,6 +36,7 @@ from edged.commands.send_guard import SendGuards
 from edged.commands.target import Precondition, Target
 from edged.commands.telling import NoteTold
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
+from edged.instruments.instrument import Instrument
 from edged.profiles.naming import tool_name
 from edged.runs.sweeps.request import SweepRequest
 
@@ -114,7 +115,10 @@ class CommandPath:
             EdgedError: why not; nothing has been sent.
         """
         target = self._judge(action, conflicts)
-        if _is_confirmed_there(target) and (needed := missing_yes(action, target)) is not None:
+        if not _is_confirmed_at(target.instrument):
+            return target
+        needed = missing_yes(action, target)
+        if needed is not None:
             if conflicts is None:
                 raise needed
             conflicts.append(needed)
@@ -206,9 +210,10 @@ class CommandPath:
         self._note_change(action)
         try:
             target = self._judge(action)
-            if target.instrument is not None and action.caller.route is not Route.INTERNAL:
-                target.instrument.used_by = action.caller
-            if _is_confirmed_there(target) and self._must_ask(action, target):
+            instrument = target.instrument
+            if instrument is not None and action.caller.route is not Route.INTERNAL:
+                instrument.used_by = action.caller
+            if _is_confirmed_at(instrument) and self._must_ask(action, target):
                 running: Running = self._once_approved(action, target, began)
             else:
                 running = self._run(action, target, began)
@@ -405,9 +410,8 @@ async def _begun(running: Running) -> Done | LineJob:
     return running if isinstance(running, Done | LineJob) else await running
 
 
-def _is_confirmed_there(target: Target) -> bool:
-    """Whether its unit's owner wants to be asked about anything at all."""
-    instrument = target.instrument
+def _is_confirmed_at(instrument: Instrument | None) -> bool:
+    """Whether its owner wants to be asked about anything at all."""
     return instrument is not None and bool(instrument.rules.confirm)
 
 

@@ -81,7 +81,8 @@ class Leased:
 
     def __call__(self, action: Action, target: Target) -> None:
         """Raises ``Conflict`` LEASED, or what is wrong with the lease that the caller presents."""
-        self.permit(action, target)
+        if target.is_write:
+            self.permit(action, target)
 
     def permit(self, action: Action, target: Target) -> Permit | None:
         """What this write is judged under; ``None`` where nobody has its unit."""

@@ -138,6 +138,7 @@ class Resolver:
             command=command,
             check=check,
             is_dangerous=command.is_dangerous,
+            is_write=command.is_dangerous,
             values=asked.parameters,
         )
 

@@ -326,7 +326,7 @@ def _unknown(owner: str, found: _Violation) -> Invalid:
 def _missing(owner: str, found: _Violation) -> Invalid:
     leaf = next((str(name) for name in found.limit if name not in found.value), "")
     wanted = found.schema.get("properties", {}).get(leaf, {})
-    kind = _KINDS.get(wanted.get("type", ""), "a value")
+    kind = _kind(wanted.get("type", ""))
     if "enum" in wanted:
         kind = "one of " + ", ".join(shown(choice) for choice in wanted["enum"])
     name = f"{found.place}.{leaf}" if found.place else leaf
@@ -334,14 +334,19 @@ def _missing(owner: str, found: _Violation) -> Invalid:
 
 
 def _wrong_kind(owner: str, found: _Violation) -> Invalid:
-    kinds = [found.limit] if isinstance(found.limit, str) else found.limit
-    wanted = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
+    wanted = _kind(found.limit)
     if found.value is None and found.place:
         message = f"{found.place} is null, and {owner} needs it: {wanted}."
         return _invalid(message, found.place, None, {})
     subject = f"{found.place} {shown(found.value)}" if found.place else "What was given"
     message = f"{subject} is not {wanted}, as {owner} needs."
     return _invalid(message, found.place, found.value, {})
+
+
+def _kind(types: str | Sequence[str]) -> str:
+    """A schema's ``type``, one or several, in words."""
+    names = [types] if isinstance(types, str) else types
+    return " or ".join(_KINDS.get(name, "a value") for name in names)
 
 
 def _place(path: Iterable[str | int]) -> str:
@@ -355,7 +360,7 @@ def _place(path: Iterable[str | int]) -> str:
     return place
 
 
-WITHIN: Final = "Nothing was sent. Stay within the bounds: get_capabilities tells all of them."
+WITHIN: Final = "Nothing was sent: stay within what is allowed."
 
 
 def _invalid(

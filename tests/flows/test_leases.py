@@ -356,3 +356,22 @@ async def test_all_means_what_is_registered_now_and_all_or_none_are_given(
     edged(engine, "lease", "release", lease_id)
     edged(engine, "lease", "release", lease_id, status=1)
     assert "dmm1" in edged(engine, "lease", "list").stdout
+
+
+@promise("lease.every-road")
+async def test_a_dangerous_question_of_a_run_is_a_write_to_the_unit_that_it_asks(
+    tmp_path: Path,
+) -> None:
+    rules = "format: 1\ndmm1: {is_dangerous: [measure_dc_voltage]}\n"
+    (tmp_path / "bench.yaml").write_text(rules)
+    question = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
+    with running_engine(tmp_path) as engine:
+        alice, bob = await client_of(engine, "claude-code"), await client_of(engine, "notebook")
+        await reserved(alice, "dmm1")
+        for tool, arguments in (
+            ("execute_command", question),
+            ("start_stream", {**question, "interval_ms": 100}),
+            ("start_sweep", {**SWEEP, "measure": [question]}),
+        ):
+            assert "dmm1 is reserved by" in await refused(bob, tool, **arguments), tool
+        await told(bob, "start_sweep", **SWEEP)

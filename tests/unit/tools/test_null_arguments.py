@@ -64,6 +64,18 @@ def test_a_required_argument_that_is_null_is_refused_and_says_so(tool: Tool) -> 
         assert refused.value.data["parameter"] == name
 
 
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_a_required_argument_that_is_left_out_is_refused_and_says_what_it_would_be(
+    tool: Tool,
+) -> None:
+    given = required_of(tool.input_schema)
+    for name in given:
+        with pytest.raises(Invalid) as refused:
+            action_of(tool, {key: value for key, value in given.items() if key != name})
+        assert refused.value.message.startswith(f"{tool.name} needs {name}: ")
+        assert refused.value.data["parameter"] == name
+
+
 def test_an_argument_that_nobody_knows_is_refused_though_it_is_null() -> None:
     with pytest.raises(Invalid) as refused:
         action_of(TOOLS["get_status"], {"colour": None})
