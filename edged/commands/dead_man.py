@@ -172,6 +172,8 @@ class DeadManControl:
         now = self.clock.monotonic()
         if timer.state.stage is Stage.OFF:
             timer.state.beat(now, is_stoppable=True)
+            # The order itself sets it going, on its way; it is done without one a little later.
+            timer.state.tried(now)
         timer.state.must_run()
         if instrument.actor is not None:
             instrument.actor.gate = timer.gate

@@ -82,6 +82,7 @@ def words_of(facts: Mapping[str, Any]) -> Words | None:
         watchdog = Watchdog(
             **lines,
             range_s=(float(least_s), float(most_s)),
+            step_s=float(told["step_s"]),
             tripped=Tripped(**told["tripped"]),
             precondition=Precondition(**needed) if needed else None,
         )
@@ -224,7 +225,7 @@ class Timer:
     def tripped(self) -> Failed:
         """Why nothing is switched on."""
         return Failed(
-            f"{self._called}: its dead-man has switched its outputs off. Nothing was switched on.",
+            f"{self._called}: its dead-man switched the outputs off. Nothing is switched on.",
             code=ErrorCode.DEAD_MAN,
             data={"dead_man_s": self.words.limit_s, "stage": Stage.TRIPPED.value},
             remedy="A person has to look at it and to clear it: "
