@@ -156,19 +156,7 @@ class DeadManControl:
             Refused: DEAD_MAN, it cannot be guarded as its owner wants.
         """
         timer = self._timer_of(instrument)
-        unit = unit_of_instrument(instrument).key
-        self.rows.note(
-            ArmedUnit(
-                instrument_id=instrument.id,
-                unit=unit,
-                payload={
-                    "address": instrument.address,
-                    "profile": instrument.profile.key if instrument.profile else "",
-                    "connection": connection_facts(instrument.connection),
-                    **timer.words.facts(),
-                },
-            )
-        )
+        self._write_down(instrument, timer)
         now = self.clock.monotonic()
         if timer.state.stage is Stage.OFF:
             timer.state.beat(now, is_stoppable=True)
@@ -210,7 +198,9 @@ class DeadManControl:
         if instrument.timer is None and armed is not None:
             words = words_of(armed.payload)
             if words is not None:
-                self._keep(instrument, words, Stage.ARMED)
+                is_tripped = armed.payload.get("is_tripped") is True
+                timer = self._keep(instrument, words, Stage.TRIPPED if is_tripped else Stage.ARMED)
+                timer.state.tells_once = armed.payload.get("tells_once") is True
                 return
         if instrument.rules.dead_man_s is not None:
             try:
@@ -276,6 +266,19 @@ class DeadManControl:
         del self._kept[instrument.id]
         if instrument.actor is not None:
             instrument.actor.gate = None
+
+    def _write_down(self, instrument: Instrument, timer: Timer) -> None:
+        """What a next life needs to know of it."""
+        payload = {
+            "address": instrument.address,
+            "profile": instrument.profile.key if instrument.profile else "",
+            "connection": connection_facts(instrument.connection),
+            "is_tripped": timer.is_tripped,
+            "tells_once": timer.state.tells_once,
+            **timer.words.facts(),
+        }
+        unit = unit_of_instrument(instrument).key
+        self.rows.note(ArmedUnit(instrument_id=instrument.id, unit=unit, payload=payload))
 
     # What is done with them
 
@@ -401,6 +404,8 @@ class DeadManControl:
             return
         self.changes += 1
         instrument = kept.instrument
+        if Stage.TRIPPED in {before, kept.stage}:
+            self._write_down(instrument, kept.timer)
         if kept.stage is Stage.TRIPPED:
             log.error("dead_man_tripped", id=instrument.id)
             self.tell("dead_man.tripped", kept.timer.tripped().message, instrument.id)

@@ -69,15 +69,18 @@ class Guest:
         )
         return reply.answer or ""
 
-    async def feed(self, words: Words) -> bool:
-        """Feed the unit's dead-man; gives whether it has switched off.
+    async def feed(self, words: Words) -> None:
+        """Feed the unit's dead-man, where its name alone has not.
+
+        Whether it has switched off is not asked: some say so once, and it must be kept.
 
         Raises:
             Failed: as ``identify``.
         """
-        return await self.actor.converse(
-            words.ask, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="dead-man"
-        )
+        if words.watchdog.feeds:
+            await self.actor.converse(
+                words.feed, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="dead-man"
+            )
 
     async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:
         """Send lines, hear whether they were taken, and ask what shows that they were obeyed.

@@ -60,6 +60,8 @@ class DeadMan:
         limit_s: after so long a silence it switches off.
         stage: see ``Stage``.
         asked_s: when it was last asked and has answered, on the monotonic scale.
+        tells_once: that it has switched off it says once and forgets (Delta SM15K): then it holds
+            here until every output of the unit was confirmed off.
     """
 
     def __init__(self, limit_s: float, now_s: float, *, stage: Stage = Stage.OFF) -> None:
@@ -71,6 +73,7 @@ class DeadMan:
         self.limit_s = limit_s
         self.stage = stage
         self.asked_s = now_s
+        self.tells_once = False
         # The connection on which it was set going; on another one the unit may be another's by
         # now, or may have been switched off and on and have forgotten it.
         self._met: object = None
@@ -144,15 +147,19 @@ class DeadMan:
             self.asked_s = now_s
             self.stage = Stage.ARMED
 
-    def heard(self, now_s: float, *, is_tripped: bool) -> None:
+    def heard(self, now_s: float, *, is_tripped: bool, may_be_on: bool = True) -> None:
         """The unit has said whether it has switched off.
 
         That it says no more so is a person's doing: what that has left of the timer nobody knows.
+
+        Args:
+            may_be_on: see ``due``.
         """
         self.asked_s = now_s
         if is_tripped:
             self.stage = Stage.TRIPPED
-        elif self.stage is Stage.TRIPPED:
+        elif self.stage is Stage.TRIPPED and not (self.tells_once and may_be_on):
+            self.tells_once = False
             self._met = None
             self.stage = Stage.ARMED
 

@@ -49,14 +49,18 @@ class Words:
         # What a person clears it by.
         self.clear = "; ".join(watchdog.clear)
 
+    def feed(self) -> Conversation[None]:
+        """What feeds it besides whatever is said; nothing of it takes an answer away."""
+        for line in self.watchdog.feeds:
+            yield Ask(line) if is_query(line) else Send(line)
+
     def ask(self) -> Conversation[bool]:
         """Feed it, and ask whether it has switched off.
 
         Raises:
             Failed: BAD_ANSWER; that is no "no".
         """
-        for line in self.watchdog.feeds:
-            yield Ask(line) if is_query(line) else Send(line)
+        yield from self.feed()
         tripped = self.watchdog.tripped
         answer = yield Ask(tripped.ask)
         return _is_tripped(tripped, str(answer))
@@ -150,9 +154,14 @@ class Timer:
 
     def asking(self) -> Conversation[bool]:
         """Feed it, and take note whether it has switched off."""
+        state, now = self.state, self._clock.monotonic
         is_tripped = yield from self.words.ask()
-        self.state.heard(self._clock.monotonic(), is_tripped=is_tripped)
-        return is_tripped
+        is_new = is_tripped and state.stage is not Stage.TRIPPED
+        state.heard(now(), is_tripped=is_tripped, may_be_on=self.may_be_on)
+        if is_new:
+            # Nobody can have cleared it by now.
+            state.tells_once = not (yield from self.words.ask())
+        return state.stage is Stage.TRIPPED
 
     def arming(self) -> Conversation[tuple[str, ...]]:
         """Set it going; gives what was sent.

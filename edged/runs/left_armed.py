@@ -30,8 +30,8 @@ class Feeder(Protocol):
         """The answer to ``*IDN?``; raises Failed."""
         ...
 
-    async def feed(self, words: Words) -> bool:
-        """Feed the unit's dead-man; whether it has switched off; raises Failed."""
+    async def feed(self, words: Words) -> None:
+        """Feed the unit's dead-man, where its name alone has not; raises Failed."""
         ...
 
 

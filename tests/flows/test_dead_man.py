@@ -166,7 +166,7 @@ def test_an_orderly_end_leaves_it_running_and_the_next_start_feeds_it(
     with engine_on(tmp_path, bench, 8.0) as engine:
         heard = bench.received("psu1", since=begun)
         # Before it was greeted, let alone registered.
-        assert heard[:2] == ["*IDN?", ASK]
+        assert heard[:3] == ["*IDN?"] * 3
         wait_for(lambda: "dead_man.armed" in events(engine))
         assert is_on(bench)
         assert [one["state"] for one in dead_men(engine)] == ["armed"]
@@ -199,3 +199,33 @@ def test_where_it_cannot_be_set_going_nothing_is_switched_on(
     answer = command(engine, "output_on")
     assert answer["is_error"]
     assert ON not in bench.received("psu1")
+
+
+@promise("dead-man.trip-is-a-persons")
+@pytest.mark.parametrize("model", ["tdk_g10_100", "delta_sm500_cp_90", "keysight_n7951a"])
+def test_each_makers_timer_switches_off_and_holds_until_it_was_looked_at(
+    model: str, tmp_path: Path
+) -> None:
+    with (
+        running_bench("--instruments", f"psu1={model}") as bench,
+        engine_on(tmp_path, bench, LIMIT_S) as engine,
+    ):
+        answer = engine.tool("execute_command", instrument_id="psu1", command_name="output_on")
+        done(answer)
+        assert is_on(bench)
+        assert is_running(bench)
+        engine.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: not is_on(bench))
+        finally:
+            engine.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: [one["state"] for one in dead_men(engine)] == ["tripped"])
+        for _ in range(3):
+            answer = engine.tool("execute_command", instrument_id="psu1", command_name="output_on")
+            assert "dead_man" in str(answer), answer
+        assert not is_on(bench)
+        done(engine.tool("bench__stop_all"))
+        if model != "delta_sm500_cp_90":
+            bench.tell("psu1", "OUTP:PROT:CLE")
+        wait_for(lambda: dead_men(engine) == [])
+        wait_for(lambda: not is_running(bench))

@@ -103,6 +103,16 @@ def test_one_that_has_switched_off_is_only_asked_until_a_person_has_cleared_it()
     assert timer.due(9.0, FIRST, may_be_on=False) is Due.DISARM
 
 
+def test_one_that_says_so_once_is_held_until_all_of_it_was_confirmed_off() -> None:
+    timer = running()
+    timer.heard(3.0, is_tripped=True)
+    timer.tells_once = True
+    timer.heard(6.0, is_tripped=False, may_be_on=True)
+    assert timer.stage is Stage.TRIPPED
+    timer.heard(9.0, is_tripped=False, may_be_on=False)
+    assert timer.stage is Stage.ARMED
+
+
 class Bench(RuleBasedStateMachine):
     """One supply with its timer, this daemon, and whatever else may happen, in any order."""
 
@@ -115,8 +125,8 @@ class Bench(RuleBasedStateMachine):
         self.is_sick = False
         # The instrument's own.
         self.is_on = self.is_running = self.has_tripped = False
+        self.is_programmed_on = False
         self.heard_s = 0.0
-        self.has_switched_off_by_itself = 0
 
     # The instrument
 
@@ -158,14 +168,14 @@ class Bench(RuleBasedStateMachine):
 
     @rule()
     def supply_is_switched_off_and_on(self) -> None:
-        self.is_on = self.is_running = self.has_tripped = False
+        self.is_on = self.is_running = self.has_tripped = self.is_programmed_on = False
         self.meeting += 1
 
     @precondition(lambda self: self.has_tripped)
     @rule()
     def person_clears_it(self) -> None:
         """The programmed state was kept: what was on is on again."""
-        self.has_tripped, self.is_on = False, True
+        self.has_tripped, self.is_on = False, self.is_programmed_on
         self.heard_s = self.now_s
 
     # The daemon
@@ -189,7 +199,7 @@ class Bench(RuleBasedStateMachine):
         self.marks = True
         if self.timer.may_talk(self.now_s) and self.arms():
             self.hears()
-            self.is_on = True
+            self.is_on = self.is_programmed_on = True
 
     @rule()
     def somebody_stops_all(self) -> None:
@@ -197,7 +207,7 @@ class Bench(RuleBasedStateMachine):
         self.is_urgent = True
         self.hears()
         self.is_urgent = False
-        self.is_on = False
+        self.is_on = self.is_programmed_on = False
         self.marks = False
 
     @rule()
