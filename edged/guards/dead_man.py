@@ -28,6 +28,9 @@ LEAST_SUPERVISED_S: Final = 5.0
 """A supervisor needs up to three seconds to have another engine talk to the instruments."""
 FEEDS: Final = 3
 """So often it is fed in its time: one question may be lost."""
+HUNG_S: Final = 0.75
+"""A loop that was not there for so long hangs, to whatever talks beside it: within a second of that
+the last word was said, and what is on is off ``limit_s`` later."""
 MOST_TRIES: Final = 4
 """What did not succeed is tried again so often until it is due once more."""
 
@@ -100,9 +103,16 @@ class DeadMan:
         self._is_stoppable = is_stoppable
         self._beat_s = now_s
 
-    def may_talk(self, now_s: float) -> bool:
-        """Whether the unit may be talked to; what makes it safe may always be said. Any thread."""
-        return self.stage is Stage.OFF or self._is_healthy(now_s)
+    def may_talk(self, now_s: float, *, is_on_loop: bool = False) -> bool:
+        """Whether the unit may be talked to; what makes it safe may always be said. Any thread.
+
+        Args:
+            is_on_loop: the loop itself asks, so that it does not hang.
+        """
+        if self.stage is Stage.OFF:
+            return True
+        is_there = is_on_loop or now_s - self._beat_s <= min(self.every_s, HUNG_S)
+        return is_there and self._is_stoppable
 
     def is_armed_at(self, meeting: object) -> bool:
         """Whether it was set going on this very connection, and has not tripped."""

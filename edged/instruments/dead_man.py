@@ -6,6 +6,7 @@ unit's line. None of them clears a timer that has switched off, or stops one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any, Final
@@ -124,6 +125,8 @@ class Timer:
         self._meeting = meeting
         self._may_be_on = may_be_on
         self._clock = clock
+        # It is made on the loop.
+        self._loop_thread = threading.get_ident()
 
     @property
     def may_be_on(self) -> bool:
@@ -141,11 +144,11 @@ class Timer:
         Raises:
             Failed: PREEMPTED, the engine is not healthy.
         """
-        if not self.state.may_talk(self._clock.monotonic()):
+        is_on_loop = threading.get_ident() == self._loop_thread
+        if not self.state.may_talk(self._clock.monotonic(), is_on_loop=is_on_loop):
             raise Failed(
-                f'"{text[:200]}" was not sent to {self._called}: edged did not answer itself for '
-                f"{self.state.every_s:g} s, and any word would keep its dead-man from switching "
-                "the outputs off.",
+                f'"{text[:200]}" was not sent to {self._called}: edged does not answer itself in '
+                "time, and any word would keep its dead-man from switching the outputs off.",
                 code=ErrorCode.PREEMPTED,
                 remedy="Try again when edged answers; get_status tells how late its loop is.",
             )
