@@ -65,6 +65,7 @@ class ErrorCode(enum.StrEnum):
     DANGEROUS = "dangerous"
     REQUIRES_SWEEP = "requires_sweep"
     LOCKED_OUT = "locked_out"
+    DEAD_MAN = "dead_man"
     DENIED_BY_OWNER = "denied_by_owner"
     RAW_SCPI_RESTRICTED = "raw_scpi_restricted"
     # Conflict

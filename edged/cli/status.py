@@ -150,6 +150,12 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
         if sweep.get("needs_attention"):
             unit = name(sweep.get("instrument_id"))
             yield f"{unit}: the abort of {sweep_id} was not confirmed; its output may be on"
+    for one in status["dead_man"]:
+        if one["state"] == "tripped":
+            yield (
+                f"{name(one['instrument_id'])}: its dead-man has switched the outputs off; a "
+                f"person has to look at it and to clear it: {one['clear']}"
+            )
     for place in status["set_aside"]:
         if place["is_set_aside"]:
             yield f"{place['name'] or place['address']} is set aside: {place['reason']}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from edged.instruments.conversation import (
     capture_conversation,
     require,
 )
+from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.answers import check_count, parse_block, parse_preamble
 from edged.profiles.model import (
@@ -143,7 +144,7 @@ class Captures:
     async def _capture(
         self, purpose: Purpose, instrument: Instrument, command: Command, target: Target
     ) -> _Capture:
-        return await _converse(purpose, instrument, command, target.values, target.send_guard)
+        return await _converse(purpose, instrument, command, target)
 
     def _as_resource(
         self,
@@ -219,25 +220,36 @@ async def _converse(
     purpose: Purpose,
     instrument: Instrument,
     command: Command,
-    values: Mapping[str, Scalar],
-    guard: SendGuard | None,
+    target: Target,
 ) -> _Capture:
+    values, guard = target.values, target.send_guard
     connection = instrument.connection
     if command.timeout_ms is not None:
         connection = dataclasses.replace(connection, timeout_ms=command.timeout_ms)
     stretches, preamble, question = _plan(instrument, command, values)
     steps = sum(len(stretch.setup) + 3 for stretch in stretches) + len(preamble) + bool(question)
     own = {line for stretch in stretches for line in (*stretch.setup, stretch.data)}
+    timeout_s = steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S
+
+    def talk() -> Conversation[_Capture]:
+        capture = _captured(command, stretches, preamble, connection, values, question)
+        capture = guarded(capture, own, guard)
+        return capture if target.timer is None else _armed_first(capture, target.timer, own, guard)
+
     return await instrument.converse(
-        lambda: guarded(
-            _captured(command, stretches, preamble, connection, values, question),
-            own,
-            guard,
-        ),
+        talk,
         priority=PRIORITY[purpose],
-        timeout_s=steps * connection.timeout_ms / 1000 + TRANSFER_S + GRACE_S,
+        timeout_s=timeout_s if instrument.timer is None else instrument.timer.bounded(timeout_s),
         name=command.name,
     )
+
+
+def _armed_first(
+    capture: Conversation[_Capture], timer: Timer, own: Collection[str], guard: SendGuard | None
+) -> Conversation[_Capture]:
+    begun = yield from timer.before(own, guard)
+    came = yield from capture
+    return dataclasses.replace(came, sent=(*begun, *came.sent))
 
 
 def would_capture(instrument: Instrument, command: Command, values: Mapping[str, Scalar]) -> Spoken:

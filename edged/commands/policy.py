@@ -50,6 +50,7 @@ from edged.profiles.raw import (
     means_another_unit,
 )
 from edged.profiles.template import render_lines
+from edged.profiles.watchdog import disarms
 
 __all__ = ["Policy"]
 
@@ -124,7 +125,10 @@ class Policy:
             Refused: RAW_SCPI_RESTRICTED, DENIED_BY_OWNER or REQUIRES_SWEEP.
             Invalid: a value outside of a limit.
         """
-        rules = target.aimed_instrument().rules
+        instrument = target.aimed_instrument()
+        rules = instrument.rules
+        if rules.dead_man_s is not None or instrument.timer is not None:
+            _check_dead_man(instrument, action.scpi, action.scpi)
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
         modes, checks = rules.raw_scpi_rules(self._raw_scpi.value), target.profile_checks
         if RawScpi.OFF in modes:
@@ -167,6 +171,7 @@ class Policy:
         target.lines = render_lines(target.command, target.values) if target.command else ()
         if isinstance(action, RunCommand) and action.purpose is not Purpose.FINALLY_STEP:
             was_dangerous = target.is_dangerous
+            _check_typed_dead_man(target)
             _check_equivalents(target, is_ramped=_is_ramped(action))
             if target.is_dangerous and not was_dangerous:
                 self.check_danger(action.caller, target)
@@ -475,6 +480,38 @@ def _is_ramped(action: Action) -> bool:
 def _is_common_query(part: RawPart) -> bool:
     """IEEE 488.2's own queries, which no profile needs to list."""
     return part.is_query and part.text.lstrip().startswith("*")
+
+
+def _check_typed_dead_man(target: Target) -> None:
+    """The same of a command; one that makes safe is held back where it would clear a trip."""
+    instrument = target.instrument
+    if instrument is None or (instrument.rules.dead_man_s is None and instrument.timer is None):
+        return
+    if target.is_safe and not (instrument.timer is not None and instrument.timer.is_tripped):
+        return
+    for line in target.lines:
+        # It switches all outputs off, and whatever switches one on sets the timer going anew.
+        if line.strip().upper() != "*RST":
+            _check_dead_man(instrument, line, target.command_name)
+
+
+def _check_dead_man(instrument: Instrument, line: str, called: str) -> None:
+    """Let pass what leaves the timer in the instrument as the daemon has set it going.
+
+    Raises:
+        Refused: DEAD_MAN.
+    """
+    profile = instrument.profile or instrument.safe_by
+    if profile is None or not disarms(profile, line):
+        return
+    raise Refused(
+        f"{called[:200]!r} was not sent: it would stop, change or clear the dead-man of "
+        f"{instrument.called}, which its owner wants used.",
+        code=ErrorCode.DEAD_MAN,
+        data={"line": line[:200], "dead_man_s": instrument.rules.dead_man_s},
+        remedy="One that has switched off is cleared by a person, at the instrument; without "
+        "dead_man_s in the bench file anybody may.",
+    )
 
 
 def _denied(message: str, name: str) -> Refused:

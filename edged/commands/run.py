@@ -31,6 +31,7 @@ from edged.instruments.conversation import (
     command_conversation,
     raw_conversation,
 )
+from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Job, Priority, Waiter
 from edged.profiles.answers import Answer, matches, parse_answer, picked
@@ -52,6 +53,7 @@ __all__ = [
     "PRIORITY",
     "CommandJob",
     "RawJob",
+    "armed_first",
     "at_one_meeting",
     "noting_write",
     "read_reply",
@@ -126,6 +128,7 @@ class CommandJob(LineJob):
     Args:
         lines: rendered, as they will be sent.
         guard: see ``Target``.
+        timer: see ``Target``.
         asks_first: a question before its lines, and who is told the answer on the line's thread.
         note_written: called on the line's thread once a setter's lines have gone out.
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
@@ -144,6 +147,7 @@ class CommandJob(LineJob):
         "_priority",
         "_profile",
         "_remembers",
+        "_timer",
         "_values",
     )
 
@@ -156,6 +160,7 @@ class CommandJob(LineJob):
         purpose: Purpose,
         *,
         guard: SendGuard | None,
+        timer: Timer | None = None,
         finish: Finish,
         remembers: Remembering = NOTHING_REMEMBERED,
         note_written: Callable[[], None] | None = None,
@@ -169,6 +174,7 @@ class CommandJob(LineJob):
         self._lines = lines
         self._priority = Priority.SAFE if command.is_safe else PRIORITY[purpose]
         self._guard = guard
+        self._timer = timer
         self._note_written = note_written
         self._finish = finish
         self._remembers = remembers
@@ -212,7 +218,8 @@ class CommandJob(LineJob):
 
     @property
     def _timeout_s(self) -> float:
-        return _longest_s(self._command, self._profile) + GRACE_S
+        armed_s = _arming_s(self._timer, self._profile.connection)
+        return _longest_s(self._command, self._profile) + armed_s + GRACE_S
 
     def would_say(self) -> Spoken:
         """Every line of it on an instrument that agrees, questions too; nothing is sent."""
@@ -225,9 +232,9 @@ class CommandJob(LineJob):
         conversation = guarded(
             self._conversation(self._command, self._read, self._confirm), self._lines, self._guard
         )
-        if self._note_written is None:
-            return conversation
-        return noting_write(conversation, len(self._lines), self._note_written)
+        if self._note_written is not None:
+            conversation = noting_write(conversation, len(self._lines), self._note_written)
+        return armed_first(conversation, self._timer, self._lines, self._guard)
 
     def _conversation(self, command: Command, read: Read, confirm: Read) -> Conversation[Reply]:
         values, verify = self._values, command.verify
@@ -249,6 +256,31 @@ class CommandJob(LineJob):
         return _verified(self._command, self._values, found)
 
 
+def armed_first(
+    conversation: Conversation[Reply],
+    timer: Timer | None,
+    lines: tuple[str, ...],
+    guard: SendGuard | None,
+) -> Conversation[Reply]:
+    """The same conversation; the timer in the instrument runs before its first line."""
+    return conversation if timer is None else _armed_first(conversation, timer, lines, guard)
+
+
+def _armed_first(
+    conversation: Conversation[Reply],
+    timer: Timer,
+    lines: tuple[str, ...],
+    guard: SendGuard | None,
+) -> Conversation[Reply]:
+    begun = yield from timer.before(lines, guard)
+    reply = yield from conversation
+    return dataclasses.replace(reply, sent=(*begun, *reply.sent))
+
+
+def _arming_s(timer: Timer | None, connection: Connection) -> float:
+    return 0.0 if timer is None else 4 * connection.timeout_ms / 1000
+
+
 def _asking_first(
     question: str, hear: Callable[[str], None], conversation: Conversation[Reply]
 ) -> Conversation[Reply]:
@@ -262,6 +294,7 @@ class RawJob(LineJob):
 
     Args:
         is_known: see ``raw_conversation``.
+        timer: see ``Target``.
         finish: makes the result.
         remembers: see ``CommandJob``.
     """
@@ -275,6 +308,7 @@ class RawJob(LineJob):
         "_lines",
         "_purpose",
         "_remembers",
+        "_timer",
     )
 
     def __init__(
@@ -285,6 +319,7 @@ class RawJob(LineJob):
         *,
         is_known: bool,
         guard: SendGuard | None,
+        timer: Timer | None = None,
         finish: Callable[[Reply], Done],
         remembers: Remembering = NOTHING_REMEMBERED,
     ) -> None:
@@ -294,17 +329,19 @@ class RawJob(LineJob):
         self._purpose = purpose
         self._is_known = is_known
         self._guard = guard
+        self._timer = timer
         self._finish = finish
         self._remembers = remembers
 
     def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
         self._remembers.begin()
+        armed_s = _arming_s(self._timer, self._connection)
         return self._instrument.submit(
             self._talk,
             waiter,
             priority=PRIORITY[self._purpose],
-            timeout_s=self._connection.timeout_ms / 1000 + GRACE_S,
+            timeout_s=self._connection.timeout_ms / 1000 + armed_s + GRACE_S,
             name="send_scpi",
         )
 
@@ -338,7 +375,8 @@ class RawJob(LineJob):
 
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        return guarded(self._conversation(self._connection), self._lines, self._guard)
+        conversation = guarded(self._conversation(self._connection), self._lines, self._guard)
+        return armed_first(conversation, self._timer, self._lines, self._guard)
 
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         return raw_conversation(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from edged.actions.action import Action
 from edged.errors import ErrorCode, Fault, NotFound
+from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.model import Command, Profile, Scalar, Sequence
@@ -48,6 +49,7 @@ class Target:
         inner: what else it will run, chosen by the caller: a sweep's measures.
         send_guard: asked before each line of a write goes out.
         share: what it has taken of its owner's budgets.
+        timer: what has to run in the instrument before the first of them does.
     """
 
     instrument: Instrument | None = None
@@ -67,6 +69,7 @@ class Target:
     inner: tuple[Target, ...] = ()
     send_guard: SendGuard | None = None
     share: tuple[int, ...] = ()
+    timer: Timer | None = None
 
     @property
     def is_aimed(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from edged.actions.action import Action, RunCommand, SendScpi, StartSweep
 from edged.commands.target import Target
+from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import ANYTHING, told_by, told_raw
 from edged.profiles.template import render_lines
@@ -18,20 +19,35 @@ from edged.runs.units import unit_of_instrument, unit_of_wrapper
 __all__ = ["NoteTold", "noting_tellings"]
 
 NoteTold = Callable[[Action, Target], None]
-"""Told of every write that is no safe one, before anything is sent. Never raises, never waits."""
+"""Told of every write that is no safe one, before anything is sent. Never waits; raises ``Refused``
+where nothing may be put out."""
 
 Note = Callable[[str, str, frozenset[str]], None]
 """Unit, instrument id, outputs; see ``store.told_on.ToldOn.note``."""
 
 
-def noting_tellings(note: Note) -> NoteTold:
-    """What the command path tells of its writes."""
+Before = Callable[[Instrument], Timer | None]
+"""What has to run in the instrument before it puts something out; raises ``Refused``."""
+
+
+def _nothing_before(_instrument: Instrument) -> Timer | None:
+    return None
+
+
+def noting_tellings(note: Note, before: Before = _nothing_before) -> NoteTold:
+    """What the command path tells of its writes.
+
+    Args:
+        before: asked of a unit whose owner wants its dead-man used, in the same breath.
+    """
 
     def note_told(action: Action, target: Target) -> None:
         instrument, spec = target.instrument, target.spec
         if instrument is not None:
             outputs = _outputs(action, target, instrument)
             if outputs:
+                if instrument.timer is not None or instrument.rules.dead_man_s is not None:
+                    target.timer = before(instrument)
                 note(unit_of_instrument(instrument).key, instrument.id, outputs)
         elif spec is not None and spec.is_dangerous:
             note(unit_of_wrapper(spec).key, spec.wrapper_id, frozenset({ANYTHING}))

@@ -17,6 +17,7 @@ from edged.instruments.conversation import (
     abort_conversation,
     raw_conversation,
 )
+from edged.instruments.dead_man import Words
 from edged.instruments.identify import (
     identify,
 )
@@ -67,6 +68,19 @@ class Guest:
             name=query,
         )
         return reply.answer or ""
+
+    async def feed(self, words: Words) -> None:
+        """Feed the unit's dead-man, where its name alone has not.
+
+        Whether it has switched off is not asked: some say so once, and it must be kept.
+
+        Raises:
+            Failed: as ``identify``.
+        """
+        if words.watchdog.feeds:
+            await self.actor.converse(
+                words.feed, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="dead-man"
+            )
 
     async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:
         """Send lines, hear whether they were taken, and ask what shows that they were obeyed.

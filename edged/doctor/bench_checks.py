@@ -234,9 +234,17 @@ def check_set_aside(facts: Facts) -> CheckLine:
 
 
 def check_attention(facts: Facts) -> CheckLine:
-    """Sweeps whose abort was not confirmed."""
+    """Sweeps whose abort was not confirmed, and dead-men that have switched off."""
     if not facts.is_answering:
         return skip("No engine answers.")
+    dead_men = [one for one in facts.status.get("dead_man", []) if one["state"] == "tripped"]
+    if dead_men:
+        told = ", ".join(map(_called, dead_men))
+        return warn(
+            f"The dead-man of {told} switched the outputs off.",
+            "A person has to look at it, and to clear it: "
+            f"{'; '.join(dict.fromkeys(one['clear'] for one in dead_men))}.",
+        )
     # Those of this life of the daemon, and what a former one left in the journal.
     found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
     needy = {sweep["sweep_id"]: _called(sweep) for sweep in found if sweep.get("needs_attention")}

@@ -26,6 +26,7 @@ from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
 from edged.commands.budgets import BudgetControl
 from edged.commands.capture import Captures
+from edged.commands.dead_man import DeadManControl
 from edged.commands.freshness import Acquisitions
 from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
@@ -220,6 +221,16 @@ class Engine:
             tell=self._tell,
             is_first_look_over=lambda: self._mcp.first_look.is_set(),
         )
+        self._dead_man = DeadManControl(
+            pool=self._pool,
+            rows=self._stores.armed,
+            told_on=self._stores.told_on,
+            clock=clock,
+            visit=self._work.visit,
+            fail_on=(self._work.fail_on,),
+            tell=self._tell,
+            is_supervised=is_supervised,
+        )
         self._heartbeat = Heartbeat(
             self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
         )
@@ -263,6 +274,7 @@ class Engine:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
         await self._work.clean_up()
+        await self._dead_man.feed_left()
         self._budgets.start()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
@@ -279,6 +291,8 @@ class Engine:
         self._work.start(parts)
         self._interlocks.start()
         parts.push_async_callback(self._interlocks.stop)
+        self._dead_man.start()
+        parts.push_async_callback(self._dead_man.stop)
         self._mcp.start_news(parts)
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
@@ -356,6 +370,7 @@ class Engine:
             self._approvals.changes,
             self._interlocks.changes,
             self._budgets.changes,
+            self._dead_man.changes,
             self._stores.database.health,
         )
 
@@ -477,6 +492,7 @@ class Engine:
                 "approvals": self._approvals.listed,
                 "interlocks": self._interlocks.listed,
                 "budgets": self._budgets.listed,
+                "dead_man": self._dead_man.listed,
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
@@ -601,7 +617,7 @@ class Engine:
             approvals=self._approvals,
             interlocks=self._interlocks,
             budgets=self._budgets,
-            note_told=noting_tellings(self._note_told),
+            note_told=noting_tellings(self._note_told, self._dead_man.before),
         )
 
     def _rpc_parts(self) -> RpcParts:

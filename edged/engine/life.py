@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +30,7 @@ from edged.errors import EdgedError, Invalid
 from edged.host import ExitStatus
 from edged.lean_imports import without_authorities
 from edged.service import StateLock, calm, lock_data
+from edged.store.dead_man import ArmedUnit, read_armed
 from edged.store.journal import JournalEntry, read_left
 
 __all__ = ["first_aid", "run"]
@@ -45,7 +46,7 @@ DATABASE_FILE: Final = "edged.db"
 def first_aid(
     state_dir: Path, *, visa_library: str, abort_within_s: float, clock: Clock
 ) -> Mapping[str, LeftWork]:
-    """Visit what a former life left under way, all at once.
+    """Visit what a former life left under way or armed, each address for itself.
 
     Args:
         state_dir: its lock must be held: nobody else may be working these instruments.
@@ -56,19 +57,24 @@ def first_aid(
     Returns:
         What was visited, by the ids of journal entries. Rows that do not say how are left out.
     """
-    entries = read_left(state_dir / DATABASE_FILE)
-    if not entries:
+    entries, armed = read_left(state_dir / DATABASE_FILE), read_armed(state_dir / DATABASE_FILE)
+    if not entries and not armed:
         return {}
-    return asyncio.run(_visit_all(entries, visa_library, abort_within_s, clock))
+    return asyncio.run(_visit_all(entries, armed, visa_library, abort_within_s, clock))
 
 
 async def _visit_all(
-    entries: tuple[JournalEntry, ...], visa_library: str, abort_within_s: float, clock: Clock
+    entries: tuple[JournalEntry, ...],
+    armed: tuple[ArmedUnit, ...],
+    visa_library: str,
+    abort_within_s: float,
+    clock: Clock,
 ) -> Mapping[str, LeftWork]:
     # Most starts have nothing to visit, and load these later or never.
     from edged.discovery.visit import visiting
     from edged.profiles.format.connection_facts import connection_of
     from edged.profiles.model import Connection
+    from edged.runs.left_armed import address_of, feed_left
     from edged.runs.left_work import LeftWork, make_safe
     from edged.transports.visa import VisaLibrary
 
@@ -83,10 +89,25 @@ async def _visit_all(
         for entry in entries
         if connection_of(entry.payload.get("connection")) is not None
     }
+
+    async def make_all_safe(entries: Iterable[LeftWork], armed: Iterable[ArmedUnit]) -> None:
+        """Of one address: one after the other, for some take one connection only."""
+        for left in entries:
+            await make_safe(left, visit, clock, abort_within_s)
+        for unit in armed:
+            await feed_left(unit, visit)
+
+    addresses = {str(left.entry.payload.get("address")) for left in visited.values()}
     visa.load()
     try:
         await asyncio.gather(
-            *(make_safe(left, visit, clock, abort_within_s) for left in visited.values())
+            *(
+                make_all_safe(
+                    (e for e in visited.values() if e.entry.payload.get("address") == address),
+                    (unit for unit in armed if address_of(unit) == address),
+                )
+                for address in addresses | {address_of(unit) for unit in armed}
+            )
         )
     finally:
         visa.close()

@@ -21,7 +21,7 @@ from edged.commands.operation import Operation
 from edged.config.load import Config
 from edged.discovery.visit import Guest, visiting
 from edged.engine.parts import Stores
-from edged.errors import NotFound
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.instrument import Instrument, connection_for
 from edged.instruments.pool import InstrumentPool
 from edged.operations.resources import ResourceOperations
@@ -44,7 +44,13 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
-from edged.runs.wording import DAEMON_STOPPED, LEASE_END, LOCKED_OUT, interlock_tripped
+from edged.runs.wording import (
+    DAEMON_STOPPED,
+    DEAD_MAN,
+    LEASE_END,
+    LOCKED_OUT,
+    interlock_tripped,
+)
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
@@ -275,6 +281,22 @@ class LongWork:
         is_its = functools.partial(self._is, instrument_id=instrument_id)
         return await self.sequences.stop_all(LOCKED_OUT, is_its)
 
+    async def fail_on(self, instrument_id: str) -> list[str]:
+        """Its dead-man has switched it off: what runs on it has failed; ids of what was ended."""
+        is_its = functools.partial(self._is, instrument_id=instrument_id)
+        error = Failed(f"{self._called(instrument_id)}: {DEAD_MAN}.", code=ErrorCode.DEAD_MAN)
+        sweeps, streams, sequences = await asyncio.gather(
+            self.sweeps.fail_all(error.message, instrument_id),
+            self.streams.stop_all(DEAD_MAN, StreamEvent.FAILURE, instrument_id=instrument_id),
+            self.sequences.fail_all(error, is_its),
+        )
+        return [*(str(sweep["sweep_id"]) for sweep in sweeps), *streams, *sequences]
+
+    def _called(self, instrument_id: str) -> str:
+        with contextlib.suppress(NotFound):
+            return self._pool.get(instrument_id).called
+        return instrument_id
+
     def _is(self, name: str, instrument_id: str) -> bool:
         try:
             return self._pool.get(name).id == instrument_id
@@ -284,7 +306,7 @@ class LongWork:
     def _make_after_crash(self, stores: Stores, visited: Mapping[str, LeftWork]) -> AfterCrash:
         return AfterCrash(
             journal=stores.journal,
-            visit=self._visit,
+            visit=self.visit,
             tell=lambda name, text, instrument: stores.audit.event(
                 name, text, instrument=instrument
             ),
@@ -293,9 +315,7 @@ class LongWork:
             visited=visited,
         )
 
-    def _visit(
-        self, address: str, journal: Mapping[str, Any]
-    ) -> AbstractAsyncContextManager[Guest]:
+    def visit(self, address: str, journal: Mapping[str, Any]) -> AbstractAsyncContextManager[Guest]:
         """A visit to an address before anything is registered there."""
         connection = connection_of(journal.get("connection"))
         if connection is None:  # a row of before there were any with it

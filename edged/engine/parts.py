@@ -43,6 +43,7 @@ from edged.store.approvals import SpentStates
 from edged.store.audit.book import Audit, Retention
 from edged.store.budgets import BudgetRows
 from edged.store.database import Database
+from edged.store.dead_man import ArmedUnits
 from edged.store.experience import CapabilityBook, CommandKnowledge
 from edged.store.interlocks import TripRows
 from edged.store.journal import Journal
@@ -80,6 +81,7 @@ class Stores:
         self.trips = TripRows(database=self.database)
         self.budgets = BudgetRows(database=self.database)
         self.told_on = ToldOn(database=self.database, clock=clock)
+        self.armed = ArmedUnits(database=self.database)
         self._retention = Retention(
             audit=self.audit, clock=clock, days=retention_days, is_synchronized=_is_synchronized
         )

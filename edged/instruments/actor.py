@@ -27,7 +27,7 @@ from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, l
 from edged.instruments.failures import another_unit
 from edged.instruments.identify import has_name_form, identify
 from edged.instruments.in_step import Habits
-from edged.instruments.line import NOBODY, BoundInstrument, Line, LineReport
+from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import Trace, TraceEntry
@@ -146,6 +146,20 @@ class Actor:
         return self._line.openings
 
     @property
+    def is_serving(self) -> bool:
+        """Somebody is being served now, or the line looked after."""
+        return self._serving is not None
+
+    @property
+    def gate(self) -> Gate | None:
+        """Asked before anything is sent that does not make safe."""
+        return self._line.gate
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        self._line.gate = gate
+
+    @property
     def is_stopped(self) -> bool:
         """True once ``stop`` has been called."""
         return self._is_stopping
@@ -246,6 +260,30 @@ class Actor:
         self._deadlines.add(job, timeout_s)
         return job
 
+    def try_stop(self, waiter: Waiter, timeout_s: float) -> None:
+        """Put in what a stop would put in: ``waiter`` is told when that is taken. Sends nothing.
+
+        What is on the wire is let be, which a stop would not; so it may take as long as that.
+
+        Raises:
+            Failed: DISCONNECTED, the line is being closed.
+            Conflict: BUSY, too many jobs wait already.
+        """
+        job = Job(
+            make=_nothing_said,
+            priority=Priority.SAFE,
+            name="trial",
+            deadline=self._clock.monotonic() + timeout_s,
+            unit=0,
+            future=waiter,
+            owner=self,
+            is_trial=True,
+        )
+        if self._is_stopping:
+            raise self._closed(job)
+        self._mailbox.put(job)
+        self._deadlines.add(job, timeout_s)
+
     def forget(self, job: Job) -> None:
         """See ``JobOwner``."""
         self._deadlines.discard(job)
@@ -317,6 +355,8 @@ class Actor:
         # has pre-empted nothing: it is looked for here.
         if self._is_stopping:
             job.fail(self._closed(job))
+        elif job.is_trial:
+            job.deliver(None)
         elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
             self._mailbox.put_back(job)
         else:
@@ -385,6 +425,10 @@ class Actor:
             code=ErrorCode.DISCONNECTED,
             data={"address": self.address.text},
         )
+
+
+def _nothing_said() -> Conversation[None]:
+    yield from ()
 
 
 HEDGE_S: Final = 0.25

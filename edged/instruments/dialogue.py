@@ -104,6 +104,8 @@ class Dialogue:
         self._has_messages = has_messages
         self._max_block_mb = max_block_mb
         self.in_step = InStep(drops_unread=has_messages)
+        # Asked before each line that is sent, with its text; raises where it must not be.
+        self.gate: Callable[[str], None] | None = None
         # When the last byte moved, for min_gap_ms.
         self._quiet_since = float("-inf")
         # When the last answer came; any thread may read it.
@@ -409,6 +411,8 @@ class Dialogue:
         limit = deadline if allowed_s is None else min(deadline, now + allowed_s)
         if limit <= now:
             raise LinkTimeout("its time was over")
+        if self.gate is not None:
+            self.gate(text)
         if job is not None:
             job.sent += (text,)
         self._trace.add(Direction.SENT, data)

@@ -18,6 +18,7 @@ from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
 from edged.instruments.conversation import Conversation
+from edged.instruments.dead_man import Timer
 from edged.instruments.dialogue import Known
 from edged.instruments.identify import IDENTITY_QUESTION
 from edged.instruments.identity import Seat, is_same_unit
@@ -113,6 +114,8 @@ class Instrument:
         self.safe_by: Profile | None = None
         # How it has been seen to answer, whatever line it was asked by.
         self.habits = Habits()
+        # The timer in it that switches its outputs off; None where its owner wants none.
+        self.timer: Timer | None = None
         self._learn(found)
 
     def _learn(self, found: Found) -> None:

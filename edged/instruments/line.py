@@ -53,7 +53,16 @@ from edged.transports.link import (
     LinkTimeout,
 )
 
-__all__ = ["NOBODY", "BoundInstrument", "Line", "LineDown", "LineReport", "LineUp", "UnitChanged"]
+__all__ = [
+    "NOBODY",
+    "BoundInstrument",
+    "Gate",
+    "Line",
+    "LineDown",
+    "LineReport",
+    "LineUp",
+    "UnitChanged",
+]
 
 MIN_ATTEMPT_GAP_S: Final = 0.25
 """Jobs on a lost line each try once to reopen it, but not more often than this."""
@@ -110,6 +119,9 @@ class UnitChanged:
 
 LineReport = LineUp | LineDown | UnitChanged
 
+Gate = Callable[[str], None]
+"""Raises ``Failed`` where this must not be sent now, although it is this work's turn."""
+
 
 class Line:
     """One link and everything that is known of its condition."""
@@ -136,6 +148,8 @@ class Line:
         # The connection stands, and what was asked on it last was not answered in time; until the
         # unit has said who it is. Any thread may read it.
         self.is_silent = False
+        # Asked before whatever is sent that does not make safe; set by the loop.
+        self.gate: Gate | None = None
         # Counts connections and clears: who was greeted since need not prove itself again.
         self.openings = 0
         # Set by the loop before the work is asked to end: pre-empted waits are then no offence.
@@ -189,8 +203,9 @@ class Line:
             job.fail(refusal)
             return
         self._link.begin(ticket)
+        is_safe = job.priority is Priority.SAFE
+        self._dialogue.gate = None if is_safe else self.gate
         try:
-            is_safe = job.priority is Priority.SAFE
             was_ready = self._make_ready(bound, job.deadline, is_safe=is_safe)
             self._enter(LineEvent.WORK)
             result = self._dialogue.hold(
@@ -226,6 +241,7 @@ class Line:
         if self._is_foreign():
             return
         self._link.begin(ticket)
+        self._dialogue.gate = self.gate
         connection = bound.connection
         patience_s = (connection.open_timeout_ms + 2 * connection.timeout_ms) / 1000
         try:
@@ -254,6 +270,7 @@ class Line:
         """Say the last words on a healthy line, and let go of it. Never raises."""
         if self.state is LineState.READY and not self._owes_identity:
             self._link.begin(ticket)
+            self._dialogue.gate = self.gate
             try:
                 self._dialogue.hold(lines, self.bound.connection, deadline, None)
             except (LinkError, EdgedError) as error:

@@ -87,6 +87,7 @@ class Job:
         owner: of the line that it was submitted to.
         sent: SCPI lines that have gone out; the line's work writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
+        is_trial: it only shows that it is taken; nothing is said for it.
     """
 
     make: Callable[[], Conversation[Any]]
@@ -98,6 +99,7 @@ class Job:
     owner: JobOwner
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
+    is_trial: bool = False
 
     def deliver(self, result: object) -> None:
         """Hand the result to whoever waits, by the line's work or on the loop."""

@@ -307,6 +307,11 @@ class InstrumentPool:
         actors, self._actors = self._actors, []
         await asyncio.gather(*(actor.stop(STOP_S) for actor in actors), *self._closing)
 
+    def has_line(self, address: str) -> bool:
+        """Whether there is a line to this address, whoever is at its end."""
+        key = address_key(address)
+        return any(actor.address.key == key for actor in self._actors)
+
     # For discovery
 
     def open_line(self, address: str, link: Link) -> Actor:

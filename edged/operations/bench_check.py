@@ -373,6 +373,8 @@ def _problems(unit: _Unit, state: str) -> Iterable[str]:
         yield f"It can be reached, and does not answer: {instrument.line_reason}."
     elif error is not None and not unit.is_line_taken:
         yield error.message
+    if instrument.timer is not None and instrument.timer.is_tripped:
+        yield instrument.timer.tripped().message
     for complaint in unit.findings.errors:
         yield f"Its error queue had {complaint.code}: {complaint.text}"
 

@@ -110,6 +110,8 @@ class CommandOperations:
     def run_command(self, action: RunCommand, target: Target, began: float) -> Running:
         """One command: a question, a capture, a setting, or a step of a sweep."""
         instrument, command = target.aimed_command()
+        if instrument.timer is not None and not command.is_safe:
+            instrument.timer.check_pace(command)
         if command.is_safe:
             self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
@@ -138,6 +140,7 @@ class CommandOperations:
             target.lines,
             action.purpose,
             guard=at_one_meeting(action, instrument, guard) if is_step else guard,
+            timer=target.timer,
             note_written=(lambda: written.append(self.clock.monotonic())) if is_step else None,
             finish=finish,
             remembers=remembers,
@@ -250,6 +253,7 @@ class CommandOperations:
             action.purpose,
             is_known=target.is_one_command,
             guard=target.send_guard,
+            timer=target.timer,
             finish=finish,
             remembers=remembers,
         )

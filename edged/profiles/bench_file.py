@@ -243,6 +243,7 @@ _KEYS: Final = frozenset(
     {
         "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
         "expose", "raw_scpi", "on_expiry", "budget", "confirm", "confirm_by", "confirm_ttl_s",
+        "dead_man_s",
     }
 )  # fmt: skip
 INTERLOCKS: Final = "interlocks"
@@ -343,6 +344,7 @@ def _read_unit(key: str, node: Node) -> UnitRules:
         confirm=_read_confirm(fields),
         confirm_by=_read_ways(fields),
         confirm_ttl_s=_read_confirm_ttl(fields),
+        dead_man_s=_read_dead_man(fields),
         marks={"": fields.mark, **marks_of(fields.node)},
     )
 
@@ -409,6 +411,14 @@ def _read_confirm_ttl(fields: Fields) -> float | None:
         message = f"{owner} is 1 to {MOST_CONFIRM_TTL_S} seconds."
         raise complaint(fields.mark_of("confirm_ttl_s"), message)
     return None if ttl_s is None else float(ttl_s)
+
+
+def _read_dead_man(fields: Fields) -> float | None:
+    limit_s = fields.number("dead_man_s")
+    if limit_s is not None and limit_s <= 0:
+        message = f"{fields.name_of('dead_man_s')} must be over 0."
+        raise complaint(fields.mark_of("dead_man_s"), message, "Leave it out to have none.")
+    return None if limit_s is None else float(limit_s)
 
 
 def _read_limits(fields: Fields) -> dict[str, dict[str, Bound]]:

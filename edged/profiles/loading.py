@@ -45,7 +45,7 @@ _OWN: Final = frozenset(key.name for key in PROFILE.keys.values() if key.is_own)
 _WHOLE: Final = frozenset(
     {
         "match", "returns", "verify", "complete", "errors", "sweep", "map", "by", "result", "for",
-        "probe", "precondition", "acquisition",
+        "probe", "precondition", "acquisition", "watchdog",
     }
 )  # fmt: skip
 _NAMED: Final = frozenset({"commands", "sequences", "parameters"})

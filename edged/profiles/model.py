@@ -54,8 +54,10 @@ __all__ = [
     "Setting",
     "Step",
     "SweepPlan",
+    "Tripped",
     "Verify",
     "WaitStep",
+    "Watchdog",
     "WaveformAnswer",
     "head_of",
     "is_sequence_dangerous",
@@ -513,6 +515,47 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tripped:
+    """How it is asked whether the timer has switched the outputs off; exactly one of the two tells.
+
+    Attributes:
+        bit: the weight of the bit that says so, such as 2048; ``None`` where ``expect`` does.
+        expect: a pattern that is searched in the answer; where it fits, the timer has.
+    """
+
+    ask: str
+    bit: int | None = None
+    expect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watchdog:
+    """The timer inside an instrument that switches its outputs off when nobody talks to it.
+
+    Attributes:
+        enable: the lines that set it going; like those of ``delay`` they may hold ``{s}`` or
+            ``{ms}`` for the time, and nothing else in braces.
+        disable: the lines that stop it.
+        delay: the lines that set its time; empty where those of ``enable`` do.
+        range_s: the shortest and the longest time.
+        step_s: the times are multiples of it; 0: any time.
+        clear: what a person sends after it has switched off, and the daemon never does.
+        feeds: what keeps it from switching off; empty: whatever is said.
+        precondition: what must hold before it is any protection.
+    """
+
+    enable: tuple[str, ...]
+    disable: tuple[str, ...]
+    delay: tuple[str, ...] = ()
+    range_s: tuple[float, float]
+    step_s: float = 0
+    clear: tuple[str, ...] = ()
+    tripped: Tripped
+    feeds: tuple[str, ...] = ()
+    precondition: Precondition | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """One instrument model, whole.
 
@@ -537,6 +580,7 @@ class Profile:
     acquisition: Acquisition | None = None
     sequences: Mapping[str, Sequence] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    watchdog: Watchdog | None = None
     sim: str | None = None
     extends: str | None = None
     unverified: tuple[str, ...] = ()

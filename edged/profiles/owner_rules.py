@@ -6,6 +6,7 @@ A profile narrowed to what the owner allows for one unit, or why that would not 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -71,6 +72,8 @@ class UnitRules:
         confirm: what a person is asked about before it is sent.
         confirm_by: the ways by which that may be answered, or ``None`` when nothing was said.
         confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
+        dead_man_s: after so long a silence the unit switches its outputs off by itself (see
+            ``Watchdog``), or ``None`` when nothing was said.
         marks: dotted path within the entry → its place ("" is the entry), for messages.
     """
 
@@ -89,6 +92,7 @@ class UnitRules:
     confirm: tuple[ConfirmRule, ...] = ()
     confirm_by: frozenset[Way] | None = None
     confirm_ttl_s: float | None = None
+    dead_man_s: float | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -168,6 +172,7 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         confirm=tuple(dict.fromkeys((*one.confirm, *other.confirm))),
         confirm_by=_both(one.confirm_by, other.confirm_by),
         confirm_ttl_s=min(filter(None, (one.confirm_ttl_s, other.confirm_ttl_s)), default=None),
+        dead_man_s=min(filter(None, (one.dead_man_s, other.dead_man_s)), default=None),
         marks={**other.marks, **one.marks},
     )
 
@@ -329,6 +334,7 @@ def misfits(profile: Profile, rules: UnitRules) -> list[Invalid]:
         names = rules.requires_sweep if key == "requires_sweep" else rules.max_rate
         for name in sorted(names):
             found += _misfits_of_sweep(profile, rules, key, name)
+    found += _misfits_of_dead_man(profile, rules)
     everything = (*profile.commands, *profile.sequences)
     for pattern in rules.expose:
         if pattern in ("all", "essential", "none"):
@@ -413,6 +419,27 @@ def _misfits_of_confirm(profile: Profile, rules: UnitRules, rule: ConfirmRule) -
         f"{rules.key}: {rule.name}.{rule.parameter} is a {parameter.type}: {rule.text} is none."
     )
     return [complaint(_mark(rules, "confirm"), message)]
+
+
+def _misfits_of_dead_man(profile: Profile, rules: UnitRules) -> list[Invalid]:
+    limit_s, watchdog = rules.dead_man_s, profile.watchdog
+    if limit_s is None:
+        return []
+    remedy = ""
+    if watchdog is None:
+        why = f"{profile.key} has no watchdog, so nothing in it would switch off"
+        remedy = "Take dead_man_s out: the outputs of this one stay as they are without edged."
+    else:
+        shortest_s, longest_s = watchdog.range_s
+        step_s = watchdog.step_s
+        if not shortest_s <= limit_s <= longest_s:
+            why = f"{profile.key} takes {shortest_s:g} to {longest_s:g} s, not {limit_s:g}"
+        elif step_s and not math.isclose(limit_s / step_s, round(limit_s / step_s), rel_tol=1e-9):
+            steps = "whole seconds" if step_s == 1 else f"multiples of {step_s:g} s"
+            why = f"{profile.key} takes {steps} alone, not {limit_s:g}"
+        else:
+            return []
+    return [complaint(_mark(rules, "dead_man_s"), f"{rules.key}: dead_man_s: {why}.", remedy)]
 
 
 def _misfits_of_sweep(profile: Profile, rules: UnitRules, key: str, name: str) -> list[Invalid]:

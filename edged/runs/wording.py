@@ -15,6 +15,7 @@ __all__ = [
     "ALL_STEPS_DONE",
     "CLIENT_GONE",
     "DAEMON_STOPPED",
+    "DEAD_MAN",
     "DURATION_REACHED",
     "LEASE_END",
     "LOCKED_OUT",
@@ -33,6 +34,7 @@ ALL_STEPS_DONE: Final = "all steps done"
 CLIENT_GONE: Final = "its client went away"
 DAEMON_STOPPED: Final = "the daemon stopped"
 LOCKED_OUT: Final = "the instrument was locked out"
+DEAD_MAN: Final = "its dead-man switched the outputs off"
 LEASE_END: Final = "the end of its lease"
 """What stops or parks a run: takes the place of a name."""
 MADE_SAFE: Final = "a safe command was given to what it swept"

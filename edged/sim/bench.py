@@ -107,6 +107,12 @@ class Station:
         if seconds is not None and self._return is None:
             self._return = asyncio.get_running_loop().create_task(self._come_back(seconds))
 
+    async def power_cycle(self) -> None:
+        """Switch it off and on: its connections break, and what it does not keep is lost."""
+        self.power_off()
+        self.instrument.power_cycle(self._clock.monotonic())
+        await self.power_on()
+
     async def close(self) -> None:
         """End everything; the address is free after it."""
         if self._return is not None:

@@ -178,6 +178,11 @@ async def _remove(bench: Bench, params: Params) -> object:
     return {}
 
 
+async def _power_cycle(bench: Bench, params: Params) -> object:
+    await bench.station(_text(params, "instrument")).power_cycle()
+    return {}
+
+
 async def _say(bench: Bench, params: Params) -> object:
     await bench.station(_text(params, "instrument")).say(
         _text(params, "text").encode("latin-1", "replace")
@@ -207,6 +212,7 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "log": _log,  # {instrument?, since?, limit?}
         "add": _add,  # {name, model, serial?, port?, latency_ms?, single_session?, transport?, at?}
         "remove": _remove,  # {name}
+        "power_cycle": _power_cycle,  # {instrument}: switched off and on
         "say": _say,  # {instrument, text}: bytes that nobody asked for
         "push_error": _push_error,  # {instrument, code?, text?}: as if from the front panel
         "load": _load,  # {ohms}

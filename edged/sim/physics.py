@@ -58,7 +58,8 @@ class SupplyOutput:
     """The output of a supply: what it is set to, and what its protection did.
 
     ``over_voltage`` and ``over_current`` are the trip levels (None: protection off); a trip
-    switches the source off and names itself in ``tripped``.
+    switches the source off and names itself in ``tripped``. ``off_at``: the moment at which a timer
+    inside the supply switches it off (None: none counts).
     """
 
     volts: float = 0.0
@@ -67,6 +68,7 @@ class SupplyOutput:
     over_voltage: float | None = None
     over_current: float | None = None
     tripped: str = ""
+    off_at: float | None = None
 
 
 class SinkKind(enum.Enum):
@@ -137,6 +139,12 @@ class Node:
 
     def advance(self, now: float) -> Node:
         """Let the time since the last look pass; returns the node itself."""
+        source = self.source
+        if source is not None and source.off_at is not None and now >= source.off_at:
+            # Whoever looks first at what hangs on the supply sees that its timer has run out.
+            moment, source.off_at = source.off_at, None
+            self.advance(moment)
+            source.is_on = False
         passed = 0.0 if self._seen is None else max(0.0, now - self._seen)
         self._seen = now
         steps = min(MOST_STEPS, max(1, math.ceil(passed / LONGEST_STEP_S)))

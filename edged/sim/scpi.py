@@ -432,10 +432,12 @@ class Status:
         self.events = _POWER_ON
         self.event_mask = 0
         self.service_mask = 0
+        self.pushed = 0  # errors so far, read or not
 
     def push(self, code: int, text: str = "") -> None:
         """Note an error, as the instrument itself words it unless ``text`` is given."""
         self.events |= _event_bit(code)
+        self.pushed += 1
         if len(self._errors) >= MOST_ERRORS:
             self._errors[-1] = (-350, self._wording(-350))
         else:
@@ -507,7 +509,8 @@ class ModelSpec(Generic[S]):
     """One kind of instrument, as its file in ``models`` declares it.
 
     ``idn`` holds ``{serial}``; ``serial`` holds ``{number}`` (with a number format), where copies
-    of a model differ; ``first_number`` is that of the first copy.
+    of a model differ; ``first_number`` is that of the first copy. ``on_message`` is told of every
+    message before it is done, ``on_understood`` of every one in which nothing was wrong after it.
     """
 
     idn: str
@@ -516,6 +519,8 @@ class ModelSpec(Generic[S]):
     dialect: Dialect
     vocabulary: Vocabulary[Function[S]]
     build: Callable[[SimUnit], S]
+    on_message: Callable[[S, float], None] | None = None
+    on_understood: Callable[[S, float], None] | None = None
 
 
 class SimulatedInstrument(Generic[S]):
@@ -534,6 +539,7 @@ class SimulatedInstrument(Generic[S]):
         self.state = spec.build(
             SimUnit(name=name, serial=serial, world=world, random=random, status=self.status)
         )
+        self._spec = spec
         self._vocabulary = spec.vocabulary
         self._deaf_until = 0.0
 
@@ -545,7 +551,10 @@ class SimulatedInstrument(Generic[S]):
         """
         if now < self._deaf_until:
             return None
+        if self._spec.on_message is not None:
+            self._spec.on_message(self.state, now)
         answers: list[bytes] = []
+        known = self.status.pushed
         for header, under_path, arguments in split_units(message.decode("latin-1").strip()):
             outcome = self._perform(header, under_path, arguments, now)
             if isinstance(outcome, Later):
@@ -553,6 +562,8 @@ class SimulatedInstrument(Generic[S]):
                 outcome = self._finish(outcome, now)
             if outcome is not None:
                 answers.append(outcome if isinstance(outcome, bytes) else outcome.encode("latin-1"))
+        if self._spec.on_understood is not None and self.status.pushed == known:
+            self._spec.on_understood(self.state, now)
         if not answers:
             self._deaf_until = now + self.dialect.deaf_s
             return None
@@ -563,6 +574,12 @@ class SimulatedInstrument(Generic[S]):
     def reset(self, now: float) -> None:
         """What ``*RST`` does."""
         self.state.reset(now)
+
+    def power_cycle(self, now: float) -> None:
+        """Switched off and on again: what is not kept is as it was delivered."""
+        self.state.reset(now)
+        self.status.clear()
+        self.status.events = _POWER_ON
 
     def _finish(self, later: Later, now: float) -> str | bytes | None:
         try:

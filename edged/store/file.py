@@ -160,6 +160,12 @@ SHARING: Final = (
     "tripped_ms INTEGER NOT NULL) WITHOUT ROWID",
 )
 
+# Version 6: the timers inside instruments that were left running, and how those are talked to.
+DEAD_MAN: Final = (
+    "CREATE TABLE dead_man (instrument_id TEXT PRIMARY KEY, unit TEXT NOT NULL, "
+    "payload TEXT NOT NULL) WITHOUT ROWID",
+)
+
 
 def version_of(connection: sqlite3.Connection) -> int:
     """The schema version of a database; 0 for an empty one."""
@@ -215,6 +221,11 @@ def _keep_sharing(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _keep_dead_men(connection: sqlite3.Connection) -> None:
+    for statement in DEAD_MAN:
+        connection.execute(statement)
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
     {
         1: _lay_first_schema,
@@ -222,6 +233,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
         3: _keep_what_was_told,
         CLIENTS_SINCE: _name_clients,
         5: _keep_sharing,
+        6: _keep_dead_men,
     }
 )
 

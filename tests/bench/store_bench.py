@@ -11,6 +11,7 @@ from edged.clock import Clock, SystemClock
 from edged.store.audit.book import Audit
 from edged.store.audit.row import Entry, Phase
 from edged.store.database import Database
+from edged.store.dead_man import ArmedUnits
 from edged.store.experience import CapabilityBook
 from edged.store.file import MIGRATIONS, DatabaseFile, Opened
 from edged.store.health import StoreState
@@ -49,6 +50,7 @@ class StoreBench:
         self.lockouts = Lockouts(database=self.database, clock=clock)
         self.told_on = ToldOn(database=self.database, clock=clock)
         self.leases = LeaseRows(database=self.database)
+        self.armed = ArmedUnits(database=self.database)
 
     async def fill_the_disk(self) -> None:
         self.file.is_disk_full = True

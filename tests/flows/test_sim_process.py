@@ -342,3 +342,26 @@ def _wait_for(condition: object) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it did not come to be"
+
+
+def test_a_silent_supply_with_a_watchdog_switches_off_though_the_control_port_looks_at_it() -> None:
+    with running_bench("--instruments", "psu1=keysight_n6700") as bench:
+        bench.tell(
+            "psu1", "VOLT 5,(@1)", "OUTP ON,(@1)", "OUTP:PROT:WDOG:DEL 1", "OUTP:PROT:WDOG ON"
+        )
+        assert bench.state("psu1")["ch1"]["is_on"]
+        until = time.monotonic() + PATIENCE_S
+        while not bench.state("psu1")["watchdog"]["is_tripped"]:
+            assert time.monotonic() < until, "looking at it kept it from switching off"
+        assert not bench.state("psu1")["ch1"]["is_on"]
+
+
+def test_a_power_cycle_ends_connections_and_loses_what_is_not_kept() -> None:
+    with running_bench("--instruments", "psu1=keysight_n6700") as bench:
+        bench.tell("psu1", "OUTP ON,(@1)", "OUTP:PROT:WDOG ON")
+        with Line(bench.port("psu1")) as line:
+            line.ask("*IDN?")
+            bench.call("power_cycle", instrument="psu1")
+            assert line.ends()
+        assert bench.ask("psu1", "OUTP:PROT:WDOG?") == "0"
+        assert not bench.state("psu1")["ch1"]["is_on"]

@@ -406,6 +406,16 @@ def _lint_heartbeat(
         yield place.warning("connection", message, suggestion)
 
 
+def _lint_watchdog(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
+    """The timer is stopped once every output is known to be off, and no sooner."""
+    unproved = unproved_outputs(profile) if profile.watchdog is not None else ()
+    if unproved:
+        message = f"Nobody can ask whether {unproved[0]} is off, so the watchdog is never stopped."
+        yield place.error("watchdog", message, "Give its entry of abort a question.")
+
+
 def _lint_sweeps(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """What can be swept can be looked at and stopped."""
     for command in profile.commands.values():
@@ -504,6 +514,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_connection,
     _lint_heartbeat,
     lint_abort,
+    _lint_watchdog,
     _lint_sweeps,
     _lint_parameters,
     _lint_names,

@@ -42,6 +42,7 @@ from edged.profiles.format.tables import (
     reference,
     text,
 )
+from edged.profiles.format.watchdog import WATCHDOG_KIND
 from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
@@ -128,6 +129,8 @@ PROFILE: Final = Table(
     Key("abort_excludes",
         mapping("command → text", {"type": ["string", "number", "null"]}, is_named=True),
         "Why `abort` has nothing to do with what the command puts out."),
+    Key("watchdog", WATCHDOG_KIND,
+        "The timer that switches its outputs off when nobody talks to it."),
     Key("acquisition", ACQUISITION.link,
         "Of an oscilloscope: what it is doing."),
     Key("sim", text(64, is_optional=True), "Which simulated instrument stands for it.",
@@ -159,6 +162,7 @@ def read_profile(root: Node, path: str) -> Profile:
     fields = PROFILE.fields(root, "The profile")
     check_format(fields)
     head = PROFILE.values(fields)
+    _check_watchdog(fields, head)
     commands = _read_commands(fields)
     _check_readbacks(fields.node, commands)
     sequences = _read_sequences(fields, commands)
@@ -176,6 +180,13 @@ def read_profile(root: Node, path: str) -> Profile:
         source_path=path,
         marks=marks_of(fields.node),
     )
+
+
+def _check_watchdog(fields: Fields, head: Mapping[str, Any]) -> None:
+    """It runs until every output is known to be off, and only an abort's proofs tell that."""
+    if head.get("watchdog") is not None and not head.get("abort"):
+        message = "The profile has a watchdog and no abort: nothing would ever stop it."
+        raise complaint(fields.mark_of("watchdog"), message, "Add what switches all outputs off.")
 
 
 def _read_commands(fields: Fields) -> dict[str, Command]:

@@ -35,13 +35,14 @@ from edged.profiles.format.returns import (
 )
 from edged.profiles.format.sequences import SEQUENCE, STEPS
 from edged.profiles.format.tables import Key, Schema, Table
+from edged.profiles.format.watchdog import TRIPPED, WATCHDOG
 
 __all__ = ["TABLES", "UNIONS", "profile_schema", "schema_text"]
 
 TABLES: Final[tuple[Table[Any], ...]] = (
     PROFILE, MATCH, CONNECTION, PROBE, ERRORS, ACQUISITION, COMMAND, PARAMETER, BOUND, ANSWER_FIELD,
-    PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY, COMPLETION, SWEEP, ABORT, SETTING,
-    SEQUENCE,
+    PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY, COMPLETION, SWEEP, ABORT, WATCHDOG,
+    TRIPPED, SETTING, SEQUENCE,
 )  # fmt: skip
 UNIONS: Final = {"returns": RETURNS, "step": STEPS}
 """Mappings that are one of several, told by a key."""

@@ -313,6 +313,13 @@ class SequenceRegistry:
             await run.over.wait()
         return [run.run_id for run in ending]
 
+    async def fail_all(self, error: EdgedError, is_meant: Callable[[str], bool]) -> list[str]:
+        """What they work is not what it was: the same, and they have failed by this."""
+        for run in self._running.values():
+            if is_meant(run.action.instrument_id):
+                run.failed_by = error
+        return await self.stop_all(error.message, is_meant)
+
     async def rehearse(
         self,
         action: RunSequence,
@@ -392,6 +399,8 @@ class SequenceRegistry:
             run.is_client_gone = not run.is_stopped
             event = SequenceEvent.STOP if run.is_stopped else SequenceEvent.CLIENT_GONE
             failure = gone
+            if run.failed_by is not None:
+                event, failure = SequenceEvent.STEP_FAILED, run.failed_by
         except EdgedError as failed:
             event, failure = SequenceEvent.STEP_FAILED, failed
         done = run.steps_executed

@@ -24,7 +24,7 @@ from typing import Any, Final
 from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller
 from edged.clock import Clock
-from edged.errors import Failed, Invalid
+from edged.errors import EdgedError, Failed, Invalid
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
@@ -211,6 +211,8 @@ class SequenceRun:
     left: dict[str, str] = field(default_factory=dict)
     body: asyncio.Task[None] | None = None
     is_stopped: bool = False
+    # What was found to be wrong with its instrument, beside what its steps come to.
+    failed_by: EdgedError | None = None
     is_client_gone: bool = False
     # The lines of ``finally``, and whether they are being gathered now.
     clean_up: list[str] = field(default_factory=list)

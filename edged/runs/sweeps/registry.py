@@ -285,6 +285,10 @@ class SweepRegistry:
         self._halts += 1
         return await self._end_all(SweepEvent.STOP_ABORT, reason, instrument_id)
 
+    async def fail_all(self, error: str, instrument_id: str) -> list[dict[str, Any]]:
+        """It is not as it was: every sweep of an instrument fails, and is aborted."""
+        return await self._end_all(SweepEvent.FAILURE, "", instrument_id, error)
+
     async def close(self, within_s: float) -> None:
         """The daemon stops: abort what runs; what an instrument does not take stays journalled."""
         self._is_closing = True
@@ -302,7 +306,7 @@ class SweepRegistry:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _end_all(
-        self, event: SweepEvent, reason: str, instrument_id: str = ""
+        self, event: SweepEvent, reason: str, instrument_id: str = "", error: str = ""
     ) -> list[dict[str, Any]]:
         ending = [
             sweep
@@ -310,7 +314,7 @@ class SweepRegistry:
             if not sweep.ended.is_set() and instrument_id in ("", sweep.thing.instrument.id)
         ]
         for sweep in ending:
-            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
+            sweep.wishes.put_nowait(Ending(event=event, reason=reason, error=error))
         for sweep in ending:
             await sweep.ended.wait()
         now = self._clock.monotonic()

@@ -160,6 +160,7 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.UNKNOWN_APPROVAL: Place.RESULT,
         ErrorCode.REQUIRES_SWEEP: Place.RESULT,
         ErrorCode.LOCKED_OUT: Place.RESULT,
+        ErrorCode.DEAD_MAN: Place.RESULT,
         ErrorCode.DENIED_BY_OWNER: Place.RESULT,
         ErrorCode.RAW_SCPI_RESTRICTED: Place.RESULT,
         ErrorCode.SWEEP_CONFLICT: Place.RESULT,

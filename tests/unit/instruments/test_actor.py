@@ -79,3 +79,35 @@ async def test_a_job_that_made_way_in_the_moment_of_the_stop_is_told_so_at_once(
                 await told
             assert failed.value.code is ErrorCode.DISCONNECTED
         assert await stopping
+
+
+async def test_the_trial_of_a_stop_is_taken_without_a_byte_and_lets_work_be(
+    actor: Actor, link: ScriptedLink
+) -> None:
+    loop = asyncio.get_running_loop()
+    may_answer, is_waiting = threading.Event(), threading.Event()
+
+    def answer() -> bytes:
+        is_waiting.set()
+        may_answer.wait(WITHIN_S)
+        return b"1\n"
+
+    link.answers = {"READ?": answer}
+    trial: asyncio.Future[None] = loop.create_future()
+    actor.try_stop(trial, WITHIN_S)
+    async with asyncio.timeout(WITHIN_S):
+        await trial
+    assert link.written == []
+    assert link.events == []
+    serving = asyncio.create_task(
+        actor.converse(ask, unit=0, priority=Priority.COMMAND, timeout_s=600, name="read")
+    )
+    assert await asyncio.to_thread(is_waiting.wait, WITHIN_S)
+    late: asyncio.Future[None] = loop.create_future()
+    actor.try_stop(late, WITHIN_S)
+    assert actor.is_serving
+    assert not late.done()
+    may_answer.set()
+    async with asyncio.timeout(WITHIN_S):
+        assert await serving == "1"
+        await late

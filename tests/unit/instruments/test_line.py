@@ -735,3 +735,38 @@ def test_a_unit_at_work_on_what_was_written_has_the_questions_own_time_to_say_it
     bench.serve(Send("CAL"), Ask("B?", 60.0), timeout_s=100.0)
     assert bench.link.written[-3:] == ["CAL", "*IDN?", "B?"]
     assert waited[0] > 60.0
+
+
+# A gate
+
+
+def test_what_a_closed_gate_holds_back_is_not_sent_and_what_makes_safe_is(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.written.clear()
+
+    def closed(text: str) -> None:
+        raise Failed(f"{text} is held back.", code=ErrorCode.PREEMPTED)
+
+    bench.line.gate = closed
+    assert bench.fail(Ask("A?")).code is ErrorCode.PREEMPTED
+    assert bench.link.written == []
+    assert bench.serve(Ask("B?"), priority=Priority.SAFE) == ["b"]
+    assert bench.link.written == ["B?"]
+    bench.line.gate = None
+    assert bench.serve(Ask("A?")) == ["a"]
+
+
+def test_a_gate_that_closes_in_the_middle_of_a_job_holds_back_the_rest_of_it(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.link.written.clear()
+
+    def only_a(text: str) -> None:
+        if text != "A?":
+            raise Failed(f"{text} is held back.", code=ErrorCode.PREEMPTED)
+
+    bench.line.gate = only_a
+    failed = bench.fail(Ask("A?"), Ask("B?"))
+    assert isinstance(failed, Failed)
+    assert failed.sent == ("A?",)
+    bench.line.gate = None
+    assert bench.serve(Ask("B?")) == ["b"]

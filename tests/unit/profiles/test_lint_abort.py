@@ -86,3 +86,15 @@ def test_a_proof_that_could_be_asked_is_missed(entry: str, wrong: str) -> None:
     found = findings(f'abort: ["OUTP OFF", {entry}]', 'x: {description: X., scpi: "*CLS"}')
     assert any(wrong in sentence for sentence in found) is bool(wrong)
     assert bool(found) is bool(wrong)
+
+
+def test_a_watchdog_wants_every_output_to_be_askable() -> None:
+    watchdog = (
+        'watchdog: {delay: ["WD:DEL {s}"], enable: ["WD ON"], disable: ["WD OFF"], range: [1, 9], '
+        'clear: ["WD:CLE"], tripped: {ask: "WD?", bit: 1}, feeds: any}'
+    )
+    asked, unasked = "abort: ['OUTP OFF']\n", "abort: [{send: 'OUTP2 OFF', ask: none}]\n"
+    assert findings(asked + watchdog, "") == []
+    (told,) = [f for f in findings(unasked + watchdog, "") if "watchdog" in f]
+    assert "error" in told
+    assert "OUTP2" in told

@@ -1,0 +1,474 @@
+"""The dead-men of a bench: set going before an output goes on, fed while the engine is well.
+
+One task of the engine's loop looks after all of them, so that none is fed when that loop hangs or
+its process stands still. What is to be done is decided in ``guards/dead_man.py``, said by
+``instruments/dead_man.py``, and kept by ``store/dead_man.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Refused
+from edged.guards.dead_man import LEAST_SUPERVISED_S, Due, Stage
+from edged.instruments.dead_man import Timer, Words, words_of
+from edged.instruments.instrument import Instrument
+from edged.instruments.mailbox import Priority
+from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
+from edged.log import surviving
+from edged.profiles.format.connection_facts import connection_facts
+from edged.runs.left_armed import Feeding, address_of, feed_left
+from edged.runs.ports import ToldOutputs
+from edged.runs.units import unit_of_instrument
+from edged.store.dead_man import ArmedUnit, ArmedUnits
+
+__all__ = ["DeadManControl"]
+
+LONGEST_TICK_S: Final = 0.25
+SHORTEST_TICK_S: Final = 0.02
+LOOKS: Final = 6
+"""So often they are looked after in the time of one feed."""
+LAST_WORDS_S: Final = 1.0
+UNTIL_TAKEN_S: Final = 86_400.0
+"""One that is not taken stays in, and shows by that how things are."""
+
+FailOn = Callable[[str], Awaitable[Sequence[str]]]
+"""Has what runs on the instrument with that id fail; returns the ids of what it ended."""
+
+log = structlog.get_logger("edged.dead_man")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Kept:
+    """One unit that has a timer.
+
+    Attributes:
+        flying: what is on its way to it.
+        tried_s: since when the trial of a stop waits to be taken; ``None``: it was.
+        stage: as it was told last.
+    """
+
+    instrument: Instrument
+    timer: Timer
+    flying: Due | None = None
+    tried_s: float | None = None
+    stage: Stage = Stage.OFF
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Left:
+    """One that a former life left armed, and that has not been met yet."""
+
+    armed: ArmedUnit
+    words: Words
+    fed_s: float
+    visit: asyncio.Task[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """Waits for what is said to a timer."""
+
+    told: Callable[[EdgedError | None], None]
+
+    def done(self) -> bool:
+        """See ``Waiter``."""
+        return False
+
+    def set_result(self, result: Any, /) -> None:  # noqa: ARG002 - the timer has taken note
+        """See ``Waiter``."""
+        self.told(None)
+
+    def set_exception(self, error: EdgedError, /) -> None:
+        """See ``Waiter``."""
+        self.told(error)
+
+
+@dataclass(slots=True, kw_only=True)
+class DeadManControl:
+    """Looks after every dead-man of the bench; lives on the loop.
+
+    Attributes:
+        rows: which run, on disk.
+        told_on: which outputs may be on.
+        visit: a way to an address at which nobody is registered yet.
+        fail_on: what has runs fail; all are asked at once.
+        tell: writes an event into the audit: its name, a sentence, the instrument.
+        is_supervised: another engine is begun when this one dies.
+        changes: another number after each change that is told.
+    """
+
+    pool: InstrumentPool
+    rows: ArmedUnits
+    told_on: ToldOutputs
+    clock: Clock
+    visit: Feeding
+    fail_on: Sequence[FailOn]
+    tell: Callable[[str, str, str], None]
+    is_supervised: bool
+    changes: int = 0
+    _kept: dict[str, _Kept] = field(default_factory=dict)
+    _left: dict[str, _Left] = field(default_factory=dict)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _task: asyncio.Task[None] | None = None
+    _others: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def feed_left(self) -> None:
+        """Before any scan: what a former life left armed is fed, all at once."""
+        now = self.clock.monotonic()
+        for armed in self.rows.all():
+            words = words_of(armed.payload)
+            if words is not None:
+                self._left[armed.instrument_id] = _Left(armed=armed, words=words, fed_s=now)
+        await asyncio.gather(*map(self._visit, self._left.values()))
+
+    def start(self) -> None:
+        """Begin."""
+        self.pool.subscribe(self._hear)
+        for instrument in self.pool.all():
+            self._look(instrument)
+        self._task = asyncio.create_task(self._run(), name="edged-dead-man")
+
+    async def stop(self) -> None:
+        """End. What has an output on stays armed; what is known to be off is told to stop."""
+        tasks = [self._task, *self._others, *(left.visit for left in self._left.values())]
+        mine = [task for task in tasks if task is not None]
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+        ending = [
+            kept
+            for kept in self._kept.values()
+            if kept.timer.state.stage is Stage.ARMED and not kept.timer.may_be_on
+        ]
+        await asyncio.gather(*map(self._say_last, ending))
+
+    def before(self, instrument: Instrument) -> Timer:
+        """An output of this unit is about to go on; its timer is noted with the order for that.
+
+        Raises:
+            Refused: DEAD_MAN, it cannot be guarded as its owner wants.
+        """
+        timer = self._timer_of(instrument)
+        self._write_down(instrument, timer)
+        now = self.clock.monotonic()
+        if timer.state.stage is Stage.OFF:
+            timer.state.beat(now, is_stoppable=True)
+            # The order itself sets it going, on its way; it is done without one a little later.
+            timer.state.tried(now)
+        timer.state.must_run()
+        if instrument.actor is not None:
+            instrument.actor.gate = timer.gate
+        self._wake.set()
+        return timer
+
+    def listed(self) -> list[dict[str, Any]]:
+        """One entry for each that runs or has switched off, for get_status."""
+        now = self.clock.monotonic()
+        return [
+            {
+                "instrument_id": kept.instrument.id,
+                "alias": kept.instrument.alias,
+                "state": kept.timer.state.stage.value,
+                "dead_man_s": kept.timer.words.limit_s,
+                "asked_s_ago": round(now - kept.timer.state.asked_s, 1),
+                "clear": kept.timer.words.clear,
+            }
+            for kept in self._kept.values()
+            if kept.timer.state.stage is not Stage.OFF
+        ]
+
+    # Which units have one
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Arrived | Changed):
+            self._look(event.instrument)
+
+    def _look(self, instrument: Instrument) -> None:
+        """A unit is there, or is known otherwise: what its owner wants of its timer holds now."""
+        armed = self.rows.find(instrument.id, unit_of_instrument(instrument).key)
+        if armed is not None:
+            self._left.pop(armed.instrument_id, None)
+        if instrument.timer is None and armed is not None:
+            words = words_of(armed.payload)
+            if words is not None:
+                is_tripped = armed.payload.get("is_tripped") is True
+                timer = self._keep(instrument, words, Stage.TRIPPED if is_tripped else Stage.ARMED)
+                timer.state.tells_once = armed.payload.get("tells_once") is True
+                return
+        if instrument.rules.dead_man_s is not None:
+            try:
+                self._timer_of(instrument)
+            except Refused as refused:
+                log.warning("dead_man_refused", id=instrument.id, reason=refused.message)
+        elif instrument.timer is not None and instrument.timer.state.stage is Stage.OFF:
+            self._forget(instrument)
+        self._wake.set()
+
+    def _timer_of(self, instrument: Instrument) -> Timer:
+        """The timer as its owner wants it now; one that runs stays as it was set going.
+
+        Raises:
+            Refused: see ``before``.
+        """
+        timer = instrument.timer
+        if timer is not None and timer.state.stage is not Stage.OFF:
+            self._check_limit(instrument, timer.words.limit_s)
+            return timer
+        limit_s = instrument.rules.dead_man_s
+        watchdog = instrument.profile.watchdog if instrument.profile is not None else None
+        if limit_s is None or watchdog is None:
+            if timer is not None:
+                self._forget(instrument)
+            raise _refused(
+                instrument,
+                "its owner wants its dead-man used, and no profile says how to",
+                "Give it a profile with watchdog, or take dead_man_s out of the bench file.",
+            )
+        self._check_limit(instrument, limit_s)
+        wanted = (watchdog, limit_s)
+        if timer is not None and (timer.words.watchdog, timer.words.limit_s) == wanted:
+            return timer
+        return self._keep(instrument, Words(watchdog, limit_s), Stage.OFF)
+
+    def _check_limit(self, instrument: Instrument, limit_s: float) -> None:
+        if self.is_supervised and limit_s < LEAST_SUPERVISED_S:
+            raise _refused(
+                instrument,
+                f"its dead-man of {limit_s:g} s would switch it off whenever edged is begun anew",
+                f"Give it a dead_man_s of {LEAST_SUPERVISED_S:g} or more.",
+            )
+
+    def _keep(self, instrument: Instrument, words: Words, stage: Stage) -> Timer:
+        unit = unit_of_instrument(instrument).key
+        timer = Timer(
+            words,
+            called=instrument.called,
+            connection=lambda: instrument.connection,
+            meeting=lambda: instrument.meeting,
+            may_be_on=lambda: bool(self.told_on.of(unit)),
+            clock=self.clock,
+            stage=stage,
+        )
+        instrument.timer = timer
+        self._kept[instrument.id] = _Kept(instrument=instrument, timer=timer)
+        self._wake.set()
+        return timer
+
+    def _forget(self, instrument: Instrument) -> None:
+        instrument.timer = None
+        del self._kept[instrument.id]
+        if instrument.actor is not None:
+            instrument.actor.gate = None
+
+    def _write_down(self, instrument: Instrument, timer: Timer) -> None:
+        """What a next life needs to know of it."""
+        payload = {
+            "address": instrument.address,
+            "profile": instrument.profile.key if instrument.profile else "",
+            "connection": connection_facts(instrument.connection),
+            "is_tripped": timer.is_tripped,
+            "tells_once": timer.state.tells_once,
+            **timer.words.facts(),
+        }
+        unit = unit_of_instrument(instrument).key
+        self.rows.note(ArmedUnit(instrument_id=instrument.id, unit=unit, payload=payload))
+
+    # What is done with them
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            wait_s = None
+            with surviving(log, "dead_man_failed"):
+                wait_s = self.tick()
+            if wait_s is None:
+                await self._wake.wait()
+            else:
+                await self.clock.sleep(wait_s)
+
+    def tick(self) -> float | None:
+        """Look after all; gives when to do so again, or ``None`` while nothing wants it."""
+        every_s = [self._look_after(kept) for kept in tuple(self._kept.values())]
+        every_s += [self._look_after_left(left) for left in tuple(self._left.values())]
+        shortest_s = min((one for one in every_s if one), default=None)
+        if shortest_s is None:
+            return None
+        return min(max(shortest_s / LOOKS, SHORTEST_TICK_S), LONGEST_TICK_S)
+
+    def _look_after(self, kept: _Kept) -> float:
+        """How often it is fed; 0 where nothing is to be done."""
+        timer, now = kept.timer, self.clock.monotonic()
+        state = timer.state
+        self._tell_stage(kept)
+        may_be_on = timer.may_be_on
+        if state.stage is Stage.OFF and not may_be_on:
+            return 0.0
+        if kept.instrument.actor is not None:
+            kept.instrument.actor.gate = timer.gate
+        state.beat(now, is_stoppable=self._is_stoppable(kept, now))
+        due = state.due(now, kept.instrument.meeting, may_be_on=may_be_on)
+        if due is not Due.NOTHING and kept.flying is None:
+            self._say(kept, due, now)
+        return state.every_s
+
+    def _is_stoppable(self, kept: _Kept, now: float) -> bool:
+        """Whether a stop would be taken by the unit's line.
+
+        While somebody is served there it is not tried: a stop would free the wire, and a trial must
+        not.
+        """
+        actor = kept.instrument.actor
+        if actor is None:
+            return True
+        every_s = kept.timer.state.every_s
+        if kept.tried_s is not None:
+            return now - kept.tried_s <= every_s or actor.is_serving
+
+        def taken(_error: EdgedError | None) -> None:
+            kept.tried_s = None
+
+        kept.tried_s = now
+        try:
+            actor.try_stop(_Waiter(taken), UNTIL_TAKEN_S)
+        except EdgedError:
+            kept.tried_s = None
+            return False
+        return True
+
+    def _say(self, kept: _Kept, due: Due, now: float) -> None:
+        instrument, timer = kept.instrument, kept.timer
+        timer.state.tried(now)
+        make: Callable[[], Any] = timer.asking
+        if due is Due.ARM:
+            # Something is on, and nobody's order for that is on its way.
+            self.before(instrument)
+            make = timer.arming
+        elif due is Due.DISARM:
+            make = timer.disarming
+
+        def told(error: EdgedError | None) -> None:
+            kept.flying = None
+            self._has_said(kept, due, error)
+
+        kept.flying = due
+        try:
+            instrument.submit(
+                make,
+                _Waiter(told),
+                priority=Priority.GUARD,
+                timeout_s=timer.state.longest_s,
+                name="dead-man",
+            )
+        except EdgedError as error:
+            told(error)
+
+    def _has_said(self, kept: _Kept, due: Due, error: EdgedError | None) -> None:
+        instrument, state = kept.instrument, kept.timer.state
+        if error is not None:
+            log.warning(
+                "dead_man_unanswered", id=instrument.id, due=due.name.lower(), reason=str(error)
+            )
+        elif due is Due.ARM and state.stage is Stage.ARMED:
+            self.tell(
+                "dead_man.armed",
+                f"{instrument.called}: its dead-man was set going anew.",
+                instrument.id,
+            )
+        if due is Due.DISARM and state.stage is Stage.OFF and not kept.timer.may_be_on:
+            self._remove(instrument)
+        self._tell_stage(kept)
+
+    def _remove(self, instrument: Instrument) -> None:
+        """It was told to stop."""
+        armed = self.rows.find(instrument.id, unit_of_instrument(instrument).key)
+        if armed is not None:
+            self.rows.remove(armed.instrument_id)
+        self.tell(
+            "dead_man.disarmed",
+            f"{instrument.called}: all of it is off, and its dead-man was told to stop.",
+            instrument.id,
+        )
+        self._look(instrument)
+
+    def _tell_stage(self, kept: _Kept) -> None:
+        """Tell what has become of it, once."""
+        before, kept.stage = kept.stage, kept.timer.state.stage
+        if before is kept.stage:
+            return
+        self.changes += 1
+        instrument = kept.instrument
+        if Stage.TRIPPED in {before, kept.stage}:
+            self._write_down(instrument, kept.timer)
+        if kept.stage is Stage.TRIPPED:
+            log.error("dead_man_tripped", id=instrument.id)
+            self.tell("dead_man.tripped", kept.timer.tripped().message, instrument.id)
+            task = asyncio.create_task(self._fail(instrument.id), name="edged-dead-man-tripped")
+            self._others.add(task)
+            task.add_done_callback(self._others.discard)
+        elif before is Stage.TRIPPED:
+            self.tell(
+                "dead_man.cleared",
+                f"{instrument.called}: somebody has cleared its dead-man.",
+                instrument.id,
+            )
+
+    async def _fail(self, instrument_id: str) -> None:
+        ended = await asyncio.gather(
+            *(fail(instrument_id) for fail in self.fail_on), return_exceptions=True
+        )
+        for failed in ended:
+            if isinstance(failed, BaseException):
+                log.error("dead_man_runs_go_on", id=instrument_id, reason=str(failed))
+
+    async def _say_last(self, kept: _Kept) -> None:
+        """The daemon ends: nothing of the unit is on."""
+        try:
+            await kept.instrument.converse(
+                kept.timer.disarming,
+                priority=Priority.GUARD,
+                timeout_s=LAST_WORDS_S,
+                name="dead-man",
+            )
+        except EdgedError as error:
+            log.warning("dead_man_left_armed", id=kept.instrument.id, reason=str(error))
+            return
+        self._has_said(kept, Due.DISARM, None)
+
+    # What was left by a former life
+
+    def _look_after_left(self, left: _Left) -> float:
+        every_s = left.words.limit_s / 3
+        now = self.clock.monotonic()
+        if now > left.fed_s + left.words.limit_s + every_s:
+            # It has switched off by itself by now; should it be met, it is asked.
+            del self._left[left.armed.instrument_id]
+            return 0.0
+        is_due = now >= left.fed_s + every_s and (left.visit is None or left.visit.done())
+        # Where discovery has a line of its own, the questions on that feed it.
+        if is_due and not self.pool.has_line(address_of(left.armed)):
+            left.visit = asyncio.create_task(self._visit(left), name="edged-dead-man-visit")
+        return every_s
+
+    async def _visit(self, left: _Left) -> None:
+        now = self.clock.monotonic()
+        why = await feed_left(left.armed, self.visit)
+        if why:
+            log.warning("dead_man_not_fed", id=left.armed.instrument_id, reason=why)
+        else:
+            left.fed_s = now
+
+
+def _refused(instrument: Instrument, why: str, remedy: str) -> Refused:
+    return Refused(
+        f"Nothing of {instrument.called} is switched on: {why}.",
+        code=ErrorCode.DEAD_MAN,
+        data={"dead_man_s": instrument.rules.dead_man_s},
+        remedy=remedy,
+    )

@@ -1,0 +1,149 @@
+"""``watchdog``: the timer that switches an instrument's outputs off when nobody talks to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from edged.profiles.format.commands import is_question
+from edged.profiles.format.connection import PRECONDITION
+from edged.profiles.format.fields import Fields, complaint, list_of, number_of, text_of
+from edged.profiles.format.tables import (
+    PATTERN,
+    PLAIN_QUERY,
+    POSITIVE,
+    SENDABLE,
+    Key,
+    Kind,
+    Schema,
+    Table,
+    array,
+    integer,
+    is_word,
+    reference,
+)
+from edged.profiles.model import Tripped, Watchdog
+from edged.scpi.words import is_recalling, works_switch
+from edged.yaml.tree import Node
+
+__all__ = ["TRIPPED", "WATCHDOG", "WATCHDOG_KIND"]
+
+ANY: Final = "any"
+"""What ``feeds`` says where whatever is said does."""
+_TIME: Final = re.compile(r"\{m?s\}")
+"""The time in seconds, or in milliseconds."""
+_MOST_LINES: Final = 20
+_MOST_BIT: Final = 1 << 31
+
+
+def _line(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    """One that is sent; none that works an output, and none whose answer nobody reads."""
+    owner = fields.name_of(key)
+    found = text_of(node, owner)
+    if not found.strip():
+        raise complaint(node.mark, f"{owner} is empty.")
+    if works_switch(found) or is_recalling(found):
+        raise complaint(node.mark, f'{owner}: "{found}" may work an output.')
+    if key != "feeds" and is_question(found):
+        raise complaint(node.mark, f'{owner}: "{found}" asks; its answer would be lost.')
+    rest = _TIME.sub("", found) if key in _TIMED else found
+    if "{" in rest or "}" in rest:
+        remedy = "It may hold {s} or {ms}." if key in _TIMED else ""
+        raise complaint(node.mark, f'{owner}: "{found}" has braces that stand for nothing.', remedy)
+    return found
+
+
+def _lines(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[str, ...]:
+    nodes = list_of(node, fields.name_of(key), most=_MOST_LINES)
+    found = tuple(_line(fields, key, one, names) for one in nodes)
+    if not found and key != "delay":
+        raise complaint(node.mark, f"{fields.name_of(key)} is empty.")
+    return found
+
+
+def _feeds(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[str, ...]:
+    return () if is_word(node, ANY) else _lines(fields, key, node, names)
+
+
+def _range(fields: Fields, key: str, node: Node, _names: Collection[str]) -> tuple[float, float]:
+    owner = fields.name_of(key)
+    nodes = list_of(node, owner)
+    if len(nodes) != 2:
+        raise complaint(node.mark, f"{owner} is the shortest and the longest time, in seconds.")
+    shortest, longest = (float(number_of(one, owner)) for one in nodes)
+    if not 0 < shortest <= longest:
+        raise complaint(node.mark, f"{owner}: {shortest:g} to {longest:g} s is no range.")
+    return shortest, longest
+
+
+def _step(fields: Fields, key: str, node: Node, _names: Collection[str]) -> float:
+    step_s = float(number_of(node, fields.name_of(key)))
+    if step_s <= 0:
+        raise complaint(node.mark, f"{fields.name_of(key)} must be over 0.")
+    return step_s
+
+
+def _tripped(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Tripped:
+    inner = TRIPPED.fields(node, f"{fields.owner}.{key}")
+    if inner.has("bit") == inner.has("expect"):
+        message = f"{inner.owner} needs one of bit and expect."
+        raise complaint(inner.mark, message, "Say by which the answer tells it.")
+    return Tripped(**TRIPPED.values(inner))
+
+
+_TIMED: Final = ("enable", "delay")
+_SENT: Final = array(Kind("SCPI", SENDABLE), _MOST_LINES, least=1)._replace(read=_lines)
+_FEEDS: Final[Schema] = {"anyOf": [{"const": ANY}, _SENT.schema]}
+_RANGE: Final[Schema] = {
+    "type": "array",
+    "items": POSITIVE.schema,
+    "minItems": 2,
+    "maxItems": 2,
+}
+TRIPPED: Final = Table(
+    "tripped",
+    Tripped,
+    "How the timer tells that it has switched off: by one of `bit` and `expect`.",
+    Key("ask", PLAIN_QUERY, "The question; it changes nothing.", is_required=True),
+    Key("bit", integer(1, _MOST_BIT),
+        "The answer is a number, and the bit of this weight is set in it (2048: bit 11)."),
+    Key("expect", PATTERN, "Searched in the answer; where it fits, the timer has switched off."),
+)  # fmt: skip
+WATCHDOG: Final = Table(
+    "watchdog",
+    Watchdog,
+    "A timer in the instrument that switches its outputs off by itself when nobody talks to it; "
+    "`dead_man_s` of the bench file uses it. Such a profile has an `abort`.",
+    Key("enable", _SENT, "What sets it going, with `{s}` or `{ms}` where that sets its time too.",
+        is_required=True),
+    Key("disable", _SENT, "What stops it.", is_required=True),
+    Key("delay", array(Kind("SCPI", SENDABLE), _MOST_LINES)._replace(read=_lines),
+        "What sets its time, sent before `enable`: `{s}` is the seconds, `{ms}` the milliseconds."),
+    Key("range", Kind("[shortest, longest]", _RANGE, _range), "The times it takes, in seconds.",
+        field="range_s", is_required=True),
+    Key("step", POSITIVE._replace(read=_step),
+        "The times are multiples of it, in seconds (1: whole seconds only); else any.",
+        field="step_s"),
+    Key("clear", _SENT,
+        "What a person sends once it has switched off; edged never does.", is_required=True),
+    Key("tripped", Kind("[tripped](#tripped)", reference("tripped"), _tripped),
+        "How it tells that it has switched off.", is_required=True),
+    Key("feeds", Kind(f"`{ANY}` or list of SCPI", _FEEDS, _feeds),
+        "What keeps it from switching off: whatever is said, or these lines alone.",
+        is_required=True),
+    Key("precondition", PRECONDITION.inside,
+        "What must hold before it is any protection; nothing is switched on otherwise."),
+)  # fmt: skip
+
+
+def _watchdog(_fields: Fields, key: str, node: Node, _names: Collection[str]) -> Watchdog:
+    inner = WATCHDOG.fields(node, key)
+    found = WATCHDOG.values(inner)
+    if not any(_TIME.search(line) for name in _TIMED for line in found.get(name, ())):
+        message = f"{key}: neither enable nor delay holds {{s}} or {{ms}}: nothing sets its time."
+        raise complaint(inner.mark, message)
+    return Watchdog(**found)
+
+
+WATCHDOG_KIND: Final = WATCHDOG.link._replace(read=_watchdog)

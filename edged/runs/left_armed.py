@@ -1,0 +1,63 @@
+"""A unit whose dead-man a former life of the daemon left running, and the visit that feeds it.
+
+It is fed at its address until it is registered, so that a restart switches nothing off. Where
+another unit answers there by now, that one is told nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol
+
+from edged.errors import EdgedError
+from edged.instruments.dead_man import Words, words_of
+from edged.profiles.match import parse_idn
+from edged.runs.units import unit_of_identity
+from edged.store.dead_man import ArmedUnit
+
+__all__ = ["Feeding", "address_of", "feed_left"]
+
+VISIT_S: Final = 4.0
+"""Opening, a name and a question."""
+
+
+class Feeder(Protocol):
+    """Somebody who talks to an address at which nobody is registered yet."""
+
+    async def identify(self) -> str:
+        """The answer to ``*IDN?``; raises Failed."""
+        ...
+
+    async def feed(self, words: Words) -> None:
+        """Feed the unit's dead-man, where its name alone has not; raises Failed."""
+        ...
+
+
+Feeding = Callable[[str, Mapping[str, Any]], AbstractAsyncContextManager[Feeder]]
+"""Address and what is known besides (how to speak there) → a visit."""
+
+
+def address_of(armed: ArmedUnit) -> str:
+    """Where it answered; empty where nobody knows."""
+    address = armed.payload.get("address")
+    return address if isinstance(address, str) else ""
+
+
+async def feed_left(armed: ArmedUnit, visit: Feeding) -> str:
+    """Feed it; gives why that could not be done, or nothing. Never raises an ``EdgedError``."""
+    words, address = words_of(armed.payload), address_of(armed)
+    if words is None or not address:
+        return "what was written down of it does not say how."
+    try:
+        async with asyncio.timeout(VISIT_S), visit(address, armed.payload) as visitor:
+            idn = await visitor.identify()
+            if unit_of_identity(parse_idn(idn), armed.instrument_id).key != armed.unit:
+                return f"{idn.strip()[:120]!r} answers there now, which is another unit."
+            await visitor.feed(words)
+    except TimeoutError:
+        return f"it did not answer within {VISIT_S:g} s."
+    except EdgedError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,145 @@
+"""Which timers inside instruments run, or may: they outlive the daemon, and so must this.
+
+A unit is noted before the first byte that sets its timer going, and goes to disk with the order
+that switches on, in one transaction; it is removed once the timer was told to stop. At a start the
+rows are wanted before the store has opened: a timer does not wait for that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from edged.store.database import Database
+from edged.store.writer import Opening
+
+__all__ = ["ArmedUnit", "ArmedUnits", "read_armed"]
+
+LOAD: Final = "SELECT instrument_id, unit, payload FROM dead_man"
+SAVE: Final = "INSERT INTO dead_man (instrument_id, unit, payload) VALUES (?, ?, ?)"
+REMOVE_ALL: Final = "DELETE FROM dead_man"
+BUSY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmedUnit:
+    """One unit whose timer runs, or may.
+
+    Attributes:
+        unit: key of the physical unit, to know it again.
+        payload: JSON-ready: its address, how it is spoken to there, and what its timer wants.
+    """
+
+    instrument_id: str
+    unit: str
+    payload: Mapping[str, Any]
+
+
+def read_armed(path: Path) -> tuple[ArmedUnit, ...]:
+    """What a former life left armed, by the database at ``path``; changes nothing there."""
+    with contextlib.suppress(sqlite3.Error):
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as connection:
+            return _read(connection.execute(LOAD).fetchall())
+    return ()
+
+
+class ArmedUnits:
+    """The units, in memory and on disk. All but the ``Book``'s methods belong to the loop.
+
+    Args:
+        database: where they are kept; they attach themselves.
+    """
+
+    def __init__(self, *, database: Database) -> None:
+        self._database = database
+        # By instrument id; replaced whole, so that the store thread may read it.
+        self._units: Mapping[str, ArmedUnit] = {}
+        self._must_save = False
+        self._is_saving = False
+        self._is_loaded = False
+        database.attach(self)
+
+    def note(self, unit: ArmedUnit) -> None:
+        """Its timer is about to run. Never raises, never waits."""
+        if self._units.get(unit.instrument_id) != unit:
+            self._replace({**self._units, unit.instrument_id: unit})
+
+    def remove(self, instrument_id: str) -> None:
+        """Its timer was told to stop."""
+        if instrument_id in self._units:
+            self._replace({key: u for key, u in self._units.items() if key != instrument_id})
+
+    def all(self) -> tuple[ArmedUnit, ...]:
+        """All of them."""
+        return tuple(self._units.values())
+
+    def find(self, instrument_id: str, unit: str) -> ArmedUnit | None:
+        """By its id; else by its unit, which may answer at another address by now."""
+        found = self._units.get(instrument_id)
+        if found is not None and found.unit == unit:
+            return found
+        return next((one for one in self._units.values() if one.unit == unit), None)
+
+    def _replace(self, units: Mapping[str, ArmedUnit]) -> None:
+        self._units = units
+        self._must_save = True
+        self._database.nudge()
+
+    # What the store thread calls: the Book.
+
+    @property
+    def is_waiting(self) -> bool:
+        """See ``Book``."""
+        return self._must_save
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """See ``Book``."""
+        if self._is_loaded:
+            self._must_save = self._must_save or opening.is_fresh
+            return
+        left = _read(connection.execute(LOAD).fetchall())
+        self._units = {**{one.instrument_id: one for one in left}, **self._units}
+        self._is_loaded = True
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
+        """See ``Book``. There are few, and they change seldom: all are written anew."""
+        if not self._must_save:
+            return
+        # The mark falls first: a change that comes now sets it again.
+        self._must_save, self._is_saving = False, True
+        rows = [
+            (one.instrument_id, one.unit, json.dumps(dict(one.payload), separators=(",", ":")))
+            for one in self._units.values()
+        ]
+        connection.execute(REMOVE_ALL)
+        connection.executemany(SAVE, rows)
+
+    def settle(self, *, is_committed: bool) -> None:
+        """See ``Book``."""
+        if not is_committed and self._is_saving:
+            self._must_save = True
+        self._is_saving = False
+
+
+def _read(rows: Iterable[tuple[Any, ...]]) -> tuple[ArmedUnit, ...]:
+    """A payload that somebody has spoiled is empty, and says nothing of how to talk there."""
+    found = []
+    for instrument_id, unit, text in rows:
+        try:
+            payload = json.loads(text)
+        except (TypeError, ValueError):
+            payload = {}
+        found.append(
+            ArmedUnit(
+                instrument_id=str(instrument_id),
+                unit=str(unit),
+                payload=payload if isinstance(payload, dict) else {},
+            )
+        )
+    return tuple(found)
