@@ -63,7 +63,7 @@ class CommandPath:
         permissions: who may do what.
         resolver: what names mean.
         policy: judges what may be sent.
-        preconditions: what may stand in the way of an action just now.
+        preconditions: what may stand in the way of a write just now.
         record: where attempts are written.
         operations: action type → what it means; the only list of what the daemon can do.
         clock: for execution times.
@@ -154,8 +154,8 @@ class CommandPath:
 
     def _in_the_way(self, action: Action, target: Target) -> Iterator[EdgedError]:
         """Everything that stands in the way just now."""
-        for precondition in self._preconditions:
-            for each in (target, *target.inner):
+        for each in (target, *target.inner):
+            for precondition in self._asked_of(each):
                 try:
                     precondition(action, each)
                 except (Refused, Conflict) as held:
@@ -166,9 +166,21 @@ class CommandPath:
         self._check_preconditions(action, target)
 
     def _check_preconditions(self, action: Action, target: Target) -> None:
-        for precondition in self._preconditions:
-            for each in (target, *target.inner):
+        if not (target.is_write or target.inner) and self._is_reading_free:
+            return
+        for each in (target, *target.inner):
+            for precondition in self._asked_of(each):
                 precondition(action, each)
+
+    @property
+    def _is_reading_free(self) -> bool:
+        """Whether nothing can stand in the way of what only asks."""
+        return self._interlocks is None or not self._interlocks.is_any
+
+    def _asked_of(self, target: Target) -> tuple[Precondition, ...]:
+        """What may stand in its way: of what only asks, that its answer would come too late."""
+        mine = self._preconditions if target.is_write else ()
+        return mine if self._interlocks is None else (*mine, self._interlocks)
 
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""

@@ -579,7 +579,6 @@ class Engine:
                 self._locked_out,
                 self._leased,
                 swept(self._work.sweeps.claims),
-                self._interlocks,
                 self._budgets,
             ),
             record=self._counts,
