@@ -35,6 +35,7 @@ IDLE: dict[str, Any] = {
     "lockouts": [],
     "leases": [],
     "approvals": [],
+    "dead_man": [],
     "told_on": [],
     "troubled_lines": [],
     "waiting_calls": [],
