@@ -253,6 +253,8 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.DANGEROUS: "what would run is dangerous, and the caller may not do that",
         ErrorCode.REQUIRES_SWEEP: "this command is only ramped: start_sweep",
         ErrorCode.LOCKED_OUT: "somebody's hands are in the fixture; the reason is said",
+        ErrorCode.DEAD_MAN: "the timer inside the instrument has switched off, or would not guard "
+        "what was asked for; why, and what a person has to do, is said",
         ErrorCode.DENIED_BY_OWNER: "the owner's bench file forbids it",
         ErrorCode.RAW_SCPI_RESTRICTED: "RAW_SCPI does not let this line through",
         ErrorCode.SWEEP_CONFLICT: "a sweep has this parameter; its id is said",

@@ -16,6 +16,7 @@ from typing import Any
 from edged.actions.caller import Caller
 from edged.errors import Conflict, ErrorCode, NotFound
 from edged.instruments.conversation import Apart, Ask, AskBlock, ExpectMore, Pause, Send
+from edged.instruments.dead_man import Timer
 from edged.instruments.mailbox import Priority, Waiter
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.loading import parse_profile
@@ -87,6 +88,7 @@ class FakeInstrument:
     id: str
     profile: Profile | None
     rules: UnitRules = field(default_factory=UnitRules)
+    timer: Timer | None = None
     alias: str = ""
     location: str = ""
     serial: str = "0001"

@@ -107,6 +107,9 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Profile → command → what is sent before it; the call's arguments stand in braces."""
 
+MAIN_SOURCE = "keithley_2400"
+"""The source on the main node, which electronic loads and meters are on, too."""
+
 FEW = 8
 """A parameter with so many values at most is a channel or a choice."""
 
@@ -227,8 +230,9 @@ class MatrixBench:
 
 
 def instruments_flag() -> str:
-    """``--instruments`` for one of each."""
-    return ",".join(f"{key}={profile.sim}" for key, profile in SIMULATED.items())
+    """``--instruments`` for one of each; the first source drives the main load of 10 ohms."""
+    keys = sorted(SIMULATED, key=lambda key: (key != MAIN_SOURCE, key))
+    return ",".join(f"{key}={SIMULATED[key].sim}" for key in keys)
 
 
 def smallest(command: Command | Sequence) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +19,11 @@ from tests.bench.guarded_supply import (
     is_on,
     is_running,
     switch_on,
+    write_bench_file,
 )
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.supervised import supervised
 from tests.promises import promise
 
 LIMIT_S = 3.0
@@ -229,3 +232,34 @@ def test_each_makers_timer_switches_off_and_holds_until_it_was_looked_at(
             bench.tell("psu1", "OUTP:PROT:CLE")
         wait_for(lambda: dead_men(engine) == [])
         wait_for(lambda: not is_running(bench))
+
+
+@promise("dead-man.restart")
+def test_under_a_supervisor_a_timer_shorter_than_a_restart_is_refused(
+    bench: SimBench, tmp_path: Path
+) -> None:
+    write_bench_file(tmp_path, 4.0)
+    with supervised(tmp_path, bench) as one:
+        answer = command(one.engine(), "output_on")
+        assert answer["is_error"]
+        assert "5 or more" in str(answer)
+    assert ON not in bench.received("psu1")
+    assert ENABLE not in bench.received("psu1")
+
+
+@promise("dead-man.restart")
+def test_a_supervised_engine_that_is_killed_leaves_the_output_on_and_fed(
+    bench: SimBench, tmp_path: Path
+) -> None:
+    write_bench_file(tmp_path, 6.0)
+    with supervised(tmp_path, bench) as one:
+        switch_on(one.engine())
+        old = one.facts()["pid"]
+        os.kill(old, signal.SIGKILL)
+        wait_for(lambda: one.facts().get("pid") not in {None, old})
+        wait_for(one.connected)
+        wait_for(lambda: "dead_man.armed" in events(one.engine()))
+        begun = bench.mark()
+        wait_for(lambda: bench.received("psu1", since=begun).count(ASK) >= 4)
+        assert is_on(bench)
+        assert not bench.state("psu1")["watchdog"]["is_tripped"]

@@ -37,6 +37,7 @@ IDLE: dict[str, Any] = {
     "approvals": [],
     "interlocks": [],
     "budgets": [],
+    "dead_man": [],
     "told_on": [],
     "troubled_lines": [],
     "waiting_calls": [],

@@ -38,6 +38,7 @@ NOTHING: dict[str, list[Any]] = {
 class Unit:
     id: str
     alias: str = ""
+    timer: None = None
     profile: Any = None
     is_connected: bool = True
     is_silent: bool = False
