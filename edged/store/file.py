@@ -147,21 +147,22 @@ CLIENTS: Final = (
 )
 
 
-# Version 5: who has which units for a while, the fence of the last grant of each, which answers of
-# approvals were used, when each interlock has tripped last, and what was spent of budgets.
+# Version 5: who has which units for a while, the fence of the last grant of each, and which
+# answers of approvals were used.
 SHARING: Final = (
     "CREATE TABLE lease (lease_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE fence (unit TEXT PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE spent_state (approval_id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) "
     "WITHOUT ROWID",
+)
+
+# Version 6: what guards remember: the timers inside instruments that were left running, how those
+# are talked to, what was spent of budgets, and when each interlock has tripped last.
+GUARDS: Final = (
     "CREATE TABLE budget (unit TEXT NOT NULL, command TEXT NOT NULL, payload TEXT NOT NULL, "
     "PRIMARY KEY (unit, command)) WITHOUT ROWID",
     "CREATE TABLE interlock_trip (name TEXT PRIMARY KEY, reason TEXT NOT NULL, "
     "tripped_ms INTEGER NOT NULL) WITHOUT ROWID",
-)
-
-# Version 6: the timers inside instruments that were left running, and how those are talked to.
-DEAD_MAN: Final = (
     "CREATE TABLE dead_man (instrument_id TEXT PRIMARY KEY, unit TEXT NOT NULL, "
     "payload TEXT NOT NULL) WITHOUT ROWID",
 )
@@ -221,8 +222,8 @@ def _keep_sharing(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def _keep_dead_men(connection: sqlite3.Connection) -> None:
-    for statement in DEAD_MAN:
+def _keep_guards(connection: sqlite3.Connection) -> None:
+    for statement in GUARDS:
         connection.execute(statement)
 
 
@@ -233,7 +234,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
         3: _keep_what_was_told,
         CLIENTS_SINCE: _name_clients,
         5: _keep_sharing,
-        6: _keep_dead_men,
+        6: _keep_guards,
     }
 )
 
