@@ -22,6 +22,7 @@ from edged.profiles.bench_file import (
     BenchFile,
     SeenUnit,
     UnseenKey,
+    interlock_summary,
     plain,
     seen_units,
     serial_forms,
@@ -45,9 +46,19 @@ COLUMNS: Final = {
     "profile_allows": "profile allows",
     "unit": "unit",
 }
+INTERLOCKS: Final = {
+    "name": "interlock",
+    "reads": "reads",
+    "must": "must be",
+    "guards": "guards",
+    "poll_s": "every s",
+    "max_age_s": "max age s",
+    "trip": "a trip",
+}
 FIELDS: Final = (
     "alias", "location", "profile", "connected", "max_rate", "deny", "is_dangerous",
     "requires_sweep", "expose", "raw_scpi", "on_expiry",
+    "confirm", "budget", "dead_man",
 )  # fmt: skip
 
 
@@ -76,12 +87,14 @@ def run(arguments: Sequence[str]) -> int:
             code=ErrorCode.UNKNOWN_INSTRUMENT,
             remedy=nearest(options.unit, bench.units),
         )
+    # What is asked about one unit is that unit's.
+    interlocks = [] if options.unit else [interlock_summary(rule) for rule in bench.interlocks]
     unseen = _unseen(bench, here["seen"])
     if options.json:
         told = {"error": refused, "unseen": [asdict(key) for key in unseen], "units": units}
-        print_json({"file": str(loaded.config.bench_file), **told})
+        print_json({"file": str(loaded.config.bench_file), **told, "interlocks": interlocks})
     else:
-        _print(str(loaded.config.bench_file), units)
+        _print(str(loaded.config.bench_file), units, interlocks)
     for key in unseen:
         print(f"edged: {key.sentence}", file=sys.stderr)
     if refused:
@@ -144,8 +157,10 @@ def _only_fit(rules: UnitRules, library: ProfileLibrary) -> Profile | None:
     return fits[0] if len(fits) == 1 else None
 
 
-def _print(path: str, units: Sequence[Mapping[str, Any]]) -> None:
-    if not units:
+def _print(
+    path: str, units: Sequence[Mapping[str, Any]], interlocks: Sequence[Mapping[str, Any]]
+) -> None:
+    if not units and not interlocks:
         print(f"{path} says nothing; the profiles' own limits hold")
         return
     print(path)
@@ -158,3 +173,6 @@ def _print(path: str, units: Sequence[Mapping[str, Any]]) -> None:
         if unit["unlimited"]:
             told = ", ".join(unit["unlimited"])
             print(f"\nedged: not limited, and seems to set the same: {told}", file=sys.stderr)
+    if interlocks:
+        print()
+        print_table(interlocks, INTERLOCKS)

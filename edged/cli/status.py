@@ -74,6 +74,12 @@ def glance(status: Told, instruments: Sequence[Told]) -> Iterator[str]:
 
 
 def _on(status: Told, name: Name) -> Iterator[str]:
+    for rule in status["interlocks"]:
+        if rule["state"] == "watching" and not rule["cools_s"]:
+            yield f"interlock {rule['name']} is watching: {_interlock(rule)}"
+    for one in status["dead_man"]:
+        if one["state"] != "tripped":
+            yield f"{name(one['instrument_id'])}: its dead-man runs, {one['dead_man_s']:g} s"
     for unit in status["told_on"]:
         outputs = ", ".join("an output" if one == "*" else str(one) for one in unit["outputs"])
         yield f"{name(unit['instrument_id'])}: {outputs}, told so {_since(unit['since_ms'])}"
@@ -117,8 +123,14 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
             f"approval (edged approve {question['approval_id']})"
         )
     for rule in status["interlocks"]:
-        if rule["state"] != "idle" or rule["cools_s"]:
+        if rule["cools_s"]:
             yield f"interlock {rule['name']}: {_interlock(rule)}"
+    for budget in status["budgets"]:
+        if budget["wait_s"]:
+            yield (
+                f"{name(budget['instrument_id'])}: the budget of {budget['command']} is used up "
+                f"for {budget['wait_s']:.0f} s"
+            )
     for lease in status["leases"]:
         units = ", ".join(map(name, lease["instruments"]))
         purpose = f" for {lease['purpose']}" if lease["purpose"] else ""
@@ -131,13 +143,13 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
 def _interlock(rule: Told) -> str:
     if rule["cools_s"]:
         return f"tripped, and cools down for {rule['cools_s']:.0f} s: {rule['reason']}"
-    if rule["state"] == "tripped":
-        return f"tripped: {rule['reason']}"
     return f"{rule['reads']} is {rule['last'] or 'not read yet'}, must be: {rule['must']}"
 
 
 def _wrong(status: Told, name: Name) -> Iterator[str]:
     for rule in status["interlocks"]:
+        if rule["tripped_ms"] and (rule["state"] == "tripped" or _is_recent(rule["tripped_ms"])):
+            yield f"interlock {rule['name']} tripped {_at(rule['tripped_ms'])}: {rule['reason']}"
         if rule["unknown"]:
             yield (
                 f"interlock {rule['name']}: nothing here is called {', '.join(rule['unknown'])}, "
@@ -206,8 +218,20 @@ def _lasting(seconds: float) -> str:
 
 
 def _since(since_ms: int) -> str:
-    moment = datetime.fromtimestamp(since_ms / 1000, tz=UTC).astimezone()
-    return f"since {moment:%Y-%m-%d %H:%M}"
+    return f"since {_time(since_ms)}"
+
+
+def _at(at_ms: int) -> str:
+    return f"at {_time(at_ms)}"
+
+
+def _time(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _is_recent(time_ms: int) -> bool:
+    """What tripped in the last day is worth a look still, though nothing is held back by it."""
+    return datetime.now(tz=UTC).timestamp() - time_ms / 1000 < DAY_S
 
 
 SECTIONS: Final[Mapping[str, Callable[[Told, Name], Iterator[str]]]] = MappingProxyType(

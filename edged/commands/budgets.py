@@ -195,9 +195,7 @@ class BudgetControl:
 
     def _refused_run(self, instrument: Instrument, name: str, nth: int, wait_s: float) -> Refused:
         budget = instrument.rules.budget[name]
-        why = (
-            f"would be sent too often by this: {_words(budget)}, and number {nth} would be over it"
-        )
+        why = f"would be sent too often by this: {budget}, and number {nth} would be over it"
         with self._lock:
             spent = self._ledger.spent(_key(instrument, name), moment(self._clock))
         return self._refusal(instrument, name, why, wait_s, spent)
@@ -316,10 +314,3 @@ def _wait_s(known: list[float], at_s: float, budget: Budget) -> float:
         wait_s = max(wait_s, known[len(known) - budget.per_hour] + HOUR_S - at_s)
     # Steps that keep to the interval exactly are within it.
     return wait_s if wait_s > 1e-9 else 0.0
-
-
-def _words(budget: Budget) -> str:
-    told = [f"{budget.per_hour} an hour"] if budget.per_hour is not None else []
-    if budget.min_interval_s is not None:
-        told.append(f"{budget.min_interval_s:g} s apart")
-    return " and ".join(told)

@@ -27,10 +27,13 @@ from edged.guards.interlocks import Reading, Verdict, Watching, WatchState, judg
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Event, InstrumentPool
 from edged.log import surviving
+from edged.profiles.abort import may_set
 from edged.profiles.interlocks import Guarded, Interlock, why_no_reading
 from edged.profiles.model import CompletionKind
+from edged.profiles.raw import RawPart
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
+from edged.scpi.line import messages
 from edged.store.interlocks import TripRows
 
 __all__ = ["InterlockControl", "TripUnits"]
@@ -237,11 +240,13 @@ class InterlockControl:
         guards = self._places_of(instrument).guards
         if not guards:
             return ()
-        sent = commands_sent(target) if any(guarded.command for _, guarded in guards) else ()
+        by_name = any(guarded.command for _, guarded in guards)
+        sent = commands_sent(target) if by_name else frozenset[str]()
+        may_be_any = by_name and any(map(_is_unknown, target.parts))
         found = {
             watching.rule.name: watching
             for watching, guarded in guards
-            if not guarded.command or guarded.command in sent
+            if may_be_any or not guarded.command or guarded.command in sent
         }
         return tuple(found.values())
 
@@ -453,6 +458,11 @@ class InterlockControl:
             "cools_s": round(cools_s, 1) if cools_s > 0 else None,
             "unknown": list(dict.fromkeys(missing)),
         }
+
+
+def _is_unknown(part: RawPart) -> bool:
+    """What no profile knows may be whatever is guarded: ``*RCL`` brings back what was on."""
+    return not part.matches and not part.is_query and any(map(may_set, messages(part.text)))
 
 
 def _holds_for_s(action: Action, target: Target) -> float:

@@ -17,6 +17,7 @@ from edged.actions.action import Action
 from edged.actions.outcome import Done, OutcomeStatus
 from edged.commands.static_tool import ANSWER_BYTES, fitting
 from edged.commands.target import Target
+from edged.commands.telling import outputs_told
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, Send
 from edged.profiles.arguments import shown
@@ -119,6 +120,7 @@ class Rehearsal:
         self._rehearse = rehearse
         self._lines: list[str] = []
         self._left_out = 0
+        self._guarded: set[str] = set()
         self._checks: dict[tuple[str, str], dict[str, Any]] = {}
         self.conflicts: list[EdgedError] = []
         self.steps: int | None = 1
@@ -129,6 +131,19 @@ class Rehearsal:
         self.add_lines(said.lines)
         if self.duration_s is not None:
             self.duration_s += said.pauses_s
+
+    def set_going(self, action: Action, target: Target) -> None:
+        """What has to run in the instrument before it puts something out; said once."""
+        instrument = target.instrument
+        timer = instrument.timer if instrument is not None else None
+        if instrument is None or timer is None or instrument.id in self._guarded:
+            return
+        if not target.is_write or not outputs_told(action, target, instrument):
+            return
+        self._guarded.add(instrument.id)
+        self.say(spoken(timer.would_begin(target.lines), instrument.connection))
+        bound = f"silent for {timer.words.limit_s:g} s, it switches its outputs off by itself"
+        self.check("its dead-man runs", bound, is_ok=None)
 
     def add_lines(self, lines: Iterable[str]) -> None:
         """The same where nothing is waited for."""
@@ -191,6 +206,7 @@ class Rehearsal:
             EdgedError: why it would be refused.
         """
         inner = Rehearsal(self._judge, self._rehearse)
+        inner._guarded = self._guarded
         target = self._judge(action, inner.conflicts)
         self._rehearse(action)(action, target, inner)
         self.add_lines(inner._lines)

@@ -16,7 +16,7 @@ from edged.profiles.abort import ANYTHING, told_by, told_raw
 from edged.profiles.template import render_lines
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 
-__all__ = ["NoteTold", "noting_tellings"]
+__all__ = ["NoteTold", "noting_tellings", "outputs_told"]
 
 NoteTold = Callable[[Action, Target], None]
 """Told of every write that is no safe one, before anything is sent. Never waits; raises ``Refused``
@@ -44,7 +44,7 @@ def noting_tellings(note: Note, before: Before = _nothing_before) -> NoteTold:
     def note_told(action: Action, target: Target) -> None:
         instrument, spec = target.instrument, target.spec
         if instrument is not None:
-            outputs = _outputs(action, target, instrument)
+            outputs = outputs_told(action, target, instrument)
             if outputs:
                 if instrument.timer is not None or instrument.rules.dead_man_s is not None:
                     target.timer = before(instrument)
@@ -55,7 +55,8 @@ def noting_tellings(note: Note, before: Before = _nothing_before) -> NoteTold:
     return note_told
 
 
-def _outputs(action: Action, target: Target, instrument: Instrument) -> frozenset[str]:
+def outputs_told(action: Action, target: Target, instrument: Instrument) -> frozenset[str]:
+    """Which outputs an action tells to put something out."""
     profile = instrument.profile or instrument.safe_by
     match action:
         case SendScpi():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
@@ -263,7 +264,9 @@ class LongWork:
         reason = interlock_tripped(rule.name)
         ids = {unit.id for unit in units}
         await asyncio.gather(
-            self.bench_stop.stop_units(units, INTERLOCK_CALLER, reason, tool=INTERLOCK),
+            self.bench_stop.stop_units(
+                units, INTERLOCK_CALLER, reason, tool=INTERLOCK, try_for_s=math.inf
+            ),
             self.sequences.stop_all(reason, lambda name: any(self._is(name, one) for one in ids)),
         )
 

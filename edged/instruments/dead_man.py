@@ -214,11 +214,32 @@ class Timer:
         Raises:
             Failed: see ``arming``; nothing of the write may be sent then.
         """
-        if self.state.is_armed_at(self._meeting()) and not any(map(_may_switch, lines)):
+        if self._runs_for(lines):
             return ()
         if guard is not None:
             guard()
         return (yield from self.arming())
+
+    def _runs_for(self, lines: Collection[str]) -> bool:
+        is_armed = self.state.is_armed_at(self._meeting())
+        return is_armed and not any(map(_may_switch, lines))
+
+    def would_begin(self, lines: Collection[str]) -> Conversation[None]:
+        """What ``before`` would say to a unit that agrees with all of it; nothing is noted."""
+        if self._runs_for(lines):
+            return
+        needed = self.words.watchdog.precondition
+        if needed is not None:
+            yield Ask(needed.query)
+        yield from self._would_ask()
+        yield from raw_conversation(
+            lines=self.words.begin, asks=False, connection=self._connection()
+        )
+        yield from self._would_ask()
+
+    def _would_ask(self) -> Conversation[None]:
+        for line in self.words.lines:
+            yield Ask(line) if is_query(line) else Send(line)
 
     def disarming(self) -> Conversation[None]:
         """Have it stop, if nothing may be on still, and it has not switched off.

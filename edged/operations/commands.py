@@ -278,6 +278,7 @@ class CommandOperations:
             finish=_nothing_done,
             asks_first=(question, _nothing_heard) if question else None,
         )
+        rehearsal.set_going(action, target)
         rehearsal.say(job.would_say())
 
     async def rehearse_sequence(
@@ -310,6 +311,7 @@ class CommandOperations:
             guard=None,
             finish=_nothing_done,
         )
+        rehearsal.set_going(action, target)
         rehearsal.say(job.would_say())
 
     def _since_ms(self, began: float) -> float:

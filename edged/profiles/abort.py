@@ -39,6 +39,7 @@ __all__ = [
     "asked_about",
     "is_switching_off",
     "judge",
+    "may_set",
     "means_same",
     "output_names",
     "proofs_of",
@@ -127,7 +128,7 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
 def told_raw(profile: Profile | None, line: str) -> frozenset[str]:
     """The outputs that a raw line tells; one that no profile knows may tell any of them."""
     if profile is None:
-        return frozenset({ANYTHING}) if any(map(_may_set, messages(line))) else frozenset()
+        return frozenset({ANYTHING}) if any(map(may_set, messages(line))) else frozenset()
     found: frozenset[str] = frozenset()
     for part in identify(profile, line):
         found |= _told_by_part(profile, part)
@@ -147,11 +148,12 @@ def _told_by_part(profile: Profile, part: RawPart) -> frozenset[str]:
         except EdgedError:
             # Another line of the command has what this one does not say.
             return frozenset({ANYTHING})
-    may_set = any(map(_may_set, messages(part.text)))
-    return frozenset({ANYTHING}) if may_set else frozenset()
+    sets_something = any(map(may_set, messages(part.text)))
+    return frozenset({ANYTHING}) if sets_something else frozenset()
 
 
-def _may_set(message: Message) -> bool:
+def may_set(message: Message) -> bool:
+    """Whether a message that no profile knows could set something; a question sets nothing."""
     header = ":".join(message.nodes).upper()
     return bool(header) and not message.is_query and header not in HARMLESS
 

@@ -52,6 +52,7 @@ __all__ = [
     "UnitIndex",
     "UnitRules",
     "UnseenKey",
+    "interlock_summary",
     "load_bench",
     "parse_bench",
     "plain",
@@ -91,6 +92,22 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "raw_scpi": sorted(rules.raw_scpi_rules(raw_scpi)),
         "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
         "confirm": [rule.text for rule in rules.confirm],
+        "budget": {command: str(budget) for command, budget in rules.budget.items()},
+        "dead_man": "" if rules.dead_man_s is None else f"{rules.dead_man_s:g} s",
+    }
+
+
+def interlock_summary(rule: Interlock) -> dict[str, Any]:
+    """One interlock, for people and programs."""
+    return {
+        "name": rule.name,
+        "reads": rule.asked,
+        "must": rule.must.text,
+        "guards": [guarded.text for guarded in rule.guards],
+        "poll_s": rule.poll_s,
+        "max_age_s": rule.max_age_s,
+        "trip": rule.trip.value,
+        "cool_down_s": rule.cool_down_s,
     }
 
 

@@ -18,6 +18,13 @@ class Budget:
     per_hour: int | None = None
     min_interval_s: float | None = None
 
+    def __str__(self) -> str:
+        """``60 an hour and 5 s apart``."""
+        told = [f"{self.per_hour} an hour"] if self.per_hour is not None else []
+        if self.min_interval_s is not None:
+            told.append(f"{self.min_interval_s:g} s apart")
+        return " and ".join(told)
+
     def stricter(self, other: Budget) -> Budget:
         """Both at once."""
         hours = (self.per_hour, other.per_hour)

@@ -349,13 +349,18 @@ log = structlog.get_logger("edged.stop")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """One stop: who gave it, and what had been told to put something out by then."""
+    """One stop: who gave it, and what had been told to put something out by then.
+
+    Attributes:
+        try_for_s: how long an abort that is not taken is tried again.
+    """
 
     caller: Caller
     action_id: str
     tool: str
     began: float
     told: Mapping[str, Mapping[str, int]]
+    try_for_s: float
     by_unit: dict[str, list[Stopped]] = field(default_factory=dict)
 
     def seen_off(self, unit: str) -> Mapping[str, int]:
@@ -447,17 +452,24 @@ class BenchStop:
         )
 
     async def stop_units(
-        self, instruments: Sequence[Instrument], caller: Caller, reason: str, *, tool: str
+        self,
+        instruments: Sequence[Instrument],
+        caller: Caller,
+        reason: str,
+        *,
+        tool: str,
+        try_for_s: float,
     ) -> list[dict[str, Any]]:
         """Make these safe, and end the sweeps on them; returns after a second at the latest.
 
         Args:
             reason: why the sweeps ended.
+            try_for_s: how long an abort that is not taken is tried again.
 
         Returns:
             An entry for each, as of ``stop_all``.
         """
-        order = self._order(caller, self._new_id(), tool)
+        order = self._order(caller, self._new_id(), tool, try_for_s)
         stopped = [self._begin(instrument, order) for instrument in instruments]
         sweeps = [
             self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason, instrument.id)))
@@ -480,7 +492,7 @@ class BenchStop:
     async def _stop(self, caller: Caller, action_id: str, tool: str) -> dict[str, Any]:
         # Both at once: what is marked by now and has not gone out is called back.
         self._recall()
-        order = self._order(caller, action_id, tool)
+        order = self._order(caller, action_id, tool, self._try_for_s)
         reason = all_stopped_by(caller.who)
         ends = [self._keep(asyncio.ensure_future(end(reason))) for end in self._end_work]
         sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason)))
@@ -527,13 +539,14 @@ class BenchStop:
             "is_work_ended": is_work_ended,
         }
 
-    def _order(self, caller: Caller, action_id: str, tool: str) -> _Order:
+    def _order(self, caller: Caller, action_id: str, tool: str, try_for_s: float) -> _Order:
         return _Order(
             caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
             action_id=action_id,
             tool=tool,
             began=self._clock.monotonic(),
             told=self._told_on.turns(),
+            try_for_s=try_for_s,
         )
 
     async def _wait(self, parts: list[asyncio.Future[Any]]) -> None:
@@ -580,7 +593,7 @@ class BenchStop:
 
         One that answers and is not off is tried too, until somebody orders it anew.
         """
-        give_up = self._clock.monotonic() + self._try_for_s
+        give_up = self._clock.monotonic() + order.try_for_s
         delay_s = FIRST_RETRY_S
         try:
             while True:

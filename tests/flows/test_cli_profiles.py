@@ -165,6 +165,28 @@ def test_the_bench_file_is_shown_unit_by_unit(
     assert f"{bench}:2:28: " in capsys.readouterr().err
 
 
+def test_guards_are_shown_with_the_bench_file(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "bench.yaml").write_text(
+        "format: 1\n"
+        "SN1: {alias: psu, budget: {set_v: {per_hour: 9, min_interval_s: 2}}, confirm: [set_v]}\n"
+        "interlocks:\n"
+        "  - {name: rail, when: {instrument: psu, command: get_v}, must: value < 3, poll_s: 1,\n"
+        "     max_age_s: 5, guards: [psu.set_v], trip: abort}\n"
+    )
+    assert main(["bench", "show"]) == 0
+    shown = capsys.readouterr().out
+    assert "9 an hour and 2 s apart" in shown
+    assert "psu.get_v" in shown
+    assert "value < 3" in shown
+    assert main(["bench", "show", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["units"][0]["budget"] == {"set_v": "9 an hour and 2 s apart"}
+    (rule,) = told["interlocks"]
+    assert (rule["name"], rule["guards"], rule["trip"]) == ("rail", ["psu.set_v"], "abort")
+
+
 @promise("owner.file-lost-lifts-nothing")
 def test_a_bench_file_that_is_gone_is_shown_as_it_holds(
     place: Path, capsys: pytest.CaptureFixture[str]

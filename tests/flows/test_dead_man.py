@@ -66,6 +66,32 @@ def test_it_runs_before_the_output_goes_on_by_each_road(
         wait_for(lambda: not is_running(bench))
 
 
+@promise("dead-man.armed-first")
+def test_a_rehearsal_tells_the_lines_that_would_set_it_going_and_sends_none(
+    engine: EngineProcess, bench: SimBench
+) -> None:
+    begun = bench.mark()
+    dry = {"instrument_id": "psu1", "dry_run": True}
+    typed = engine.tool(
+        "execute_command", command_name="output_on", parameters={"channel": 1}, **dry
+    )
+    for told in (done(typed), done(engine.tool("send_scpi", scpi_command=ON, **dry))):
+        lines = told["would_send"]
+        assert lines.index(ASK) < lines.index("OUTP:PROT:WDOG:DEL 3") < lines.index(ENABLE)
+        assert lines.index(ENABLE) < lines.index(ON)
+        assert "its dead-man runs" in [check["what"] for check in told["checks"]]
+    assert bench.received("psu1", since=begun) == []
+    assert not is_running(bench)
+    switch_on(engine)
+    told = done(
+        engine.tool(
+            "execute_command", command_name="set_voltage",
+            parameters={"channel": 1, "voltage": 2}, **dry,
+        )
+    )  # fmt: skip
+    assert ENABLE not in told["would_send"]
+
+
 @promise("dead-man.disarmed")
 def test_it_is_fed_while_something_is_on_and_stopped_once_all_is_known_to_be_off(
     engine: EngineProcess, bench: SimBench

@@ -36,9 +36,11 @@ def rules(**more: Any) -> str:
 
 
 @contextmanager
-def bench(directory: Path, **more: Any) -> Iterator[EngineProcess]:
+def bench(
+    directory: Path, config: dict[str, Any] | None = None, **more: Any
+) -> Iterator[EngineProcess]:
     (directory / "bench.yaml").write_text(rules(**more))
-    with running_engine(directory) as engine:
+    with running_engine(directory, config=config or {}) as engine:
         yield engine
 
 
@@ -128,6 +130,38 @@ def test_a_bad_reading_refuses_a_guarded_write_on_every_road_and_nothing_is_sent
         done(engine, "output_off")
         assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
         assert state(engine)["reason"] is None
+
+
+@promise("interlock.every-road")
+def test_a_raw_line_that_no_profile_knows_may_be_what_is_guarded(tmp_path: Path) -> None:
+    with bench(tmp_path, must="value > 3", guards=["psu1.output_on"]) as engine:
+        before = written(engine)
+        for line in ("*RCL 1", "*TRG", ":OUTP:TRACK CH1,ON", ":TIM CH1,ON", "*CLS;:RECALL 1"):
+            answer = engine.tool("send_scpi", instrument_id="psu1", scpi_command=line)
+            assert answer["error"]["code"] == "interlock", (line, answer)
+        assert written(engine) == before
+        for line in ("*CLS", ":SOUR1:VOLT 1", ":OUTP CH1,OFF"):
+            answer = engine.tool("send_scpi", instrument_id="psu1", scpi_command=line)
+            assert answer["result"]["error"] is None, (line, answer)
+
+
+@promise("interlock.until-obeyed")
+def test_the_abort_of_a_trip_is_tried_until_it_is_obeyed(tmp_path: Path) -> None:
+    # After a crash and a stop it would be given up at once.
+    with bench(tmp_path, config={"ABORT_AFTER_CRASH_SEC": 0}) as engine:
+        done(engine, "set_voltage", voltage=2)
+        done(engine, "output_on")
+        until(lambda: state(engine)["state"] == "watching")
+        engine.sim("fault", instrument="psu1", kind="refuse")
+        engine.sim("fault", instrument="dmm1", kind="refuse")
+        until(lambda: state(engine)["reason"] is not None)
+        status = engine.tool("get_status")["result"]
+        unit = next(i for i in engine.tool("list_instruments")["result"] if i["alias"] == "psu1")
+        assert unit["id"] in status["stopping"]
+        assert is_on(engine)
+        engine.sim("clear", instrument="psu1")
+        until(lambda: not is_on(engine))
+        until(lambda: not engine.tool("get_status")["result"]["stopping"])
 
 
 @promise("interlock.trip")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edged.cli.status import glance
+from edged.clock import SystemClock
 from tests.promises import promise
 
 SWEEP = {
@@ -63,6 +64,58 @@ def test_an_idle_bench_is_six_lines() -> None:
         "WAITS: nothing",
         "WRONG: nothing",
     ]
+
+
+def guard_lines(**more: Any) -> dict[str, list[str]]:
+    """Of each section, its lines."""
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in list(glance({**IDLE, **more}, KNOWN))[2:]:
+        if line.startswith("  "):
+            found[title].append(line.strip())
+        else:
+            title = line.split(":")[0]
+            found[title] = []
+    return {title: lines for title, lines in found.items() if lines}
+
+
+RULE: dict[str, Any] = {
+    "name": "rail",
+    "state": "idle",
+    "reads": "dmm1.volts",
+    "must": "value < 3",
+    "last": "2 V",
+    "reason": None,
+    "tripped_ms": None,
+    "cools_s": None,
+    "unknown": [],
+}
+
+
+@promise("cli.status-glance")
+def test_guards_that_watch_hold_back_or_have_tripped_are_told() -> None:
+    assert guard_lines(interlocks=[RULE]) == {}
+    assert guard_lines(interlocks=[{**RULE, "state": "watching"}]) == {
+        "ON": ["interlock rail is watching: dmm1.volts is 2 V, must be: value < 3"]
+    }
+    now_ms = SystemClock().wall_ms()
+    tripped = {**RULE, "state": "tripped", "reason": "4 V", "tripped_ms": now_ms, "cools_s": 9.0}
+    found = guard_lines(interlocks=[tripped])
+    assert found["WAITS"] == ["interlock rail: tripped, and cools down for 9 s: 4 V"]
+    (told,) = found["WRONG"]
+    assert told.startswith("interlock rail tripped at ")
+    assert told.endswith(": 4 V")
+    # It is worth a look for a day.
+    old = {**tripped, "state": "idle", "cools_s": None}
+    assert list(guard_lines(interlocks=[old])) == ["WRONG"]
+    assert guard_lines(interlocks=[{**old, "tripped_ms": now_ms - 90_000_000}]) == {}
+    spent = {"instrument_id": "TCPIP::1", "command": "on", "wait_s": 59.6}
+    assert guard_lines(budgets=[{**spent, "wait_s": 0.0}]) == {}
+    assert guard_lines(budgets=[spent]) == {"WAITS": ["psu1: the budget of on is used up for 60 s"]}
+    armed = {"instrument_id": "TCPIP::1", "state": "armed", "dead_man_s": 10.0, "clear": "CLE"}
+    assert guard_lines(dead_man=[armed]) == {"ON": ["psu1: its dead-man runs, 10 s"]}
+    (told,) = guard_lines(dead_man=[{**armed, "state": "tripped"}])["WRONG"]
+    assert "a person has to look at it" in told
 
 
 @promise("cli.status-glance")
