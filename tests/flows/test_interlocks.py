@@ -222,6 +222,19 @@ def test_a_meter_that_hangs_vanishes_or_talks_nonsense_trips_and_its_return_swit
         assert is_on(engine)
 
 
+@promise("interlock.trip")
+def test_a_meter_in_other_hands_is_read_all_the_same(tmp_path: Path) -> None:
+    with bench(tmp_path) as engine:
+        engine.rpc("leases.reserve", instruments=["dmm1"], purpose="calibration", by="anna")
+        engine.rpc("lockout.set", instrument_id="dmm1", reason="being wired", by="anna")
+        done(engine, "set_voltage", voltage=2)
+        done(engine, "output_on")
+        until(lambda: state(engine)["state"] == "watching")
+        call(engine, "set_voltage", voltage=5)
+        until(lambda: not is_on(engine))
+        assert "must be: value < 3" in state(engine)["reason"]
+
+
 @promise("interlock.lockout")
 def test_a_trip_locks_out_until_the_owner_lifts_it(tmp_path: Path) -> None:
     with bench(tmp_path, trip="lockout") as engine:
