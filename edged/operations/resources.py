@@ -5,6 +5,7 @@ What else a resource tells is what a tool tells, and is that tool's operation.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from edged.runs.streams.waveforms import WaveformRegistry
 
 __all__ = [
     "OPERATIONS",
+    "ReadApp",
     "ReadPicture",
     "ReadProfile",
     "ReadRun",
@@ -55,6 +57,13 @@ class ReadPicture(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadApp(Action):
+    """Hand out the page that a host of MCP Apps shows; ``app`` is its name."""
+
+    app: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRun(Action):
     """Read what a recording is, and its last rows."""
 
@@ -71,9 +80,11 @@ class ResourceOperations:
 
     Attributes:
         profiles: gives the library as it is now.
+        read_page: gives the file of an app by its name; from the disk.
     """
 
     profiles: Callable[[], Mapping[str, Profile]]
+    read_page: Callable[[str], str]
     streams: StreamRegistry
     runs: RunRegistry
     waveforms: WaveformRegistry
@@ -104,6 +115,10 @@ class ResourceOperations:
         """What a recording is, and its last rows."""
         return Done(data=await self.runs.read(show_run, action.run_id, ROWS_OF_A_RUN))
 
+    async def read_app(self, action: ReadApp, _target: Target, _began: float) -> Done:
+        """One of the pages."""
+        return Done(data=await asyncio.to_thread(self.read_page, action.app))
+
     async def read_picture(self, action: ReadPicture, _target: Target, _began: float) -> Done:
         """A captured picture."""
         picture = self.waveforms.picture(action.picture_id)
@@ -130,6 +145,10 @@ OPERATIONS: Final = (
     Operation(
         action=ReadRun,
         run=ResourceOperations.read_run,
+    ),
+    Operation(
+        action=ReadApp,
+        run=ResourceOperations.read_app,
     ),
     Operation(
         action=ReadPicture,

@@ -81,6 +81,12 @@ class Server:
             tail = self._call_tails[revision] = "}" if decoration == "{}" else f",{decoration[1:]}"
         return tail
 
+    def capabilities_in(self, revision: Revision) -> JsonObject:
+        """``capabilities`` with the members that the revision knows."""
+        if revision.has_extensions:
+            return self.capabilities
+        return {key: told for key, told in self.capabilities.items() if key != "extensions"}
+
     def info(self, revision: Revision) -> JsonObject:
         """``serverInfo`` with the members that the revision knows."""
         members = {
@@ -159,7 +165,7 @@ def initialize_result(revision: Revision, server: Server) -> bytes:
     """The answer to ``initialize``; ``revision`` is what was settled on."""
     members: dict[str, object] = {
         "protocolVersion": revision.version,
-        "capabilities": server.capabilities,
+        "capabilities": server.capabilities_in(revision),
         "serverInfo": server.info(revision),
     }
     if server.instructions:
@@ -171,7 +177,7 @@ def discover_result(revision: Revision, server: Server) -> bytes:
     """The answer to ``server/discover``."""
     members: dict[str, object] = {
         "supportedVersions": list(SUPPORTED_VERSIONS),
-        "capabilities": server.capabilities,
+        "capabilities": server.capabilities_in(revision),
     }
     if server.instructions:
         members["instructions"] = server.instructions

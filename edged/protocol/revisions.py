@@ -77,6 +77,7 @@ class Revision:
         tool_fields: the members of a tool's listing entry that it knows (``server/tools``).
         resource_fields: those of a resource, a template and a content (``server/resources``).
         resource_not_found: the error code for a URI that leads to nothing.
+        has_extensions: capabilities may name extensions (``extensions``; MCP Apps).
         has_resource_links: a tool result may hold ``resource_link`` items (``server/tools``).
         has_structured_content: a tool result carries ``structuredContent``.
         is_bad_argument_a_result: bad tool arguments are a result with ``isError``, so that a
@@ -105,6 +106,7 @@ class Revision:
     tool_fields: frozenset[str]
     resource_fields: frozenset[str]
     resource_not_found: RpcCode = RpcCode.RESOURCE_NOT_FOUND
+    has_extensions: bool = False
     has_resource_links: bool = False
     has_structured_content: bool = False
     is_bad_argument_a_result: bool = False
@@ -158,6 +160,7 @@ _V2025_06_18: Final = replace(
     server_fields=_V2025_03_26.server_fields | {"title"},
     tool_fields=_V2025_03_26.tool_fields | {"title", "outputSchema", "_meta"},
     resource_fields=_V2025_03_26.resource_fields | {"title", "annotations", "_meta"},
+    has_extensions=True,
     has_resource_links=True,
     has_structured_content=True,
     elicitation=Elicitation.REQUEST,

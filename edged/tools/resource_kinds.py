@@ -25,10 +25,12 @@ from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.operations.bench import GetCapabilities, GetStatus, ListInstruments, ListProfiles
-from edged.operations.resources import ReadPicture, ReadProfile, ReadRun, ReadStream
+from edged.operations.resources import ReadApp, ReadPicture, ReadProfile, ReadRun, ReadStream
 from edged.operations.streams import FetchWaveform
 from edged.operations.sweeps import ReadSweep
 from edged.profiles.model import Profile
+from edged.protocol.apps import BENCH_APP, RUN_APP
+from edged.protocol.apps import MIME_TYPE as APP_MIME
 from edged.protocol.messages import CompletionParams, ResourceEntry
 from edged.runs.recordings.reader import list_runs
 from edged.runs.recordings.registry import RunRegistry
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 SCHEME: Final = "edged://"
+APP_SCHEME: Final = "ui://edged/"
 READ_TOOL: Final = "resources/read"
 """The name under which a read is judged that no tool can do."""
 JSON: Final = "application/json"
@@ -118,8 +121,8 @@ def find_kind(uri: str) -> tuple[ResourceKind, dict[str, str]]:
     Raises:
         NotFound: UNKNOWN_RESOURCE, no kind has such URIs.
     """
-    if uri.startswith(SCHEME):
-        given = uri.removeprefix(SCHEME).rstrip("/").split("/")
+    if uri.startswith((SCHEME, APP_SCHEME)):
+        given = _parts(uri.rstrip("/"))
         for kind in KINDS.values():
             values = _values(_parts(kind.template), given)
             if values is not None:
@@ -205,6 +208,10 @@ def _waveform(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
         point_index=int(index) if is_number else -1,
         arguments={"stream_id": asked.values["stream_id"], "uri": asked.uri},
     )
+
+
+def _app(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
+    return ReadApp(**shared, app=asked.uri.rpartition("/")[2], arguments={"uri": asked.uri})
 
 
 def _picture(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
@@ -305,6 +312,24 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 tool="fetch_waveform",
                 make=_waveform,
                 mime_type="application/octet-stream",
+            ),
+            ResourceKind(
+                template=BENCH_APP,
+                name="bench_app",
+                title="The bench, in the chat",
+                description="For hosts of MCP Apps: instruments, what runs, and STOP.",
+                tool="get_status",
+                make=_app,
+                mime_type=APP_MIME,
+            ),
+            ResourceKind(
+                template=RUN_APP,
+                name="run_app",
+                title="A run, in the chat",
+                description="For hosts of MCP Apps: the plot of a sweep, stream or recording.",
+                tool="get_status",
+                make=_app,
+                mime_type=APP_MIME,
             ),
             ResourceKind(
                 template=PICTURE_URI,

@@ -309,7 +309,7 @@ class Resources:
 def _content(kind: ResourceKind, asked: ResourceRead, data: Any) -> Content:
     """The content that an action's data are."""
     match kind.name:
-        case "profile":
+        case "profile" | "bench_app" | "run_app":
             return Content(uri=asked.uri, mime_type=kind.mime_type, text=str(data))
         case "waveform":
             about = {k: v for k, v in data.items() if k not in ("y_data", "encoding", "format")}

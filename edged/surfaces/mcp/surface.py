@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from edged import __version__
 from edged.clock import Clock
 from edged.http.server import Listener
+from edged.protocol.apps import capability
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
@@ -111,6 +112,7 @@ class McpSurface:
                 "resources": {"subscribe": True, "listChanged": True},
                 "prompts": {},
                 "completions": {},
+                "extensions": capability(),
             },
         )
         replay = ReplayBuffer()

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from edged.actions.tool import Tool
 from edged.errors import ErrorCode, Invalid, NotFound
+from edged.protocol.apps import tool_meta
 from edged.protocol.results import Server, ToolEntry, tool_pages
 from edged.protocol.revisions import Revision, negotiate
 from edged.surfaces.mcp.seams import Choice, InstrumentIdOf, ToolListing, ToolSource
@@ -172,6 +173,7 @@ def _entry(tool: Tool) -> ToolEntry:
         is_destructive=hints.destructive,
         is_idempotent=hints.idempotent,
         is_open_world=hints.open_world,
+        meta=tool_meta(tool.name),
     )
 
 
