@@ -292,6 +292,15 @@ def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
     return "".join(f"{line}\n" for line in lines), following
 
 
+def archives_of(root: Path, run_id: str) -> int:
+    """In how many archives the waveforms of a recording lie.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+    """
+    return len(list(find_run(root, run_id).glob("data*.npz")))
+
+
 def archive_number(path: Path) -> int:
     """Which archive of its recording a file is, from 1."""
     digits = path.stem.removeprefix("data").removeprefix("-")
