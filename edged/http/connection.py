@@ -19,6 +19,7 @@ import asyncio
 import enum
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aiohttp.http import HttpRequestParser, RawRequestMessage
