@@ -56,7 +56,7 @@ export function units(state) {
 
 function card(state, unit) {
   const outputs = outputsOf(state, unit.id);
-  const values = valuesOf(state, unit.id).slice(0, MOST_VALUES);
+  const values = newest(valuesOf(state, unit.id), MOST_VALUES);
   return h("article", { key: unit.id, class: `card unit ${unit.is_connected ? "" : "away"} ${outputs.length ? "on" : ""}` },
     h("h3", null, h("a", { href: `#unit/${encodeURIComponent(unit.alias || unit.id)}` }, unit.alias || unit.model),
       h("span", { class: `state ${unit.state}` }, unit.state)),
@@ -66,6 +66,12 @@ function card(state, unit) {
       ? h("dl", { class: "values" }, values.map((one) => value(state, one)))
       : h("p", { class: "faint" }, "nothing measured yet"),
     remarks(state, unit).map((line) => h("p", { class: "remark" }, line)));
+}
+
+// The newest so many, in an order that does not change while they are measured.
+function newest(values, most) {
+  const kept = [...values].sort((a, b) => b.time_ms - a.time_ms).slice(0, most);
+  return kept.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
 }
 
 export function value(state, one) {
@@ -136,7 +142,7 @@ export function runsOf(state) {
   if (!status) return [];
   const sweeps = status.sweeps.filter((one) => ["running", "holding", "stopping"].includes(one.status)).map((one) => ({
     id: one.sweep_id, kind: "sweep", instrument_id: one.instrument_id, what: one.command_name, status: one.status, who: one.who,
-    said: `${text(one.set_value, one.unit)} of ${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.behind_s > 1 ? `, ${one.behind_s} s behind` : ""}`,
+    said: `${text(one.set_value, one.unit)} of ${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.behind_s > 1 ? `, ${Math.round(one.behind_s)} s behind` : ""}`,
     share: one.steps + one.steps_left > 0 ? one.steps / (one.steps + one.steps_left) : null,
   }));
   const streams = status.streams.map((one) => ({
@@ -160,5 +166,5 @@ export function outputsOf(state, id) {
 }
 
 export function valuesOf(state, id) {
-  return [...state.values.values()].filter((one) => one.instrument_id === id).sort((a, b) => b.time_ms - a.time_ms);
+  return [...state.values.values()].filter((one) => one.instrument_id === id);
 }

@@ -37,9 +37,14 @@ export class Plot {
     this.plot?.destroy();
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const axis = { stroke: colour("--ink"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, font: "12px system-ui" };
+    const font = `${Math.round(parseFloat(style.fontSize) * 0.75)}px system-ui`;
+    const axis = { stroke: colour("--ink"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, font };
     const label = ({ name, unit }) => (unit ? `${name} [${unit}]` : name);
-    const units = new Set(this.series.map((one) => one.unit));
+    // Two units have an axis each; what is of a third is drawn by the second's.
+    const units = [...new Set(this.series.map((one) => one.unit))];
+    const scaleOf = (one) => (one.unit === units[0] ? "y" : "y2");
+    const scale = { distr: this.log.y ? 3 : 1 };
+    const labels = { size: 64, labelFont: font, labelSize: 20, values: (_, ticks) => ticks.map((v) => (v === null ? "" : text(v, "", 4))) };
     const isTime = this.x.isTime;
     const options = {
       ...this.size(),
@@ -47,16 +52,17 @@ export class Plot {
       legend: { live: true },
       scales: {
         x: { time: Boolean(isTime), distr: this.log.x && !isTime ? 3 : 1 },
-        y: { distr: this.log.y ? 3 : 1 },
+        y: scale, ...(units.length > 1 ? { y2: scale } : {}),
       },
       axes: [
-        { ...axis, label: isTime ? "" : label(this.x), labelFont: "12px system-ui" },
-        { ...axis, size: 64, label: units.size === 1 ? [...units][0] : "", labelFont: "12px system-ui", values: (_, ticks) => ticks.map((v) => (v === null ? "" : text(v, "", 4))) },
+        { ...axis, label: isTime ? "" : label(this.x), labelFont: font, labelSize: 20 },
+        { ...axis, ...labels, label: units[0] || "" },
+        ...(units.length > 1 ? [{ ...axis, ...labels, scale: "y2", side: 1, grid: { show: false }, label: units.slice(1).join(", ") }] : []),
       ],
       series: [
         { label: this.x.name, value: (_, v) => (v === null ? "–" : isTime ? new Date(v * 1000).toLocaleTimeString() : text(v, this.x.unit)) },
         ...this.series.map((one, index) => ({
-          label: label(one), stroke: colour(COLOURS[index % COLOURS.length]), width: 2, dash: index < 6 ? undefined : [6, 3],
+          label: label(one), scale: scaleOf(one), stroke: colour(COLOURS[index % COLOURS.length]), width: 2, dash: index < 6 ? undefined : [6, 3],
           points: { show: this.x.values.length < 60 }, value: (_, v) => (v === null || v === undefined ? "–" : text(v, one.unit)),
         })),
       ],
