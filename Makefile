@@ -36,7 +36,7 @@ help: ## show this table
 run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench, ready for curl and MCP clients
 	@echo "MCP endpoint:  $(MCP_URL)"
 	@echo "Try it:        make smoke        (in another terminal)"
-	@echo "Look at it:    $(VENV)/bin/edged status --state-dir var"
+	@echo "Look at it:    $(MCP_URL:/mcp=/bench)        (or: $(VENV)/bin/edged status --state-dir var)"
 	@echo "Stop it:       Ctrl-C"
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 

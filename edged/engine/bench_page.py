@@ -128,6 +128,7 @@ class BenchPageDoor:
                     latest=self.values.latest,
                     permissions=self.permissions,
                     owner=OwnerAnswers(
+                        is_full=self.config.bench_page is BenchPage.FULL,
                         state_dir=self.config.state_dir,
                         approve=self._approve,
                         deny=self._deny,

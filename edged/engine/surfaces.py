@@ -193,6 +193,7 @@ class McpParts:
             "enabled": self._config.mcp_enabled,
             "port": self.surface.port or None,
             "path": self._config.mcp_path,
+            "page": self._config.bench_page.value,
             "error": self._error,
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),

@@ -59,7 +59,12 @@ class Browser:
 
     def begin(self, width: int, height: int, *, flags: Sequence[str], profile: str) -> None:
         options = {
-            "args": [*QUIET, f"--window-size={width},{height}", f"--user-data-dir={profile}", *flags]
+            "args": [
+                *QUIET,
+                f"--window-size={width},{height}",
+                f"--user-data-dir={profile}",
+                *flags,
+            ]
         }
         wanted = {
             "goog:chromeOptions": options,
@@ -125,9 +130,7 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Keys, one after the other, wherever the focus is."""
-        actions = [
-            {"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")
-        ]
+        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         told = {"actions": [{"type": "key", "id": "keys", "actions": actions}]}
         self.command("POST", "/actions", told)
 

@@ -67,10 +67,12 @@ class OwnerAnswers:
     """What a person may say.
 
     Attributes:
+        is_full: BENCH_PAGE is full; else nothing is answered on the page.
         state_dir: where the key lies.
         approve, deny: of (approval_id, by); break_lease: of (lease_id, reason, by).
     """
 
+    is_full: bool
     state_dir: Path
     approve: Answer
     deny: Answer
@@ -80,8 +82,14 @@ class OwnerAnswers:
         """Let the holder of the key pass. From the disk: the owner may have made a new one.
 
         Raises:
-            Refused: NOT_AUTHENTICATED.
+            Refused: NOT_ALLOWED, nothing is answered here; NOT_AUTHENTICATED.
         """
+        if not self.is_full:
+            raise Refused(
+                "Nothing is answered on this page: BENCH_PAGE is read.",
+                code=ErrorCode.NOT_ALLOWED,
+                remedy="Answer with `edged approve` or `edged deny`, or set BENCH_PAGE: full.",
+            )
         key = read_page_key(self.state_dir)
         said = (given or "").strip().encode("utf-8", "surrogateescape")
         if not key or not hmac.compare_digest(said, key.encode("ascii")):

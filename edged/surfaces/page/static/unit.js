@@ -11,6 +11,7 @@ export function unitView(state, name, act) {
   const outputs = outputsOf(state, unit.id);
   const about = [["maker", unit.manufacturer], ["model", unit.model], ["serial number", unit.serial], ["firmware", unit.firmware], ["address", unit.address], ["profile", unit.profile_name],
     ["state", unit.state], ["last heard", unit.heard_ms ? `${age(state.now - unit.heard_ms)} ago` : "never"]];
+  const mayRun = state.facts.mode === "full";
   const lease = state.status?.leases.find((one) => one.instruments.some((id) => id === unit.alias || id === unit.id));
   return [
     h("section", { key: `about ${unit.id}`, "aria-label": nameOf(state, unit.id) },
@@ -18,7 +19,7 @@ export function unitView(state, name, act) {
       outputs.length ? h("p", { class: "live" }, "ON: ", outputs.join(", ")) : null,
       h("dl", { class: "about" }, about.filter(([, said]) => said).map(([label, said]) => h("div", null, h("dt", null, label), h("dd", null, said)))),
       remarks(state, unit).map((line) => h("p", { class: "remark" }, line)),
-      lease && state.key ? h("p", { class: "bar" }, h("button", { type: "button", class: "no", on: { click: () => act.answer("break", { lease: unit.alias || unit.id, reason: "broken on the page" }) } }, "Break this lease")) : null,
+      lease && state.key && mayRun ? h("p", { class: "bar" }, h("button", { type: "button", class: "no", on: { click: () => act.answer("break", { lease: unit.alias || unit.id, reason: "broken on the page" }) } }, "Break this lease")) : null,
       h("dl", { class: "values big" }, valuesOf(state, unit.id).map((one) => value(state, one)))),
     commands(state, unit, act),
     recordTable(state, state.record.filter((row) => row.instrument_id === unit.id).slice(0, 30), "What was sent to it"),
