@@ -18,7 +18,7 @@ export function runsView(state) {
 
 function files(id) {
   const at = (name) => `/bench/runs/${encodeURIComponent(id)}/${name}`;
-  return [["CSV", "data.csv"], ["npz", "data.npz"], ["report", "report.html"]].map(([label, name]) => [h("a", { href: at(name), download: "", "aria-label": `${label} of ${id}` }, label), " "]);
+  return [["CSV", "data.csv"], ["npz", "data.npz"], ["report", "report.html"]].map(([label, name]) => [h("a", { href: at(name), class: "file", download: "", "aria-label": `${label} of ${id}` }, label), " "]);
 }
 
 export function runView(state, id, act, plot) {
@@ -27,7 +27,7 @@ export function runView(state, id, act, plot) {
   if (!shown) return [h("section", { key: `run ${id}` }, h("h2", null, id), h("p", { class: "faint" }, state.shownError ?? "…"))];
   const parts = Object.entries(shown.parameters ?? {}).map(([name, one]) => `${name} ${one}`);
   return [h("section", { key: `run ${id}`, "aria-label": `Run ${id}` },
-    live ? runHead(state, live, act) : h("h2", null, id),
+    h("h2", null, id), live ? runHead(state, live, act) : null,
     h("p", null, `${shown.kind}, ${shown.state}${shown.reason ? `: ${shown.reason}` : ""}${parts.length ? ` · ${parts.join(", ")}` : ""}`),
     shown.error ? h("p", { class: "bad" }, typeof shown.error === "string" ? shown.error : shown.error.message ?? "") : null,
     (shown.notes ?? []).map((note) => h("p", { class: "remark" }, typeof note === "string" ? note : note.text ?? JSON.stringify(note))),
