@@ -47,7 +47,7 @@ COLUMNS: Final = {
 }
 FIELDS: Final = (
     "alias", "location", "profile", "connected", "max_rate", "deny", "is_dangerous",
-    "requires_sweep", "expose", "raw_scpi", "on_expiry",
+    "requires_sweep", "expose", "raw_scpi", "on_expiry", "calibration_due",
 )  # fmt: skip
 
 

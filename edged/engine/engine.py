@@ -632,6 +632,7 @@ class Engine:
             streams=self._work.streams,
             waveforms=self._work.waveforms,
             artist=self._work.artist,
+            reports=self._work.reports,
             watch=self._watch,
             mcp=lambda: self._mcp.surface,
             sweeps=self._work.sweeps,

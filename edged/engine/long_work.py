@@ -29,6 +29,7 @@ from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
 from edged.operations.sweeps import SweepOperations
 from edged.plot.artist import Artist
+from edged.plot.browser import PrintingBrowser
 from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
@@ -36,6 +37,7 @@ from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
 from edged.runs.recordings.registry import RunRegistry
+from edged.runs.report.reports import Reports
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import SequenceJournal
 from edged.runs.states import StreamEvent
@@ -114,6 +116,14 @@ class LongWork:
             clock=clock,
         )
         self.artist = Artist(cache_dir=config.state_dir / "plot")
+        self.reports = Reports(
+            runs=self.runs,
+            pool=pool,
+            rows_of_run=stores.audit.of_run,
+            artist=self.artist,
+            browser=PrintingBrowser(),
+            clock=clock,
+        )
         self.waveforms = WaveformRegistry(config.waveform_memory_mb)
         self.sequences = SequenceRegistry(
             perform=perform,
