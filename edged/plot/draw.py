@@ -49,6 +49,7 @@ MARGIN_IN: Final = 0.6
 TEXT_POINTS: Final = 7.0
 LINE_IN: Final = 0.135
 HEADING_IN: Final = 0.3
+TOGETHER: Final = 6
 HEADED_IN: Final = 0.9
 PICTURE_IN: Final = 2.3
 PICTURE_HEAD_IN: Final = 0.9
@@ -217,6 +218,8 @@ class _Printer:
 
     def write(self, lines: Sequence[str]) -> None:
         """Lines of one width."""
+        # The head of a table is no foot of a page.
+        self._room(LINE_IN * min(len(lines), TOGETHER))
         for line in lines:
             page = self._room(LINE_IN)
             self._at_in += LINE_IN

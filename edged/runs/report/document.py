@@ -16,6 +16,8 @@ from edged.runs.report.svg import draw_figure
 
 __all__ = ["POLICY", "document_of"]
 
+LONG_WORD: Final = 26
+"""A longer one is broken rather than that its table grows out of the page."""
 STYLE: Final = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
@@ -32,12 +34,13 @@ dd { margin: 0; overflow-wrap: anywhere; white-space: pre-line; }
 table { border-collapse: collapse; width: 100%; margin: 4px 0 14px; font-size: 12.5px; }
 caption { text-align: left; color: #4b5563; padding: 2px 0 4px; overflow-wrap: anywhere; }
 th { text-align: left; font-weight: 600; border-bottom: 1px solid #7a828d; vertical-align: bottom; }
-th, td { padding: 3px 12px 3px 0; overflow-wrap: anywhere; }
+th, td { padding: 3px 12px 3px 0; overflow-wrap: break-word; }
 th:last-child, td:last-child { padding-right: 0; }
 td { border-bottom: 1px solid #e4e7eb; vertical-align: top; }
-.n { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
+.n { text-align: right; font-variant-numeric: tabular-nums; }
 .c { font-family: "DejaVu Sans Mono", Consolas, Menlo, monospace; font-size: 10px; }
-td.c { overflow-wrap: anywhere; }
+td.c { white-space: nowrap; }
+.w { overflow-wrap: anywhere; }
 .gap td { color: #4b5563; text-align: center; }
 .note { margin: 0 0 8px; padding: 5px 10px; border-left: 3px solid #7a828d; background: #f4f5f7;
   overflow-wrap: anywhere; }
@@ -55,10 +58,11 @@ footer { margin-top: 28px; padding-top: 8px; border-top: 1px solid #c3c9d1; colo
   font-size: 12px; }
 @page { size: A4; margin: 16mm 15mm 18mm; }
 @media print {
-  body { padding: 0; max-width: none; font-size: 10pt; }
+  body { padding: 0; max-width: none; font-size: 9pt; }
   h1 { font-size: 16pt; } h2 { font-size: 11.5pt; break-after: avoid; }
-  table { font-size: 8.5pt; } .c { font-size: 6.5pt; } caption { break-after: avoid; }
+  table { font-size: 8pt; } .c { font-size: 6.5pt; } svg { width: 92%; } caption { break-after: avoid; }
   thead { display: table-header-group; } tr, figure, .note { break-inside: avoid; }
+  footer { break-before: avoid; margin-top: 10px; }
   .note, .gap td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """
@@ -129,11 +133,14 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _cell(tag: str, place: int, text: str, table: Table) -> str:
-    kind = ""
+    kinds: list[str] = []
     if place in table.numbers:
-        kind = ' class="n"'
-    elif place in table.codes and tag == "td":
-        kind = ' class="c"'
+        kinds.append("n")
+    if place in table.codes and tag == "td":
+        kinds.append("c")
+    elif max(map(len, text.split()), default=0) > LONG_WORD:
+        kinds.append("w")
+    kind = f' class="{" ".join(kinds)}"' if kinds else ""
     return f"<{tag}{kind}>{_text(text)}</{tag}>"
 
 

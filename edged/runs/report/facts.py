@@ -23,6 +23,7 @@ MOST_COLUMNS: Final = 9
 MOST_ROWS: Final = 2_000
 """Of one table: settings, limits."""
 UNKNOWN: Final = "not known"
+SWEPT: Final = ("start_value", "target_value", "sweep_rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,12 +219,14 @@ def _units(
             overdue.append(
                 f"{_name(unit)} was due for calibration on {due}, before this run ended."
             )
-    yield Table(
-        columns=(
-            "unit", "model", "serial number", "firmware", "calibration due", "place", "profile",
-        ),
-        rows=tuple(rows),
+    columns = (
+        "unit", "model", "serial number", "firmware", "calibration due", "place", "profile",
     )  # fmt: skip
+    kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
+    yield Table(
+        columns=tuple(columns[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+    )
     for text in overdue:
         yield Note(text=text, is_warning=True)
     addresses = (
@@ -251,15 +254,38 @@ def _due(
 
 
 def _parameters(meta: Mapping[str, Any]) -> Iterator[Part]:
-    asked = _pairs(_dict(meta.get("parameters")))
-    details = _pairs(_dict(meta.get("details")))
-    if asked or details:
-        yield Fields(rows=(*asked, *details))
+    details = _dict(meta.get("details"))
+    measures = _dicts(details.get("measure"))
+    units = _dicts(meta.get("instruments"))
+    swept = next((_text(c.get("unit")) for c in _columns(meta) if c.get("name") == "set"), "")
+    rows = [(name, _text(value)) for name, value in _dict(meta.get("parameters")).items()]
+    rows += [
+        (name, f"{_text(value)} {_of_sweep(name, swept)}".strip())
+        for name, value in details.items()
+        if value is not None and not (name == "measure" and measures)
+    ]
+    rows += [("measured", _measure(measure, units)) for measure in measures]
+    if rows:
+        yield Fields(rows=tuple(rows))
+
+
+def _of_sweep(name: str, unit: str) -> str:
+    """The unit of what a sweep was asked for."""
+    if not unit or name not in SWEPT:
+        return ""
+    return f"{unit}/s" if name == "sweep_rate" else unit
+
+
+def _measure(measure: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -> str:
+    named = measure.get("instrument_id")
+    name = _called(units, {"instrument_id": named})
+    told = ", ".join(f"{k} {_text(v)}" for k, v in _dict(measure.get("parameters")).items())
+    return f"{_text(measure.get('command_name'))} of {name}" + (f" ({told})" if told else "")
 
 
 def _data(material: Material) -> Iterator[Part]:
     extract, meta = material.extract, material.meta
-    units = {_text(c.get("name")): _text(c.get("unit")) for c in _dicts(meta.get("columns"))}
+    units = {_text(c.get("name")): _text(c.get("unit")) for c in _columns(meta)}
     heads = tuple(_with_unit(name, units.get(name, "")) for name in extract.columns)
     if extract.columns:
         shown = (*extract.first, *extract.last)
@@ -302,7 +328,8 @@ def _settings(units: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
         by_name: dict[str, list[str]] = {}
         for row in _dicts(unit.get("settings"))[:MOST_ROWS]:
             which = ", ".join(f"{k} {_text(v)}" for k, v in _dict(row.get("for")).items())
-            value = _text(row.get("value"))
+            value = row.get("value")
+            value = ("on" if value else "off") if isinstance(value, bool) else _text(value)
             if "value" not in row:
                 value = f"not read ({_text(row.get('error'))})"
             value = f"{value} {_text(row.get('unit'))}".strip()
@@ -319,17 +346,16 @@ def _limits(units: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> Iter
     used = {_text(meta.get("command_name")), *(_text(m.get("command_name")) for m in measures)}
     for unit in units:
         commands = _dict(unit.get("limits"))
-        names = sorted(commands, key=lambda name: name not in used)
+        names = sorted(commands, key=lambda name: name not in used)[:MOST_ROWS]
         rows = tuple(
-            (name, parameter, _bounds(_dict(bounds)))
+            (name, "; ".join(f"{p}: {_bounds(_dict(b))}" for p, b in _dict(commands[name]).items()))
             for name in names
-            for parameter, bounds in _dict(commands[name]).items()
-        )[:MOST_ROWS]
+        )
         if rows:
             yield Table(
-                columns=("command", "parameter", "allowed"),
+                columns=("command", "allowed"),
                 rows=rows,
-                caption=f"{_name(unit)}: the profile's, tightened by its owner",
+                caption=f"{_name(unit)}: what the profile allows and its owner narrowed",
             )
 
 
@@ -378,7 +404,7 @@ def _record(record: RecordRows) -> Iterator[Part]:
         ),
         caption=caption,
         numbers=frozenset({0}),
-        codes=frozenset({4}),
+        codes=frozenset({1, 4}),
         gap=len(record.first) if record.total > len(shown) else -1,
     )
     yield Fields(
@@ -479,7 +505,7 @@ def _both(wall_ms: int | None, zone: tzinfo | None) -> str:
     local = at.astimezone(zone)
     offset = local.strftime("%z")
     wall = f"{local.isoformat(sep=' ', timespec='seconds')[:19]} {local.tzname() or ''}".strip()
-    return f"{_utc(wall_ms)} UTC · {wall} (UTC{offset[:3]}:{offset[3:5]}) at the bench"
+    return f"{_utc(wall_ms)} UTC · {wall} (UTC{offset[:3]}:{offset[3:5]})"
 
 
 def _utc(wall_ms: int | None) -> str:
@@ -508,12 +534,12 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
 
 
+def _columns(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return _dicts(meta.get("columns"))
+
+
 def _with_unit(name: str, unit: str) -> str:
     return f"{name} ({unit})" if unit else name
-
-
-def _pairs(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, _text(value)) for name, value in values.items() if value is not None)
 
 
 def _text(value: Any) -> str:

@@ -20,7 +20,7 @@ from edged.store.database import Database
 
 __all__ = ["MOST_SHOWN", "RunRow", "RunRows", "find_run_rows"]
 
-MOST_SHOWN: Final = 40
+MOST_SHOWN: Final = 20
 """Rows that are told from each end of a run's; the rest is counted and hashed."""
 ROWS_LOOKED_AT: Final = 20_000
 """In one turn of the reader's thread: some 10 ms."""
