@@ -156,7 +156,10 @@ def _report(client: RpcClient, options: argparse.Namespace) -> int:
         _check_free(path)
     except OSError as refused:
         raise _unwritable(path, refused) from refused
-    print(f"{run_id} → {path}", file=sys.stderr)
+    if options.json:
+        print_json({"run_id": run_id, "path": str(path), "made_by": made["made_by"]})
+    else:
+        print(f"{run_id} → {path}", file=sys.stderr)
     return ExitStatus.OK
 
 

@@ -312,7 +312,7 @@ def _data(material: Material) -> Iterator[Part]:
             *(_number(_dict(found).get(key)) for key in ("n", "mean", "std", "min", "max")),
         )
         for name, found in told.items()
-        if _dict(found)
+        if _dict(found) and name != "timestamp_ms"
     )
     if rows:
         yield Table(

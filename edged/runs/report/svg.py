@@ -32,11 +32,11 @@ BETWEEN: Final = 34
 BELOW: Final = 46
 MOST_POINTS: Final = 4_000
 """Of one curve; who makes figures keeps well below."""
-HUGE: Final = 1e300
-TINY: Final = 1e-300
+HUGE: Final = 1e100
+TINY: Final = 1e-100
 FLAT: Final = 1e-11
 """Of its largest value: a spread below is that of rounding."""
-MOST_TICKS: Final = 7
+MOST_TICKS: Final = 9
 MOST_DECIMALS: Final = 12
 PREFIXES: Final = {
     -15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T",
