@@ -60,7 +60,8 @@ footer { margin-top: 28px; padding-top: 8px; border-top: 1px solid #c3c9d1; colo
 @media print {
   body { padding: 0; max-width: none; font-size: 9pt; }
   h1 { font-size: 16pt; } h2 { font-size: 11.5pt; break-after: avoid; }
-  table { font-size: 8pt; } .c { font-size: 6.5pt; } svg { width: 92%; } caption { break-after: avoid; }
+  table { font-size: 8pt; } .c { font-size: 6.5pt; } svg { width: 92%; }
+  caption { break-after: avoid; }
   thead { display: table-header-group; } tr, figure, .note { break-inside: avoid; }
   footer { break-before: avoid; margin-top: 10px; }
   .note, .gap td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }

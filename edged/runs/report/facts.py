@@ -14,7 +14,17 @@ from typing import Any, Final
 from edged.plot.figure import Figure
 from edged.runs.report.parts import Fields, Note, Part, Plot, Report, Section, Table
 
-__all__ = ["DataFile", "Extract", "Material", "RecordRow", "RecordRows", "Standing", "report_of"]
+__all__ = [
+    "DataFile",
+    "Extract",
+    "Material",
+    "RecordRow",
+    "RecordRows",
+    "Standing",
+    "report_of",
+    "span_of",
+    "unit_ids",
+]
 
 MOST_TEXT: Final = 2_000
 """Of one cell or value; a longer one is cut, and says so."""
@@ -22,6 +32,7 @@ MOST_COLUMNS: Final = 9
 """Of the recorded table, side by side on a page; more stand in further tables."""
 MOST_ROWS: Final = 2_000
 """Of one table: settings, limits."""
+MOST_MS: Final = 1 << 53
 UNKNOWN: Final = "not known"
 SWEPT: Final = ("start_value", "target_value", "sweep_rate")
 
@@ -138,6 +149,16 @@ def report_of(material: Material, standing: Standing) -> Report:
         sections=tuple(section for section in sections if section.parts),
         foot=f"Made by edged {standing.version} on {made}.",
     )
+
+
+def span_of(meta: Mapping[str, Any]) -> tuple[int, int | None]:
+    """When a run began and ended, Unix epoch milliseconds; 0 and ``None`` where that is not told."""
+    return _ms(meta.get("started_ms")) or 0, _ms(meta.get("ended_ms"))
+
+
+def unit_ids(meta: Mapping[str, Any]) -> tuple[str, ...]:
+    """The units that a run was measured with."""
+    return tuple(_text(unit.get("id")) for unit in _dicts(meta.get("instruments")))
 
 
 def _run(material: Material, standing: Standing) -> Iterator[Part]:
@@ -571,7 +592,7 @@ def _clipped(text: str) -> str:
 
 def _ms(value: Any) -> int | None:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and value > 0 else None
+    return value if is_number and 0 < value < MOST_MS else None
 
 
 def _date(value: Any) -> date | None:

@@ -117,6 +117,13 @@ def _is_wide(figure: Figure) -> bool:
 
 
 def _extract(path: Path) -> Extract:
+    """The ends of the table; none where it cannot be read, which the pictures tell."""
+    with contextlib.suppress(Failed):
+        return _ends(path)
+    return Extract()
+
+
+def _ends(path: Path) -> Extract:
     rows = rows_of(path)
     columns = next(rows, [])
     first: list[tuple[str, ...]] = []

@@ -20,7 +20,15 @@ from edged.plot.artist import Artist
 from edged.plot.browser import PrintingBrowser
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.document import document_of
-from edged.runs.report.facts import Material, RecordRow, RecordRows, Standing, report_of
+from edged.runs.report.facts import (
+    Material,
+    RecordRow,
+    RecordRows,
+    Standing,
+    report_of,
+    span_of,
+    unit_ids,
+)
 from edged.runs.report.gather import FileHash, Found, look_at, take_piece
 from edged.runs.report.parts import Report
 from edged.runs.report.plain import paper_of
@@ -177,13 +185,9 @@ class Reports:
         return await self._runs.read(lambda _root: report_of(material, standing))
 
     async def _record(self, run_id: str, found: Found) -> RecordRows:
-        begun, ended = found.meta.get("started_ms"), found.meta.get("ended_ms")
+        begun, ended = span_of(found.meta)
         try:
-            rows = await self._rows_of_run(
-                run_id,
-                since_ms=begun if isinstance(begun, int) else 0,
-                until_ms=ended if isinstance(ended, int) else None,
-            )
+            rows = await self._rows_of_run(run_id, since_ms=begun, until_ms=ended)
         except EdgedError as error:
             return RecordRows(trouble=error.message)
         return RecordRows(
@@ -198,8 +202,7 @@ class Reports:
 
     def _dues(self, found: Found) -> dict[str, date]:
         dues: dict[str, date] = {}
-        for unit in found.meta.get("instruments") or ():
-            name = str(unit.get("id", ""))
+        for name in unit_ids(found.meta):
             with contextlib.suppress(NotFound):
                 due = self._pool.get(name).rules.calibration_due
                 if due is not None:

@@ -117,7 +117,7 @@ def test_a_table_of_many_columns_is_told_in_several() -> None:
     names = tuple(f"c{n}" for n in range(20))
     extract = replace(material_of().extract, columns=names, first=(names,), last=(), total=1)
     told = section_of(whole_report(extract=extract), "Data").splitlines()
-    assert [line for line in told if line.startswith("c")] == [
+    assert [line for line in told if line.startswith("c") and "mean" not in line] == [
         " | ".join(names[begin : begin + 9]) for begin in (0, 0, 9, 9, 18, 18)
     ]
 
