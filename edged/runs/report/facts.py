@@ -152,7 +152,7 @@ def report_of(material: Material, standing: Standing) -> Report:
 
 
 def span_of(meta: Mapping[str, Any]) -> tuple[int, int | None]:
-    """When a run began and ended, Unix epoch milliseconds; 0 and ``None`` where that is not told."""
+    """When a run began and ended, Unix epoch ms; 0 and ``None`` where that is not told."""
     return _ms(meta.get("started_ms")) or 0, _ms(meta.get("ended_ms"))
 
 
