@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from edged.csv_cells import unguarded
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.plot.figure import Figure
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.files import META_FILE, ROWS_FILE
 from edged.runs.recordings.reader import archive_number, find_run, read_meta
-from edged.runs.recordings.table import rows_of
+from edged.runs.recordings.table import PageWish, read_page
 from edged.runs.report.facts import DataFile, Extract
 
 __all__ = ["FileHash", "Found", "look_at", "take_piece"]
@@ -124,16 +122,20 @@ def _extract(path: Path) -> Extract:
 
 
 def _ends(path: Path) -> Extract:
-    rows = rows_of(path)
-    columns = next(rows, [])
-    first: list[tuple[str, ...]] = []
-    last: deque[tuple[str, ...]] = deque(maxlen=ROWS_FROM_EACH_END)
-    total = 0
-    for row in rows:
-        total += 1
-        cells = tuple(map(unguarded, row))
-        if len(first) < ROWS_FROM_EACH_END:
-            first.append(cells)
-        else:
-            last.append(cells)
-    return Extract(columns=tuple(columns), first=tuple(first), last=tuple(last), total=total)
+    head = read_page(path, PageWish(first=0, most=ROWS_FROM_EACH_END))
+    behind = max(len(head.rows), head.total - ROWS_FROM_EACH_END)
+    # One that is still written may have become longer: what is told is of one moment.
+    tail = read_page(path, PageWish(first=behind, most=head.total - behind))
+    return Extract(
+        columns=head.columns,
+        first=tuple(tuple(map(_shown, row)) for row in head.rows),
+        last=tuple(tuple(map(_shown, row)) for row in tail.rows),
+        total=head.total,
+    )
+
+
+def _shown(cell: Any) -> str:
+    """As it stands in the file, but for the guard before what a spreadsheet takes for a formula."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return "" if cell is None else str(cell)
