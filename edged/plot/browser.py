@@ -90,13 +90,14 @@ class PrintingBrowser:
         program = self._find()
         if not program:
             raise _failed("no browser is installed")
-        place = await asyncio.to_thread(_new_place, page)
+        making = asyncio.ensure_future(asyncio.to_thread(_new_place, page))
         try:
+            place = await asyncio.shield(making)
             status = await self._run(program, place)
             printed = await asyncio.to_thread(_read, place / "page.pdf")
         finally:
-            # Not left behind where whoever waits goes away.
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, place, ignore_errors=True))
+            # Also where whoever waits goes away while it is made.
+            await asyncio.shield(_remove(making))
         if not printed.startswith(PDF) or len(printed) > MAX_PDF_BYTES:
             # What it says on its way is about desktops, not about this.
             raise _failed(f"{Path(program).name} ended with status {status} and made no PDF")
@@ -134,6 +135,11 @@ def _new_place(page: bytes) -> Path:
     place = Path(tempfile.mkdtemp(prefix="edged-print-"))
     (place / "page.html").write_bytes(page)
     return place
+
+
+async def _remove(making: asyncio.Future[Path]) -> None:
+    with contextlib.suppress(OSError):
+        await asyncio.to_thread(shutil.rmtree, await making, ignore_errors=True)
 
 
 def _read(path: Path) -> bytes:

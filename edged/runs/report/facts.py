@@ -174,7 +174,7 @@ def _run(material: Material, standing: Standing) -> Iterator[Part]:
         ("Began", _both(begun, standing.zone)),
         ("Ended", _both(ended, standing.zone) if ended else _no_end(standing)),
     ]
-    if begun and ended:
+    if begun and ended and ended >= begun:
         rows.append(("Took", _duration((ended - begun) / 1000)))
     rows += [
         ("State", _state(meta, standing)),
@@ -351,9 +351,9 @@ def _settings(units: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
             which = ", ".join(f"{k} {_text(v)}" for k, v in _dict(row.get("for")).items())
             value = row.get("value")
             value = ("on" if value else "off") if isinstance(value, bool) else _text(value)
+            value = f"{value} {_text(row.get('unit'))}".strip()
             if "value" not in row:
                 value = f"not read ({_text(row.get('error'))})"
-            value = f"{value} {_text(row.get('unit'))}".strip()
             told = f"{which}: {value}" if which else value
             by_name.setdefault(_text(row.get("name")), []).append(told)
         if by_name:
@@ -455,6 +455,9 @@ def _missing(
         )
     if not _ms(meta.get("ended_ms")) and not standing.is_open:
         yield "When it ended."
+    begun, ended = span_of(meta)
+    if ended is not None and ended < begun:
+        yield "How long it took: the computer's clock was set back meanwhile."
     if not units:
         yield "Which units it was measured with."
     for unit in units:
@@ -474,10 +477,10 @@ def _missing(
         yield "Whether the computer's clock was kept right."
     if record.trouble:
         yield f"The rows of the record: {record.trouble}"
-    elif not record.total:
-        yield "The rows of the record: there are none of it (any more)."
     elif not record.is_whole:
         yield "Whether the record has more rows of it: it is too long to be searched whole."
+    elif not record.total:
+        yield "The rows of the record: there are none of it (any more)."
 
 
 def _who(caller: Mapping[str, Any]) -> str:

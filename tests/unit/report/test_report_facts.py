@@ -101,7 +101,7 @@ def test_settings_and_limits_are_told_for_each_unit_those_of_the_run_first() -> 
     report = whole_report()
     settings = section_of(report, "Settings read from the instruments")
     assert "output | channel 1: on; channel 2: off" in settings
-    assert "current | not read (no answer) A" in settings
+    assert "current | not read (no answer)" in settings
     limits = section_of(report, "Limits in force").splitlines()
     assert limits[2:4] == ["set_voltage | voltage: 0 to 12; mode: CV, CC", "other | level: up to 3"]
 
@@ -174,6 +174,17 @@ def test_what_is_still_under_way_is_no_failure() -> None:
     assert "State: running" in told
     assert "Ended: it was still under way" in told
     assert "What is not known" not in headings(report)
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
+    report = whole_report(meta=meta_of(ended_ms=BEGUN_MS - 5_000))
+    assert "Took" not in section_of(report, "Run")
+    assert "clock was set back" in section_of(report, "What is not known")
+
+
+def test_a_record_that_is_too_long_to_be_searched_is_not_told_as_whole() -> None:
+    report = whole_report(record=RecordRows(is_whole=False))
+    assert "too long to be searched whole" in section_of(report, "What is not known")
 
 
 def test_a_record_that_cannot_be_read_is_told() -> None:
