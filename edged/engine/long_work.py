@@ -29,7 +29,6 @@ from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
 from edged.operations.sweeps import SweepOperations
 from edged.plot.artist import Artist
-from edged.plot.browser import PrintingBrowser
 from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
@@ -37,7 +36,8 @@ from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.report.reports import Reports
+from edged.runs.report.forms import RowsOfRun
+from edged.runs.report.reports import Maker, Reports
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import SequenceJournal
 from edged.runs.states import StreamEvent
@@ -118,11 +118,7 @@ class LongWork:
         self.artist = Artist(cache_dir=config.state_dir / "plot")
         self.reports = Reports(
             runs=self.runs,
-            pool=pool,
-            rows_of_run=stores.audit.of_run,
-            artist=self.artist,
-            browser=PrintingBrowser(),
-            clock=clock,
+            new_maker=functools.partial(self._new_report_maker, stores.audit.of_run),
         )
         self.waveforms = WaveformRegistry(config.waveform_memory_mb)
         self.sequences = SequenceRegistry(
@@ -323,6 +319,20 @@ class LongWork:
             clock=self._clock,
             abort_within_s=self._config.abort_after_crash_sec,
             visited=visited,
+        )
+
+    def _new_report_maker(self, rows_of_run: RowsOfRun) -> Maker:
+        # Most lives of the daemon never see a report, and need not wait for what makes them.
+        from edged.plot.browser import PrintingBrowser
+        from edged.runs.report.making import ReportMaker
+
+        return ReportMaker(
+            runs=self.runs,
+            pool=self._pool,
+            rows_of_run=rows_of_run,
+            artist=self.artist,
+            browser=PrintingBrowser(),
+            clock=self._clock,
         )
 
     def visit(self, address: str, journal: Mapping[str, Any]) -> AbstractAsyncContextManager[Guest]:

@@ -38,6 +38,8 @@ FLAT: Final = 1e-11
 """Of its largest value: a spread below is that of rounding."""
 MOST_TICKS: Final = 9
 MOST_DECIMALS: Final = 12
+BESIDE: Final = 1e-6
+"""Of an axis: what is further out was left aside when it was made."""
 PREFIXES: Final = {
     -15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T",
 }  # fmt: skip
@@ -62,14 +64,14 @@ class Scale:
 
     def place(self, value: float) -> float | None:
         """From 0 to 1, where the value lies; ``None`` where it cannot be shown."""
-        if not math.isfinite(value) or abs(value) > HUGE:
+        if not math.isfinite(value) or (self.is_log and value <= 0):
             return None
         if self.is_log:
-            if value < TINY:
-                return None
             span = math.log10(self.high) - math.log10(self.low)
-            return (math.log10(value) - math.log10(self.low)) / span
-        return (value - self.low) / (self.high - self.low)
+            place = (math.log10(value) - math.log10(self.low)) / span
+        else:
+            place = (value - self.low) / (self.high - self.low)
+        return place if -BESIDE <= place <= 1 + BESIDE else None
 
 
 def nice_step(span: float, most: int = MOST_TICKS) -> float:

@@ -25,7 +25,8 @@ from edged.profiles.confirm import Way
 from edged.runs.recordings.figures import run_figure
 from edged.runs.recordings.reader import MAX_ROWS, export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.report.reports import Form, Reports
+from edged.runs.report.forms import Form
+from edged.runs.report.reports import Reports
 from edged.runs.run_head import RunKind
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry

@@ -15,8 +15,10 @@ from edged.errors import Conflict, ErrorCode, Failed, NotFound
 from edged.plot.paper import Paper
 from edged.runs.recordings.files import Array, RunFiles, write_meta
 from edged.runs.report import gather, reports
+from edged.runs.report.forms import Form
 from edged.runs.report.gather import look_at, take_piece
-from edged.runs.report.reports import MOST_WAITING, Form, Reports
+from edged.runs.report.making import ReportMaker
+from edged.runs.report.reports import MOST_WAITING, Reports
 from edged.store.audit.run_rows import RunRows
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.reported import meta_of
@@ -79,14 +81,16 @@ class Bench:
         self.asked: list[tuple[str, int, int | None]] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        self.reports = Reports(
-            runs=FakeRuns(root),  # type: ignore[arg-type]
+        runs: Any = FakeRuns(root)
+        maker = ReportMaker(
+            runs=runs,
             pool=FakePool(),  # type: ignore[arg-type]
             rows_of_run=self.rows_of_run,
             artist=self.artist,  # type: ignore[arg-type]
             browser=self.browser,  # type: ignore[arg-type]
             clock=DrivenClock(),
         )
+        self.reports = Reports(runs=runs, new_maker=lambda: maker)
 
     async def rows_of_run(self, run_id: str, *, since_ms: int, until_ms: int | None) -> RunRows:
         self.asked.append((run_id, since_ms, until_ms))
