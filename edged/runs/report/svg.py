@@ -34,6 +34,7 @@ MOST_POINTS: Final = 4_000
 """Of one curve; who makes figures keeps well below."""
 HUGE: Final = 1e100
 TINY: Final = 1e-100
+LEAST_LOG: Final = 1e-80
 FLAT: Final = 1e-11
 """Of its largest value: a spread below is that of rounding."""
 MOST_TICKS: Final = 9
@@ -103,7 +104,7 @@ def linear_scale(values: Iterable[float], unit: str) -> Scale:
 
 def log_scale(values: Iterable[float], unit: str) -> Scale:
     """An axis by powers of ten over those of these values that are above 0."""
-    known = [value for value in values if TINY <= value <= HUGE]
+    known = [value for value in values if LEAST_LOG <= value <= HUGE]
     low, high = (min(known), max(known)) if known else (1.0, 10.0)
     if high <= low * (1 + FLAT):
         low, high = low / 2, high * 2
