@@ -297,7 +297,7 @@ def _times_text(unit: str) -> str:
 
 def _numeral(value: float, exponent: int, decimals: int) -> str:
     scaled = _times_ten(value, -exponent)
-    text = f"{scaled:.{decimals}f}" if decimals <= MOST_DECIMALS else f"{scaled:.6g}"
+    text = f"{scaled:.{decimals}f}" if decimals <= MOST_DECIMALS else f"{scaled:.14g}"
     return text.replace("-", "\N{MINUS SIGN}") if float(text) else text.lstrip("-")
 
 
