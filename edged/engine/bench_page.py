@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +47,7 @@ class BenchPageDoor:
 
     Attributes:
         edge_name: what the page calls this bench.
+        report: gives a run's report, one HTML file.
         peer: says whose a connection is.
         note: for the record.
         new_id: makes action ids.
@@ -60,6 +61,7 @@ class BenchPageDoor:
     approvals: ApprovalControl
     leases: LeaseControl
     runs: RunRegistry
+    report: Callable[[str], Awaitable[bytes]]
     peer: TrustedPeer
     note: NotePage
     new_id: Callable[[], str]
@@ -135,7 +137,7 @@ class BenchPageDoor:
                         break_lease=self._break_lease,
                     ),
                     downloads=self._pieces,
-                    report=None,
+                    report=self.report,
                     note=self.note,
                     new_id=self.new_id,
                 )

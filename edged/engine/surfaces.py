@@ -37,6 +37,7 @@ from edged.instruments.unit_state import StateOf, counted
 from edged.plot.artist import Artist
 from edged.profiles.model import Profile
 from edged.runs.recordings.registry import RunRegistry
+from edged.runs.report.reports import Reports
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
@@ -244,6 +245,7 @@ class RpcParts:
     streams: StreamRegistry
     waveforms: WaveformRegistry
     artist: Artist
+    reports: Reports
     watch: LoopWatch
     mcp: Callable[[], McpSurface]
     sweeps: SweepRegistry
@@ -263,7 +265,7 @@ class RpcParts:
                 pool=self.pool,
                 told_on=self.stores.told_on,
             ),
-            **run_methods(self.runs, self.streams, self.waveforms, self.artist),
+            **run_methods(self.runs, self.streams, self.waveforms, self.artist, self.reports),
             **discovery_methods(self.discovery),
             **self.restart.methods(),
         }

@@ -334,7 +334,12 @@ async def test_a_run_is_taken_away_whole(engine: EngineProcess) -> None:
     assert len(found) == count + 1
     packed = await fetched(engine, f"/bench/runs/{stream}/data.npz")
     assert zipfile.ZipFile(io.BytesIO(await packed.read())).testzip() is None
-    assert (await fetched(engine, "/bench/runs/nobody/data.npz")).status == 404
+    report = await fetched(engine, f"/bench/runs/{stream}/report.html")
+    assert report.status == 200
+    assert report.headers["Content-Disposition"].startswith("attachment")
+    assert "MY54506462" in await report.text()
+    for name in ("data.csv", "data.npz", "report.html"):
+        assert (await fetched(engine, f"/bench/runs/nobody/{name}")).status == 404
 
 
 @promise("page.modes")

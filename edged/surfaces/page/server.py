@@ -111,7 +111,7 @@ class PageWorld:
     permissions: Permissions
     owner: OwnerAnswers
     downloads: Downloads
-    report: Callable[[str], Awaitable[bytes]] | None
+    report: Callable[[str], Awaitable[bytes]]
     note: NotePage
     new_id: Callable[[], str]
 
@@ -232,8 +232,6 @@ class PageServer:
         run_id = request.match_info["run_id"]
         caller = self._caller(request)
         self._may(caller, "bench__runs")
-        if self._world.report is None:
-            raise NotFound("There are no reports here.", code=ErrorCode.UNKNOWN_RESOURCE)
         body = await self._world.report(run_id)
         self._note(caller, "page.report", {"run_id": run_id})
         return web.Response(body=body, headers=_attachment(f"{run_id}.html", "html"))
