@@ -27,7 +27,7 @@ NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock
 SHUFFLED := -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage conformance faults bench check lint format types smoke clients docs deb \
+.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb \
 	deb-test lock shape soak clean
 
 help: ## show this table
@@ -36,7 +36,7 @@ help: ## show this table
 run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench, ready for curl and MCP clients
 	@echo "MCP endpoint:  $(MCP_URL)"
 	@echo "Try it:        make smoke        (in another terminal)"
-	@echo "Look at it:    $(VENV)/bin/edged status --state-dir var"
+	@echo "Look at it:    $(MCP_URL:/mcp=/bench)        (or: $(VENV)/bin/edged status --state-dir var)"
 	@echo "Stop it:       Ctrl-C"
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
@@ -49,6 +49,9 @@ coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not
 
 faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
 	$(PY) -m pytest -q $(SHUFFLED) tests/faults $(ARGS)
+
+browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page in a real browser (chromium, chromium-driver)
+	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
 conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)

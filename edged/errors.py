@@ -123,6 +123,15 @@ class EdgedError(Exception):
         self.data = dict(data)
         self.remedy = remedy
 
+    def to_json(self) -> dict[str, Any]:
+        """{code, message, remedy, data}: as programs of the owner are told it."""
+        return {
+            "code": self.code.value,
+            "message": self.message,
+            "remedy": self.remedy,
+            "data": self.data,
+        }
+
     def __str__(self) -> str:
         """The sentence, with what to do after it."""
         return f"{self.message} {self.remedy}".strip()

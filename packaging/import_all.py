@@ -15,7 +15,7 @@ NOT_HERE = {"edged.discovery.hotplug_windows", "edged.plot.draw"}
 REACHED_LATE = """
     aiohttp cryptography.hazmat.primitives.asymmetric.rsa greenlet jose.jwt
     jose.backends.cryptography_backend jsonschema nats prometheus_client psutil pyudev pyvisa
-    pyvisa_py.highlevel pyvisa_py.protocols.hislip rich.table ruamel.yaml serial.tools.list_ports
+    pyvisa_py.highlevel pyvisa_py.protocols.hislip rich.table ruamel.yaml segno serial.tools.list_ports
     structlog usb.backend.libusb1 zeroconf
 """
 

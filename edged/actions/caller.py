@@ -73,6 +73,7 @@ class Caller:
         on_behalf_of: id of the sweep, stream or sequence run that asks, else empty.
         lease: the id of the lease that it presents, else empty; a secret.
         approval: what a person said yes to, for what is done on this very call's behalf.
+        is_look: an open page looks again: what it is told of the daemon leaves no row.
     """
 
     route: Route
@@ -86,6 +87,7 @@ class Caller:
     on_behalf_of: str = ""
     lease: str = field(default="", repr=False)
     approval: Approval | None = None
+    is_look: bool = False
 
     @property
     def key(self) -> str:

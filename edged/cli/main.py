@@ -43,6 +43,7 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "connect": CliVerb(
             "edged.cli.connect", "print how an MCP client is configured to reach it"
         ),
+        "open": CliVerb("edged.cli.open", "look at the bench in a browser: its page"),
         "relay": CliVerb("edged.cli.relay", "run a public front of the relay route"),
         "dev-issuer": CliVerb(
             "edged.cli.dev_issuer", "mint tokens while developing; never for real"

@@ -1,4 +1,4 @@
-"""``edged runs list | show | export``: what sweeps, streams and tables have recorded."""
+"""``edged runs list | show | export | report``: what sweeps, streams and tables have recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import print_fields, print_json, print_table
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
@@ -29,6 +29,7 @@ COLUMNS: Final = {
 }
 FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
 READ_TIMEOUT_S: Final = 120.0
+REPORT_TIMEOUT_S: Final = 330.0
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -49,7 +50,16 @@ def run(arguments: Sequence[str]) -> int:
     export.add_argument("run_id")
     export.add_argument("--format", choices=FORMATS, default="csv")
     export.add_argument("--output", type=Path, metavar="FILE", help="- or nothing: standard output")
-    for verb in (listing, showing, export):
+    report = verbs.add_parser("report", help="all that is known of one, as one file to keep")
+    report.add_argument("run_id")
+    form = report.add_mutually_exclusive_group()
+    form.add_argument("--html", dest="form", action="store_const", const="html", default="html")
+    form.add_argument("--pdf", dest="form", action="store_const", const="pdf")
+    report.add_argument(
+        "-o", "--output", metavar="FILE", default="", help="- prints it (RUN.html, RUN.pdf)"
+    )
+    report.add_argument("--force", action="store_true", help="write over a file that is there")
+    for verb in (listing, showing, export, report):
         add_engine_options(verb)
     options = parser.parse_args(arguments)
     client = connect(options)
@@ -58,6 +68,8 @@ def run(arguments: Sequence[str]) -> int:
             return _list(client, options)
         case "show":
             return _show(client, options)
+        case "report":
+            return _report(client, options)
         case _:
             return _export(client, options)
 
@@ -121,6 +133,42 @@ def _draw(client: RpcClient, run_id: str, path: Path) -> int:
         raise _unwritable(path, refused) from refused
     print(f"{run_id} → {path}", file=sys.stderr)
     return ExitStatus.OK
+
+
+def _report(client: RpcClient, options: argparse.Namespace) -> int:
+    run_id, form = options.run_id, options.form
+    is_printed = options.output == "-"
+    path = Path(options.output or f"{Path(run_id).name}.{form}")
+    if not is_printed and not options.force:
+        # Before anything is made that nobody could have.
+        _check_free(path)
+    wanted = {"run_id": run_id, "format": form}
+    made = client.call("runs.report", wanted, timeout_s=REPORT_TIMEOUT_S)
+    data = base64.b64decode(made["content"])
+    if is_printed:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return ExitStatus.OK
+    try:
+        with path.open("wb" if options.force else "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        _check_free(path)
+    except OSError as refused:
+        raise _unwritable(path, refused) from refused
+    if options.json:
+        print_json({"run_id": run_id, "path": str(path), "made_by": made["made_by"]})
+    else:
+        print(f"{run_id} → {path}", file=sys.stderr)
+    return ExitStatus.OK
+
+
+def _check_free(path: Path) -> None:
+    if path.exists():
+        raise Invalid(
+            f"{path} exists already; it was not touched.",
+            remedy="Say --force to write over it, or -o another file.",
+        )
 
 
 def _place(path: Path, run_id: str, name: str) -> Path:

@@ -64,6 +64,8 @@ def glance(status: Told, instruments: Sequence[Told]) -> Iterator[str]:
         f"{status['edge_name']} ({status['edge_id']}), edged {status['version']}, "
         f"up {_lasting(status['uptime_s'])}; {door}"
     )
+    if mcp["enabled"] and mcp["port"] and mcp["page"] != "off":
+        yield f"page: http://127.0.0.1:{mcp['port']}/bench (edged open)"
     states = status["instruments_by_state"]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"

@@ -42,6 +42,17 @@ from edged.store.unit import Unit
 __all__ = ["AuditRecord"]
 
 MAX_LINES: Final = 64
+LOOKS: Final = frozenset(
+    {
+        "get_status",
+        "list_instruments",
+        "get_capabilities",
+        "get_sweep_status",
+        "bench__history",
+        "bench__runs",
+    }
+)
+"""What a page looks at: tools that ask no instrument and change nothing."""
 NOT_KEPT: Final = "lease_id"
 """The argument that opens what somebody has reserved."""
 NOTHING: Final[Mapping[str, Any]] = {}
@@ -107,6 +118,8 @@ class AuditRecord:
         """See ``Record``."""
         # What an interlock reads all the time is told where it trips or refuses.
         if isinstance(action, RunCommand) and action.purpose is Purpose.INTERLOCK:
+            return
+        if action.caller.is_look and action.tool in LOOKS and outcome.status is OutcomeStatus.OK:
             return
         if (
             action.answers_at_once

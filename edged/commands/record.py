@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import structlog
@@ -138,6 +139,7 @@ class CountedRecord:
         tools: (tool, outcome) → how many calls from outside; names beyond 500 share one.
         latencies: kind of action → how long those took that were tried.
         faults: bugs of ours that callers met.
+        listener: hears how each ended, where anybody wants to know.
     """
 
     def __init__(self, inner: Record) -> None:
@@ -146,6 +148,7 @@ class CountedRecord:
         self.tools: Counter[tuple[str, str]] = Counter()
         self.latencies: dict[str, Latencies] = {}
         self.faults = 0
+        self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
     async def intend(self, action: Action, target: Target) -> None:
         """See ``Record``."""
@@ -164,6 +167,8 @@ class CountedRecord:
         if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
             self.faults += 1
         self._inner.conclude(action, target, outcome)
+        if self.listener is not None:
+            self.listener(action, target, outcome)
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         """See ``Record``."""

@@ -73,6 +73,14 @@ class ListedTools(enum.StrEnum):
     STATIC = "static"
 
 
+class BenchPage(enum.StrEnum):
+    """The page at /bench: none, to look at and to stop, or with forms and holds, too."""
+
+    OFF = "off"
+    READ = "read"
+    FULL = "full"
+
+
 class ToolNames(enum.StrEnum):
     """Tool names as promised, with dots turned into ``_``, or with aliases for short ids."""
 
@@ -137,7 +145,9 @@ class Key:
 
 PORT: Final = integer(0, 65_535)
 URL_PATH: Final = matching(
-    "URL path", r"/[A-Za-z0-9._~/-]{0,200}", "be a path that begins with / and has no ? or #"
+    "URL path",
+    r"(?!/(?:bench|metrics)(?:/|$))/[A-Za-z0-9._~/-]{0,200}",
+    "be a path that begins with /, has no ? or #, and is neither /bench nor /metrics",
 )
 HOST: Final = matching(
     "host name", r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", "be a host name without scheme and port"
@@ -199,6 +209,12 @@ _TABLE: Final = (
         kind=URL_PATH,
         default="/mcp",
         sentence="URL path of the MCP endpoint; a slash behind it changes nothing.",
+    ),
+    Key(
+        name="BENCH_PAGE",
+        kind=choice(BenchPage),
+        default=BenchPage.READ,
+        sentence="The page for people, /bench on the MCP port: off, read (look, stop) or full.",
     ),
     Key(
         name="RESCAN_INTERVAL_SEC",

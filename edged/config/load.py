@@ -20,6 +20,7 @@ from edged.config.instruments import InstrumentEntry
 from edged.config.keys import (
     KEYS,
     RENAMED,
+    BenchPage,
     Bus,
     Exposure,
     Key,
@@ -67,6 +68,7 @@ class Config:
     mcp_enabled: bool
     mcp_port: int
     mcp_path: str
+    bench_page: BenchPage
     rescan_interval_sec: int
     inbound_auth_token: str | None
     edge_id: str | None

@@ -77,7 +77,9 @@ def check_mcp(facts: Facts) -> CheckLine:
     problem, revision = _initialize(port, path)
     if problem:
         return fail(f"{place} does not answer initialize: {problem}.", "Look at the engine's log.")
-    return passed(f"{place} answered initialize with revision {revision}.")
+    page = told.get("page", "off")
+    shown = f" Its page is http://{LOOPBACK}:{port}/bench ({page})." if page != "off" else ""
+    return passed(f"{place} answered initialize with revision {revision}.{shown}")
 
 
 def _mcp_port(facts: Facts) -> int | None:

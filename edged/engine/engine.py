@@ -44,6 +44,7 @@ from edged.config.load import Config, ToolNames
 from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
+from edged.engine.bench_page import BenchPageDoor
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart, Work
 from edged.engine.last_resort import end_at_last
@@ -76,6 +77,11 @@ from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
+from edged.supervisor.peer_header import keep_peer_secret, peer_reader
+from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
+from edged.surfaces.events.hub import EventHub
+from edged.surfaces.events.values import ValueFeed
+from edged.surfaces.mcp.seams import TrustedPeer, socket_peer
 from edged.surfaces.rpc.server import RpcListener
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
@@ -154,6 +160,8 @@ class Engine:
             state_dir=config.state_dir, retention_days=config.audit_retention_days, clock=clock
         )
         self._counts = CountedRecord(self._stores.record)
+        self._values = ValueFeed(clock)
+        self._counts.listener = self._values.hear
         self._pool = InstrumentPool(clock=clock, max_block_mb=config.max_block_mb)
         self._stores.watch(self._pool)
         self._catalog = Catalog()
@@ -248,6 +256,7 @@ class Engine:
         self.is_restarting = False
         self._asked: asyncio.Event | None = None
         self._restart = self._make_restart(is_supervised=is_supervised)
+        self._hub = self._make_hub()
         self._rpc = self._make_rpc(new_id)
         self._engine_file = config.state_dir / ENGINE_FILE
         self._is_told = False
@@ -257,7 +266,11 @@ class Engine:
             clock=clock,
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
-        self._mcp = self._make_mcp(permissions, new_id, is_supervised=is_supervised)
+        peer: TrustedPeer = socket_peer
+        if is_supervised:
+            peer = peer_reader(keep_peer_secret(config.state_dir))
+        self._page = self._make_page(permissions, new_id, peer)
+        self._mcp = self._make_mcp(permissions, new_id, peer, is_supervised=is_supervised)
         self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -301,6 +314,7 @@ class Engine:
         parts.push_async_callback(self._heartbeat.stop)
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
+        parts.push_async_callback(self._page.stop)
         await self._mcp.start(parts, bound=self._tell_again)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(
@@ -448,8 +462,38 @@ class Engine:
             own=parts.methods(),
         )
 
+    def _make_hub(self) -> EventHub:
+        return EventHub(
+            sources={
+                "instrument": instrument_feed(self._pool, self._state_of, self._stores.lockouts),
+                "sweep": sweep_feed(self._work.sweeps),
+                "stream": stream_feed(self._work.streams),
+                "audit": audit_feed(self._stores.audit),
+                "value": self._values.follow,
+            },
+            clock=self._clock,
+        )
+
+    def _make_page(
+        self, permissions: Permissions, new_id: NewId, peer: TrustedPeer
+    ) -> BenchPageDoor:
+        return BenchPageDoor(
+            config=self._config,
+            edge_name=self._config.edge_name,
+            hub=self._hub,
+            values=self._values,
+            permissions=permissions,
+            approvals=self._approvals,
+            leases=self._leases,
+            runs=self._work.runs,
+            report=self._work.reports.html,
+            peer=peer,
+            note=self._stores.record.method,
+            new_id=new_id,
+        )
+
     def _make_mcp(
-        self, permissions: Permissions, new_id: NewId, *, is_supervised: bool
+        self, permissions: Permissions, new_id: NewId, peer: TrustedPeer, *, is_supervised: bool
     ) -> McpParts:
         return McpParts(
             self._config,
@@ -462,6 +506,8 @@ class Engine:
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
             new_id=new_id,
+            trusted_peer=peer,
+            neighbour=self._page,
             is_supervised=is_supervised,
             clock=self._clock,
         )
@@ -632,11 +678,13 @@ class Engine:
             streams=self._work.streams,
             waveforms=self._work.waveforms,
             artist=self._work.artist,
+            reports=self._work.reports,
             watch=self._watch,
             mcp=lambda: self._mcp.surface,
             sweeps=self._work.sweeps,
             discovery=self._discovery,
             restart=self._restart,
+            hub=self._hub,
             clock=self._clock,
         )
 

@@ -37,6 +37,8 @@ from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
 from edged.runs.recordings.registry import RunRegistry
+from edged.runs.report.forms import RowsOfRun
+from edged.runs.report.reports import Maker, Reports
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import SequenceJournal
 from edged.runs.states import StreamEvent
@@ -115,6 +117,10 @@ class LongWork:
             clock=clock,
         )
         self.artist = Artist(cache_dir=config.state_dir / "plot")
+        self.reports = Reports(
+            runs=self.runs,
+            new_maker=functools.partial(self._new_report_maker, stores.audit.of_run),
+        )
         self.waveforms = WaveformRegistry(config.waveform_memory_mb)
         self.sequences = SequenceRegistry(
             perform=perform,
@@ -316,6 +322,20 @@ class LongWork:
             clock=self._clock,
             abort_within_s=self._config.abort_after_crash_sec,
             visited=visited,
+        )
+
+    def _new_report_maker(self, rows_of_run: RowsOfRun) -> Maker:
+        # Most lives of the daemon never see a report, and need not wait for what makes them.
+        from edged.plot.browser import PrintingBrowser
+        from edged.runs.report.making import ReportMaker
+
+        return ReportMaker(
+            runs=self.runs,
+            pool=self._pool,
+            rows_of_run=rows_of_run,
+            artist=self.artist,
+            browser=PrintingBrowser(),
+            clock=self._clock,
         )
 
     def visit(self, address: str, journal: Mapping[str, Any]) -> AbstractAsyncContextManager[Guest]:

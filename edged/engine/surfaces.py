@@ -37,16 +37,16 @@ from edged.instruments.unit_state import StateOf, counted
 from edged.plot.artist import Artist
 from edged.profiles.model import Profile
 from edged.runs.recordings.registry import RunRegistry
+from edged.runs.report.reports import Reports
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.service import read_supervisor_file, relay_link
-from edged.supervisor.peer_header import keep_peer_secret, peer_reader
+from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.caller import RelayGuard
-from edged.surfaces.mcp.seams import CallerGuard, ToolListing, socket_peer
+from edged.surfaces.mcp.seams import CallerGuard, Neighbour, ToolListing, TrustedPeer
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
-from edged.surfaces.rpc.events import EventHub, audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
@@ -71,7 +71,9 @@ class McpParts:
         profiles: gives those in force.
         guard: says who a request is from.
         new_id: makes action ids.
-        is_supervised: the supervisor listens on the same port, and says whose a connection is.
+        trusted_peer: says whose a connection is.
+        neighbour: what else is served on the port.
+        is_supervised: the supervisor listens on the same port.
 
     Attributes:
         surface: the endpoint itself.
@@ -91,6 +93,8 @@ class McpParts:
         profiles: Callable[[], Mapping[str, Profile]],
         guard: CallerGuard,
         new_id: Callable[[], str],
+        trusted_peer: TrustedPeer,
+        neighbour: Neighbour,
         is_supervised: bool,
         clock: Clock,
     ) -> None:
@@ -125,9 +129,8 @@ class McpParts:
             new_action_id=new_id,
             settings=_settings(config, is_port_shared=is_supervised),
             guard=guard,
-            trusted_peer=peer_reader(keep_peer_secret(config.state_dir))
-            if is_supervised
-            else socket_peer,
+            trusted_peer=trusted_peer,
+            neighbour=neighbour,
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(
@@ -191,6 +194,7 @@ class McpParts:
             "enabled": self._config.mcp_enabled,
             "port": self.surface.port or None,
             "path": self._config.mcp_path,
+            "page": self._config.bench_page.value,
             "error": self._error,
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),
@@ -241,11 +245,13 @@ class RpcParts:
     streams: StreamRegistry
     waveforms: WaveformRegistry
     artist: Artist
+    reports: Reports
     watch: LoopWatch
     mcp: Callable[[], McpSurface]
     sweeps: SweepRegistry
     discovery: Discovery
     restart: IdleRestart
+    hub: EventHub
     clock: Clock
 
     def methods(self) -> dict[str, OwnMethod]:
@@ -259,22 +265,13 @@ class RpcParts:
                 pool=self.pool,
                 told_on=self.stores.told_on,
             ),
-            **run_methods(self.runs, self.streams, self.waveforms, self.artist),
+            **run_methods(self.runs, self.streams, self.waveforms, self.artist, self.reports),
             **discovery_methods(self.discovery),
             **self.restart.methods(),
         }
 
     def sights(self) -> Sights:
         """What stands beside ``/rpc``."""
-        hub = EventHub(
-            sources={
-                "instrument": instrument_feed(self.pool, self.state_of, self.stores.lockouts),
-                "sweep": sweep_feed(self.sweeps),
-                "stream": stream_feed(self.streams),
-                "audit": audit_feed(self.stores.audit),
-            },
-            clock=self.clock,
-        )
         began = self.clock.monotonic()
 
         def health() -> Mapping[str, Any]:
@@ -288,7 +285,7 @@ class RpcParts:
             }
 
         return Sights(
-            hub=hub, health=health, metrics=MetricsSource(self.counts, self._figures(hub))
+            hub=self.hub, health=health, metrics=MetricsSource(self.counts, self._figures(self.hub))
         )
 
     def _figures(self, hub: EventHub) -> tuple[MetricFigure, ...]:

@@ -19,6 +19,7 @@ import asyncio
 import enum
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aiohttp.http import HttpRequestParser, RawRequestMessage
@@ -59,6 +60,8 @@ nothing more is read."""
 STEPS_AT_ONCE: Final = 64
 """In one turn of the loop, for one connection: twenty or so requests that wait for nothing."""
 PIECES_AT_ONCE: Final = 16
+BEGUN_BYTES: Final = 64
+"""Of a head, by which it is known for whom a WebSocket is offered."""
 NEVER_PAUSED: Final = 1 << 30
 """The parser's streams are emptied as they are filled."""
 LINGERING_S: Final = 2.0
@@ -125,7 +128,8 @@ class ConnectionOwner(Protocol):
         flow: what the parser's streams ask to pause.
         max_field_bytes: the longest header.
         answers_half_closed: otherwise the end of what a client sends is the end of the connection.
-        takes_upgrades: an offer of a WebSocket is the handler's to take; else it is passed over.
+        takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
+            its head; else it is passed over.
         is_stopping: no connection takes another request.
     """
 
@@ -135,7 +139,7 @@ class ConnectionOwner(Protocol):
     flow: BaseProtocol
     max_field_bytes: int
     answers_half_closed: bool
-    takes_upgrades: bool
+    takes_upgrade: Callable[[bytes], bool]
     is_stopping: bool
 
     def opened(self, connection: HttpConnection) -> None:
@@ -170,6 +174,7 @@ class HttpConnection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_begun",
         "_content",
         "_is_advancing",
         "_is_broken",
@@ -221,6 +226,8 @@ class HttpConnection(asyncio.Protocol):
         self._unparsed = b""
         self._offset = 0
         self._seam = b""
+        # The beginning of a head whose end has not come.
+        self._begun = b""
         self._parsed: list[tuple[RawRequestMessage, StreamReader]] = []
         # The body of the present request, and who takes it.
         self._content: StreamReader | None = None
@@ -501,10 +508,13 @@ class HttpConnection(asyncio.Protocol):
         else:
             piece = data[start:] if start else data
             self._unparsed, self._offset = b"", 0
+            if found < 0 and self._content is None and len(self._begun) < BEGUN_BYTES:
+                self._begun += piece[:BEGUN_BYTES]
             if piece[-1] in LINE_END:
                 self._seam = (self._seam + piece[-3:])[-3:]
         if b"pgrade" in piece:
-            offer = OTHER_OFFER if self._server.takes_upgrades else ANY_OFFER
+            is_taken = self._server.takes_upgrade(self._begun + piece[:BEGUN_BYTES])
+            offer = OTHER_OFFER if is_taken else ANY_OFFER
             piece = offer.sub(NO_OFFER, piece)
         try:
             parsed, is_upgraded, tail = self._parser.feed_data(piece)
@@ -513,6 +523,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if parsed:
             self._parsed += parsed
+            self._begun = b""
             self.awaited_since_s = None
         elif self._content is None and not self._parsed and self.awaited_since_s is None:
             self.awaited_since_s = self._server.clock.monotonic()
@@ -670,19 +681,13 @@ class HttpConnection(asyncio.Protocol):
             self.transport.abort()
 
 
-PHRASES: Final = {
-    400: b"Bad Request",
-    408: b"Request Timeout",
-    431: b"Request Header Fields Too Large",
-}
-
-
 def whole_refusal(refusal: Rejected) -> bytes:
     """The last answer on a connection, to what was no request."""
+    phrase = HTTPStatus(refusal.status).phrase.encode("ascii")
     return (
         b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\n"
         b"Connection: close\r\nContent-Length: %d\r\n\r\n%b"
-        % (refusal.status, PHRASES[refusal.status], len(refusal.body), refusal.body)
+        % (refusal.status, phrase, len(refusal.body), refusal.body)
     )
 
 

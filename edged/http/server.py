@@ -28,7 +28,7 @@ from edged.errors import ErrorCode, Failed
 from edged.http.connection import HttpConnection, RequestHandler
 from edged.protocol.http_rules import FULL_HEADER, MAX_HEADER_BYTES, rejection
 
-__all__ = ["HttpServer", "Listener", "connection_limit", "move_high", "raise_limit"]
+__all__ = ["HttpServer", "Listener", "connection_limit", "move_high", "no_upgrade", "raise_limit"]
 
 if sys.platform != "win32":
     import fcntl
@@ -90,6 +90,11 @@ LOOK_EVERY_S: Final = 1.0
 ABORTED_WITHIN_S: Final = 1.0
 
 
+def no_upgrade(_head: bytes) -> bool:
+    """Take no offer of a WebSocket."""
+    return False
+
+
 class _NoFlow(BaseProtocol):
     """What the parser's streams ask to pause: never, since they are emptied as they are filled."""
 
@@ -110,7 +115,8 @@ class HttpServer:
         idle_s: how long a connection may be without a request.
         max_field_bytes: the longest header.
         answers_half_closed: otherwise the end of what a client sends is the end of the connection.
-        takes_upgrades: an offer of a WebSocket is the handler's to take; else it is passed over.
+        takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
+            its head; else it is passed over.
 
     Attributes:
         connections: those that are open.
@@ -128,7 +134,7 @@ class HttpServer:
         idle_s: float,
         max_field_bytes: int = MAX_HEADER_BYTES,
         answers_half_closed: bool = True,
-        takes_upgrades: bool = False,
+        takes_upgrade: Callable[[bytes], bool] = no_upgrade,
     ) -> None:
         self._slow_sender_s = slow_sender_s
         self._idle_s = idle_s
@@ -136,7 +142,7 @@ class HttpServer:
         self.clock = clock
         self.max_field_bytes = max_field_bytes
         self.answers_half_closed = answers_half_closed
-        self.takes_upgrades = takes_upgrades
+        self.takes_upgrade = takes_upgrade
         self.connections: set[HttpConnection] = set()
         self.loop = asyncio.get_running_loop()
         self.flow: BaseProtocol = _NoFlow(self.loop)
@@ -224,6 +230,7 @@ class Listener:
         slow_sender_s: how long the head of a request may take.
         idle_s: how long a connection may be without a request.
         clock: for that.
+        takes_upgrade: see ``HttpServer``.
 
     Attributes:
         port: the bound port; 0 before.
@@ -241,8 +248,10 @@ class Listener:
         slow_sender_s: float,
         idle_s: float,
         clock: Clock,
+        takes_upgrade: Callable[[bytes], bool] = no_upgrade,
     ) -> None:
         self._handler = handler
+        self._takes_upgrade = takes_upgrade
         self._name = name
         self._host = host
         self._wanted_port = port
@@ -278,6 +287,7 @@ class Listener:
             clock=self._clock,
             slow_sender_s=self._slow_sender_s,
             idle_s=self._idle_s,
+            takes_upgrade=self._takes_upgrade,
         )
         self._tasks = [
             asyncio.create_task(

@@ -16,6 +16,7 @@ from typing import Final
 
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.plot.figure import Figure
+from edged.plot.paper import PAPER, Paper
 
 __all__ = ["Artist"]
 
@@ -23,7 +24,9 @@ DEADLINE_S: Final = 30.0
 """The first picture on a machine waits for a list of its fonts; later ones take about a second."""
 MAX_WAITING: Final = 8
 MAX_PNG_BYTES: Final = 8 * 1024 * 1024
-MAGIC: Final = b"\x89PNG\r\n"
+MAX_PDF_BYTES: Final = 32 * 1024 * 1024
+PNG: Final = b"\x89PNG\r\n"
+PDF: Final = b"%PDF-"
 LAST_WORDS: Final = 300
 
 
@@ -56,6 +59,11 @@ class Artist:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
+    @property
+    def is_installed(self) -> bool:
+        """There is something to draw with."""
+        return self._is_installed()
+
     async def draw(self, figure: Figure) -> bytes:
         """The picture as PNG.
 
@@ -63,6 +71,17 @@ class Artist:
             Conflict: BUSY, too many wait for theirs.
             Failed: DRAWING_FAILED, there is nothing to draw with, or it did not.
         """
+        return await self._in_turn(figure.encode(), magic=PNG, most=MAX_PNG_BYTES)
+
+    async def print(self, paper: Paper) -> bytes:
+        """The paper as PDF.
+
+        Raises:
+            Conflict, Failed: as ``draw``.
+        """
+        return await self._in_turn(paper.encode(), PAPER, magic=PDF, most=MAX_PDF_BYTES)
+
+    async def _in_turn(self, wanted: bytes, *words: str, magic: bytes, most: int) -> bytes:
         if not self._is_installed():
             raise Failed(
                 "Pictures are drawn by matplotlib, which is not installed on the bench's computer.",
@@ -77,13 +96,24 @@ class Artist:
         self._waiting += 1
         try:
             async with self._turn:
-                return await self._draw(figure.encode())
+                drawn = await self._draw(wanted, words)
         finally:
             self._waiting -= 1
+        picture, said = drawn
+        if not picture.startswith(magic) or len(picture) > most:
+            last = said.decode("utf-8", "replace").strip()[-LAST_WORDS:].splitlines()[-1:]
+            raise Failed(
+                f"The picture was not drawn: {last[0] if last else 'no reason was given'}",
+                code=ErrorCode.DRAWING_FAILED,
+                remedy="Ask for another format.",
+            )
+        return picture
 
-    async def _draw(self, wanted: bytes) -> bytes:
+    async def _draw(self, wanted: bytes, words: Sequence[str]) -> tuple[bytes, bytes]:
+        """What the program wrote, and what it said."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
+            *words,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -91,7 +121,7 @@ class Artist:
         )
         try:
             async with asyncio.timeout(self._deadline_s):
-                picture, said = await process.communicate(wanted)
+                return await process.communicate(wanted)
         except TimeoutError:
             raise Failed(
                 f"The picture was not drawn within {self._deadline_s:g} s.",
@@ -102,11 +132,3 @@ class Artist:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        if not picture.startswith(MAGIC) or len(picture) > MAX_PNG_BYTES:
-            last = said.decode("utf-8", "replace").strip()[-LAST_WORDS:].splitlines()[-1:]
-            raise Failed(
-                f"The picture was not drawn: {last[0] if last else 'no reason was given'}",
-                code=ErrorCode.DRAWING_FAILED,
-                remedy="Ask for another format.",
-            )
-        return picture

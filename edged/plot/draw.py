@@ -1,4 +1,6 @@
-"""The program that draws one picture: a figure on standard input, a PNG on standard output.
+"""The program that draws: a figure on standard input, a PNG on standard output.
+
+With ``--paper`` a paper on standard input, a PDF on standard output.
 
 A process of its own, because drawing takes long, takes memory, and is done by a library that is
 large: nothing of it is loaded into the daemon. The only module that knows that library.
@@ -10,17 +12,30 @@ import io
 import math
 import os
 import sys
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Sheet
+from matplotlib.figure import SubFigure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from edged.plot.figure import Curve, Figure, Panel, read_figure
+from edged.plot.figure import (
+    COLOURS,
+    LINEAR_UNITS,
+    MARKED_POINTS,
+    Curve,
+    Figure,
+    Panel,
+    has_prefixes,
+    read_figure,
+)
+from edged.plot.paper import PAPER, Heading, Lines, Paper, Picture, read_paper
 
-__all__ = ["draw"]
+__all__ = ["draw", "print_paper"]
 
 WIDTH_IN: Final = 9.0
 FINENESS: Final = (100, 80, 60, 40)
@@ -28,25 +43,34 @@ FINENESS: Final = (100, 80, 60, 40)
 MOST_BYTES: Final = 200_000
 PANEL_IN: Final = 2.6
 HEAD_IN: Final = 1.6
-MARKED_POINTS: Final = 60
-"""Up to so many points each gets a mark."""
-PLAIN_UNITS: Final = frozenset({"%", "dB", "dBm", "dBV", "deg", "°", "°C", "°F", "h"})
-"""Units that nobody puts a prefix to."""
-LINEAR_UNITS: Final = frozenset({"dB", "dBm", "dBV", "deg", "°", "rad"})
-"""Units of which a logarithm makes no sense: the phase beside a magnitude stays linear."""
+PAGE_IN: Final = (8.27, 11.69)
+"""A4."""
+MARGIN_IN: Final = 0.6
+TEXT_POINTS: Final = 7.0
+LINE_IN: Final = 0.135
+HEADING_IN: Final = 0.3
+TOGETHER: Final = 6
+HEADED_IN: Final = 0.9
+PICTURE_IN: Final = 2.3
+PICTURE_HEAD_IN: Final = 0.9
 NICER: Final = 5
 DECADE: Final = 10
 FLAT: Final = 1e-4
 """Of its largest value: then what all ticks share is written once, above the axis."""
-COLOURS: Final = ("#1f5fa8", "#c8501e", "#2d8a4e", "#8a3a9a", "#a07d12", "#4b5563")
 
 
 def draw(figure: Figure) -> bytes:
     """The picture as PNG."""
-    # What instruments and profiles call things is text, never a formula.
-    matplotlib.rcParams["text.parse_math"] = False
+    _take_text_as_text()
     count = max(1, len(figure.panels))
     sheet = Sheet(figsize=(WIDTH_IN, HEAD_IN + PANEL_IN * count), layout="constrained")
+    _fill(sheet, figure)
+    return _png(sheet)
+
+
+def _fill(sheet: Sheet | SubFigure, figure: Figure) -> None:
+    """All panels, one below the other."""
+    count = max(1, len(figure.panels))
     axes: list[Axes] = list(sheet.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
     sheet.suptitle(figure.title, fontsize=11)
     for area, panel in zip(axes, figure.panels, strict=False):
@@ -57,9 +81,13 @@ def draw(figure: Figure) -> bytes:
         _name_ticks(axes[-1].xaxis)
     else:
         axes[-1].xaxis.set_major_locator(MaxNLocator(8))
-    if _has_prefixes(figure.x_unit):
+    if has_prefixes(figure.x_unit):
         axes[-1].xaxis.set_major_formatter(EngFormatter(unit=figure.x_unit))
-    return _png(sheet)
+
+
+def _take_text_as_text() -> None:
+    """What instruments and profiles call things is never a formula."""
+    matplotlib.rcParams["text.parse_math"] = False
 
 
 def _png(sheet: Sheet) -> bytes:
@@ -97,7 +125,7 @@ def _draw_panel(area: Axes, panel: Panel, *, is_log: bool) -> None:
     if is_log and panel.unit not in LINEAR_UNITS:
         area.set_yscale("log", nonpositive="mask")
         _name_ticks(area.yaxis)
-    if _has_prefixes(panel.unit) and not _is_flat(area):
+    if has_prefixes(panel.unit) and not _is_flat(area):
         area.set_ylabel(panel.label)
         area.yaxis.set_major_formatter(EngFormatter(unit=panel.unit))
     else:
@@ -116,11 +144,6 @@ def _name_ticks(axis: Axis) -> None:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
 
 
-def _has_prefixes(unit: str) -> bool:
-    """Whether the ticks carry the unit (mV, kHz), so that the axis need not."""
-    return bool(unit) and unit not in PLAIN_UNITS
-
-
 def _is_flat(area: Axes) -> bool:
     """Whether it varies by so little that the six digits of a tick would all be the same."""
     low, high = area.get_ylim()
@@ -128,7 +151,7 @@ def _is_flat(area: Axes) -> bool:
 
 
 def _label(label: str, unit: str) -> str:
-    return label if _has_prefixes(unit) else _with_unit(label, unit)
+    return label if has_prefixes(unit) else _with_unit(label, unit)
 
 
 def _with_unit(label: str, unit: str) -> str:
@@ -153,13 +176,122 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def main() -> int:
+def print_paper(paper: Paper) -> bytes:
+    """The paper as PDF: A4, its blocks one below the other."""
+    _take_text_as_text()
+    # Whole fonts, so that a reader can search and copy the text.
+    matplotlib.rcParams["pdf.fonttype"] = 42
+    file = io.BytesIO()
+    with PdfPages(file, metadata={"Title": paper.title, "Creator": "edged"}) as pages:
+        printer = _Printer(paper.title, pages)
+        for block in paper.blocks:
+            match block:
+                case Heading():
+                    printer.head(block.text)
+                case Lines():
+                    printer.write(block.lines)
+                case Picture():
+                    printer.place(block.figure)
+        printer.turn()
+    return file.getvalue()
+
+
+class _Printer:
+    """Fills one page after the other, from the top.
+
+    Args:
+        title: stands at the foot of each, with the number of the page.
+    """
+
+    def __init__(self, title: str, pages: PdfPages) -> None:
+        self._title = title
+        self._pages = pages
+        self._number = 0
+        self._page: Sheet | None = None
+        self._at_in = 0.0
+
+    def head(self, text: str) -> None:
+        """A heading, and room below it for some of what it heads."""
+        page = self._room(HEADED_IN)
+        self._at_in += HEADING_IN
+        self._text(page, text, size=11, weight="bold")
+
+    def write(self, lines: Sequence[str]) -> None:
+        """Lines of one width."""
+        # The head of a table is no foot of a page.
+        self._room(LINE_IN * min(len(lines), TOGETHER))
+        for line in lines:
+            page = self._room(LINE_IN)
+            self._at_in += LINE_IN
+            self._text(page, line, size=TEXT_POINTS, family="monospace")
+        self._at_in += LINE_IN
+
+    def place(self, figure: Figure) -> None:
+        """A figure, as large as it is and a page lets it be."""
+        most = PAGE_IN[1] - 2 * MARGIN_IN
+        height = min(most, PICTURE_HEAD_IN + PICTURE_IN * max(1, len(figure.panels)))
+        page = self._room(height)
+        # A subfigure lies in a grid: the others are the white above, below and beside it.
+        above, below = self._at_in, PAGE_IN[1] - self._at_in - height
+        grid = page.add_gridspec(
+            3,
+            3,
+            height_ratios=(above, height, below),
+            width_ratios=(MARGIN_IN, PAGE_IN[0] - 2 * MARGIN_IN, MARGIN_IN),
+            left=0,
+            right=1,
+            bottom=0,
+            top=1,
+            hspace=0,
+            wspace=0,
+        )
+        _fill(page.add_subfigure(grid[1, 1]), figure)
+        self._at_in += height + LINE_IN
+
+    def turn(self) -> None:
+        """The page is full."""
+        if self._page is None:
+            return
+        self._number += 1
+        foot = 0.5 * MARGIN_IN / PAGE_IN[1]
+        self._page.text(MARGIN_IN / PAGE_IN[0], foot, self._title, fontsize=TEXT_POINTS)
+        self._page.text(
+            1 - MARGIN_IN / PAGE_IN[0], foot, str(self._number), fontsize=TEXT_POINTS, ha="right"
+        )
+        self._pages.savefig(self._page)  # type: ignore[no-untyped-call]
+        self._page = None
+
+    def _room(self, height_in: float) -> Sheet:
+        """A page with so much room left."""
+        if self._at_in + height_in > PAGE_IN[1] - MARGIN_IN:
+            self.turn()
+        if self._page is None:
+            self._page = Sheet(figsize=PAGE_IN, layout="constrained")
+            self._at_in = MARGIN_IN
+        return self._page
+
+    def _text(self, page: Sheet, text: str, *, size: float, **style: Any) -> None:
+        page.text(
+            MARGIN_IN / PAGE_IN[0],
+            1 - self._at_in / PAGE_IN[1],
+            text,
+            fontsize=size,
+            va="bottom",
+            **style,
+        )
+
+
+def main(arguments: Sequence[str]) -> int:
     """Read, draw, write."""
     if hasattr(os, "nice"):
         os.nice(NICER)
-    sys.stdout.buffer.write(draw(read_figure(sys.stdin.buffer.read())))
+    wanted = sys.stdin.buffer.read()
+    is_paper = PAPER in arguments
+    sys.stdout.buffer.write(
+        print_paper(read_paper(wanted)) if is_paper else draw(read_figure(wanted))
+    )
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -9,8 +9,33 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, Final
 
-__all__ = ["Curve", "Figure", "Panel", "read_figure"]
+__all__ = [
+    "COLOURS",
+    "LINEAR_UNITS",
+    "MARKED_POINTS",
+    "Curve",
+    "Figure",
+    "Panel",
+    "figure_of",
+    "has_prefixes",
+    "read_figure",
+]
+
+COLOURS: Final = ("#1f5fa8", "#c8501e", "#2d8a4e", "#8a3a9a", "#a07d12", "#4b5563")
+MARKED_POINTS: Final = 60
+"""Up to so many points each gets a mark."""
+PLAIN_UNITS: Final = frozenset({"%", "dB", "dBm", "dBV", "deg", "°", "°C", "°F", "h"})
+"""Units that nobody puts a prefix to."""
+LINEAR_UNITS: Final = frozenset({"dB", "dBm", "dBV", "deg", "°", "rad"})
+"""Units of which a logarithm makes no sense: the phase beside a magnitude stays linear."""
+
+
+def has_prefixes(unit: str) -> bool:
+    """Whether numbers of that unit are written with prefixes: mV, kHz."""
+    return bool(unit) and unit not in PLAIN_UNITS
+
 
 Numbers = Sequence[float | None]
 """``None`` where there is no number; the line has a gap there."""
@@ -58,7 +83,11 @@ class Figure:
 
 def read_figure(data: bytes) -> Figure:
     """The reverse of ``encode``."""
-    told = json.loads(data)
+    return figure_of(json.loads(data))
+
+
+def figure_of(told: dict[str, Any]) -> Figure:
+    """A figure from its JSON."""
     panels = tuple(
         Panel(
             label=panel["label"],

@@ -16,10 +16,13 @@ for generously, and two keys that could be one unit's are an error.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,6 +97,7 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "confirm": [rule.text for rule in rules.confirm],
         "budget": {command: str(budget) for command, budget in rules.budget.items()},
         "dead_man": "" if rules.dead_man_s is None else f"{rules.dead_man_s:g} s",
+        "calibration_due": rules.calibration_due.isoformat() if rules.calibration_due else "",
     }
 
 
@@ -260,10 +264,11 @@ _KEYS: Final = frozenset(
     {
         "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
         "expose", "raw_scpi", "on_expiry", "budget", "confirm", "confirm_by", "confirm_ttl_s",
-        "dead_man_s",
+        "dead_man_s", "calibration_due",
     }
 )  # fmt: skip
 INTERLOCKS: Final = "interlocks"
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OF_THE_FILE: Final = frozenset({"format", INTERLOCKS})
 """The keys at its top that are no units."""
 _EXPOSE_WORDS: Final = ("all", "essential", "none")
@@ -362,6 +367,7 @@ def _read_unit(key: str, node: Node) -> UnitRules:
         confirm_by=_read_ways(fields),
         confirm_ttl_s=_read_confirm_ttl(fields),
         dead_man_s=_read_dead_man(fields),
+        calibration_due=_read_calibration_due(fields),
         marks={"": fields.mark, **marks_of(fields.node)},
     )
 
@@ -436,6 +442,20 @@ def _read_dead_man(fields: Fields) -> float | None:
         message = f"{fields.name_of('dead_man_s')} must be over 0."
         raise complaint(fields.mark_of("dead_man_s"), message, "Leave it out to have none.")
     return None if limit_s is None else float(limit_s)
+
+
+def _read_calibration_due(fields: Fields) -> date | None:
+    if not fields.has("calibration_due"):
+        return None
+    text = fields.text("calibration_due", most=40).strip()
+    if _DATE.fullmatch(text):
+        with contextlib.suppress(ValueError):
+            return date.fromisoformat(text)
+    raise complaint(
+        fields.mark_of("calibration_due"),
+        f'{fields.name_of("calibration_due")}: "{text}" is no date.',
+        "Write year, month and day: 2027-03-31.",
+    )
 
 
 def _read_limits(fields: Fields) -> dict[str, dict[str, Bound]]:

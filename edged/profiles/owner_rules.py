@@ -9,6 +9,7 @@ import enum
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -74,6 +75,7 @@ class UnitRules:
         confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
         dead_man_s: after so long a silence the unit switches its outputs off by itself (see
             ``Watchdog``), or ``None`` when nothing was said.
+        calibration_due: the day by which the unit is to be calibrated; reports of runs show it.
         marks: dotted path within the entry → its place ("" is the entry), for messages.
     """
 
@@ -93,6 +95,7 @@ class UnitRules:
     confirm_by: frozenset[Way] | None = None
     confirm_ttl_s: float | None = None
     dead_man_s: float | None = None
+    calibration_due: date | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -173,6 +176,9 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         confirm_by=_both(one.confirm_by, other.confirm_by),
         confirm_ttl_s=min(filter(None, (one.confirm_ttl_s, other.confirm_ttl_s)), default=None),
         dead_man_s=min(filter(None, (one.dead_man_s, other.dead_man_s)), default=None),
+        calibration_due=min(
+            filter(None, (one.calibration_due, other.calibration_due)), default=None
+        ),
         marks={**other.marks, **one.marks},
     )
 

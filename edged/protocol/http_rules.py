@@ -58,6 +58,7 @@ __all__ = [
     "accepts",
     "is_json_type",
     "judge_head",
+    "judge_visit",
     "rejected_message",
     "rejection",
 ]
@@ -267,6 +268,8 @@ FETCH_SITE_HEADER: Final = "Sec-Fetch-Site"
 LAST_EVENT_HEADER: Final = "Last-Event-ID"
 CALLER_TOKEN_HEADER: Final = "Edge-Caller-JWT"  # noqa: S105 - the name of a header
 LEASE_HEADER: Final = "Edged-Lease"
+LOOK_HEADER: Final = "Edged-Look"
+"""What an open bench page looks at again and again; see ``Caller.is_look``."""
 FULL_HEADER: Final = "Edged-Full"
 """Comes with the 503 of an engine that has as many connections as it takes."""
 
@@ -294,6 +297,7 @@ _SINGLE: Final = frozenset(
         FETCH_SITE_HEADER,
         LAST_EVENT_HEADER,
         LEASE_HEADER,
+        LOOK_HEADER,
         METHOD_HEADER,
         NAME_HEADER,
         SESSION_HEADER,
@@ -349,6 +353,7 @@ class Accepted:
         session_id: ``Mcp-Session-Id``.
         version: ``MCP-Protocol-Version``.
         lease: ``Edged-Lease``.
+        look: ``Edged-Look``.
     """
 
     verb: Verb
@@ -359,12 +364,14 @@ class Accepted:
     session_id: str | None = field(init=False)
     version: str | None = field(init=False)
     lease: str | None = field(init=False, repr=False)
+    look: str | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Looks up once what every request of this head is asked for."""
         object.__setattr__(self, "session_id", self.header(SESSION_HEADER))
         object.__setattr__(self, "version", self.header(VERSION_HEADER))
         object.__setattr__(self, "lease", self.header(LEASE_HEADER))
+        object.__setattr__(self, "look", self.header(LOOK_HEADER))
 
     def header(self, name: str) -> str | None:
         """A header's value; ``None`` when it was not sent, which an empty one was."""
@@ -433,6 +440,22 @@ def judge_head(head: HttpHead, door: AccessPolicy) -> Accepted | Rejected:
     return Accepted(
         verb=verb, wants_json=wants_json, wants_sse=wants_sse, headers=joined, peer=head.peer
     )
+
+
+def judge_visit(head: HttpHead, guard: Guard) -> Mapping[str, str] | Rejected:
+    """Whether a request to something beside the endpoint may come in: the same first rungs.
+
+    Returns:
+        Its headers, as those of ``Accepted``.
+    """
+    joined = _join(head.headers)
+    if isinstance(joined, Rejected):
+        return joined
+    door = AccessPolicy(path=head.path, guard=guard)
+    refusal = _judge_host(head, joined, door) or _judge_origin(head, joined, door)
+    if refusal is None and CALLER_TOKEN_HEADER.lower() in joined:
+        return rejection(404, "Nothing is here on the relay route.")
+    return refusal or joined
 
 
 def _join(headers: HeaderList) -> dict[str, str] | Rejected:

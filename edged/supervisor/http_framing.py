@@ -26,6 +26,8 @@ FRAMING: Final = re.compile(
 # A header line that is none: folded, without a name, or with a blank before its colon.
 ODD_LINE: Final = re.compile(rb"\r\n(?![!#$%&'*+.^_`|~0-9A-Za-z-]+:)(?!\r\n|\Z)")
 LENGTH: Final = re.compile(rb"[0-9]{1,15}")
+OFFER: Final = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
+TAKEN: Final = b"HTTP/1.1 101 "
 CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
@@ -47,6 +49,8 @@ class _Part(enum.Enum):
     BODY = enum.auto()
     CHUNK_LINE = enum.auto()
     TRAILER = enum.auto()
+    OFFER = enum.auto()
+    TUNNEL = enum.auto()
 
 
 class Framer:
@@ -58,6 +62,10 @@ class Framer:
 
     Attributes:
         heads: how many request heads have been passed on.
+
+    The first request may offer to become a WebSocket; what follows is held until ``answered`` says
+    whether it was taken, and passes as it is from then on. The first alone: before it no answer is
+    on its way in which something could look like that.
     """
 
     def __init__(self, name: str, value: str) -> None:
@@ -77,6 +85,11 @@ class Framer:
         return self._part is _Part.HEAD and not self._held
 
     @property
+    def awaits_answer(self) -> bool:
+        """Whether what follows hangs on the engine's answer; see ``answered``."""
+        return self._part is _Part.OFFER
+
+    @property
     def is_in_head(self) -> bool:
         """Whether a head has begun and is not complete."""
         return self._part is _Part.HEAD and bool(self._held)
@@ -87,6 +100,8 @@ class Framer:
         Raises:
             BadFramingError: the connection cannot be followed any more.
         """
+        if self._part is _Part.TUNNEL:
+            return data
         if self._part is _Part.BODY and self._left > len(data):
             self._left -= len(data)  # the most common case by bytes, and the cheapest
             return data
@@ -103,6 +118,20 @@ class Framer:
                 break
         return bytes(out)
 
+    def answered(self, data: bytes) -> bytes:
+        """Bytes came from the engine; gives what to pass on of those that were held for them.
+
+        Raises:
+            BadFramingError: as ``feed``.
+        """
+        if not data.startswith(TAKEN):
+            self._part = _Part.HEAD
+            return self.feed(b"")
+        self._part = _Part.TUNNEL
+        held = bytes(self._held)
+        self._held.clear()
+        return held
+
     def _step(self, out: bytearray) -> None:
         match self._part:
             case _Part.HEAD:
@@ -113,6 +142,9 @@ class Framer:
                 self._chunk_line(out)
             case _Part.TRAILER:
                 self._trailer_line(out)
+            case _Part.OFFER:
+                if len(self._held) > MAX_HEAD_BYTES:
+                    raise BadFramingError("A WebSocket is not spoken before it was agreed on.")
 
     def _head(self, out: bytearray) -> None:
         while self._held.startswith(b"\r\n"):
@@ -128,6 +160,8 @@ class Framer:
         line_end = head.index(b"\r\n")
         rest = self._forged.sub(b"", head[line_end:])
         out += head[:line_end] + self._added + rest + b"\r\n"
+        if self.heads == 0 and self._part is _Part.HEAD and OFFER.search(head):
+            self._part = _Part.OFFER
         self.heads += 1
 
     def _begin_body(self, head: bytes) -> None:

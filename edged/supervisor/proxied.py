@@ -200,10 +200,23 @@ class ClientSide(asyncio.Protocol):
         """Bytes from the engine."""
         self._pulse.heard()
         self.asked_s = None
-        if self._framer is not None:
-            self._answered_heads = self._framer.heads
+        framer = self._framer
+        if framer is not None:
+            self._answered_heads = framer.heads
         if self._transport is not None and not self._is_refused:
             self._transport.write(data)
+        if framer is not None and framer.awaits_answer:
+            self._go_on(framer, data)
+
+    def _go_on(self, framer: Framer, answer: bytes) -> None:
+        """Whether it is a WebSocket now was said; what had to wait for that is passed on."""
+        try:
+            held = framer.answered(answer)
+        except BadFramingError as bad:
+            self._take_no_more(framer, bad)
+            return
+        if held:
+            self._pass_on(held)
 
     def engine_ended(self) -> None:
         """The engine will send no more."""

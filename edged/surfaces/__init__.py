@@ -1,4 +1,5 @@
-"""Where requests come in: ``mcp`` for everybody's clients, ``rpc`` for the owner's own programs.
+"""Where requests come in: ``mcp`` for clients, ``rpc`` for programs of the owner, ``page``.
 
-The two do not know each other; both hand what is asked to ``tools`` and ``commands``.
+The three do not know each other; all hand what is asked to ``tools`` and ``commands``. ``events``
+below them tells what happens.
 """

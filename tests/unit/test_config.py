@@ -11,7 +11,7 @@ import pytest
 
 from edged.cli.config import configuration_page
 from edged.config.instruments import ErrorsEntry, InstrumentEntry, ProbeEntry
-from edged.config.keys import KEYS, RENAMED
+from edged.config.keys import KEYS, RENAMED, BenchPage
 from edged.config.load import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places
@@ -68,6 +68,7 @@ ALLOWED = {
     "MCP_ENABLED": ("false", False),
     "MCP_PORT": ("0", 0),
     "MCP_PATH": ("/lab/mcp", "/lab/mcp"),
+    "BENCH_PAGE": ("full", BenchPage.FULL),
     "RESCAN_INTERVAL_SEC": ("1", 1),
     "INBOUND_AUTH_TOKEN": ("12345", "12345"),
     "EDGE_ID": ("bench-7", "bench-7"),

@@ -104,7 +104,7 @@ async def port() -> AsyncIterator[Port]:
         clock=SystemClock(),
         slow_sender_s=30.0,
         idle_s=75.0,
-        takes_upgrades=True,
+        takes_upgrade=lambda _head: True,
     )
     listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
     made = Port(listening.sockets[0].getsockname()[1], server)

@@ -20,7 +20,7 @@ from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
 from edged.operations.bench import GetStatus
 from edged.supervisor.watchdog import ask, look_at_rpc
-from edged.surfaces.rpc.events import EventHub, Publish, Source
+from edged.surfaces.events.hub import EventHub, Publish, Source
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.server import RpcListener, Sights
 from tests.promises import promise

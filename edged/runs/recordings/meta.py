@@ -186,6 +186,7 @@ def _find(pool: InstrumentPool, name: str) -> Instrument | None:
 
 def _instrument(instrument: Instrument) -> dict[str, Any]:
     identity, profile = instrument.identity, instrument.profile
+    due = instrument.rules.calibration_due
     return {
         "id": instrument.id,
         "alias": instrument.alias,
@@ -195,6 +196,7 @@ def _instrument(instrument: Instrument) -> dict[str, Any]:
         "model": identity.model,
         "serial": identity.serial,
         "firmware": identity.firmware,
+        "calibration_due": due.isoformat() if due is not None else None,
         "profile": {"key": profile.key, "version": profile.version} if profile else None,
         "limits": _limits(profile.commands) if profile else {},
         "settings": None,

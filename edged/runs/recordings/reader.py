@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import difflib
 import functools
 import io
 import json
@@ -19,6 +20,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +51,8 @@ __all__ = [
 
 FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
 MAX_ROWS: Final = 10_000
+MOST_NAMES: Final = 1_000
+"""Recordings among which one is looked for that somebody may have meant."""
 CHUNK_BYTES: Final = 1024 * 1024
 """Of one answer of ``export_run``; a longer recording comes in several."""
 MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
@@ -229,12 +233,26 @@ def find_run(root: Path, run_id: str) -> Path:
     if NAME.fullmatch(run_id):
         for directory in root.glob(f"{DATE}/{run_id}"):
             return directory
+    near = _nearest(root, run_id)
+    meant = f"Did you mean {near}? " if near else ""
     raise NotFound(
         f"There is no recording {run_id[:100]!r}.",
         code=ErrorCode.UNKNOWN_RUN,
-        data={"run_id": run_id[:100]},
-        remedy="The list of runs has them all: bench__runs without run_id.",
+        data={"run_id": run_id[:100], **({"nearest": near} if near else {})},
+        remedy=f"{meant}The list of runs has them all: bench__runs without run_id.",
     )
+
+
+def _nearest(root: Path, run_id: str) -> str:
+    """The recording of the newest whose id is most like this one; empty where none is."""
+    names: list[str] = []
+    for date in sorted(root.glob(DATE), reverse=True):
+        with contextlib.suppress(OSError):
+            names += islice((path.name for path in date.iterdir()), MOST_NAMES - len(names))
+        if len(names) >= MOST_NAMES:
+            break
+    close = difflib.get_close_matches(run_id[:64], names, n=1, cutoff=0.6)
+    return close[0] if close else ""
 
 
 def read_meta(directory: Path) -> dict[str, Any]:
@@ -290,6 +308,15 @@ def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
         for row in rows
     )
     return "".join(f"{line}\n" for line in lines), following
+
+
+def archives_of(root: Path, run_id: str) -> int:
+    """In how many archives the waveforms of a recording lie.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+    """
+    return len(list(find_run(root, run_id).glob("data*.npz")))
 
 
 def archive_number(path: Path) -> int:

@@ -38,6 +38,7 @@ from edged.store.audit.queries import (
     oldest_time,
 )
 from edged.store.audit.row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id, storable_ms
+from edged.store.audit.run_rows import RunRows, find_run_rows
 from edged.store.audit.verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.database import Database
 from edged.store.head_mark import head_mark_of
@@ -216,6 +217,17 @@ class Audit:
         await self._database.flush()
         return await find_calls(
             self._database, wanted, limit=limit, may_see=may_see, clock=self._clock
+        )
+
+    async def of_run(self, run_id: str, *, since_ms: int, until_ms: int | None) -> RunRows:
+        """The rows that belong to a run; see ``find_run_rows``.
+
+        Raises:
+            Failed: STORE_FAILED, the database cannot be read.
+        """
+        await self._database.flush()
+        return await find_run_rows(
+            self._database, run_id, since_ms=since_ms, until_ms=until_ms, clock=self._clock
         )
 
     async def export(self, form: ExportForm, wanted: AuditFilter) -> AsyncIterator[str]:

@@ -57,7 +57,7 @@ from edged.surfaces.mcp.request import (
     judge_expectation,
     unguarded,
 )
-from edged.surfaces.mcp.seams import CallerGuard, CallerHead, Choice, TrustedPeer
+from edged.surfaces.mcp.seams import CallerGuard, CallerHead, Choice, Neighbour, TrustedPeer
 from edged.surfaces.mcp.sessions import (
     SessionRegistry,
 )
@@ -78,6 +78,7 @@ class Endpoint:
         clock: for dates and times of streams.
         default_choice: what tools/list shows to a client that does not choose.
         bodies: reads bodies within their bounds.
+        neighbour: what else is served on this port, if anything.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Endpoint:
         clock: Clock,
         default_choice: Choice,
         bodies: BodyReader,
+        neighbour: Neighbour | None = None,
     ) -> None:
         self._door = door
         self._guard = guard
@@ -102,6 +104,7 @@ class Endpoint:
         self._clock = clock
         self._default_choice = default_choice
         self._bodies = bodies
+        self._neighbour = neighbour
         self._date = DateLine(clock)
         self._log = structlog.get_logger("edged.mcp")
         self._known = KnownHeads()
@@ -132,7 +135,10 @@ class Endpoint:
         if self.is_closing:
             self._refuse(connection, STOPPING)
             return None
-        head = self._known.find(raw) or self._judged(connection, message, raw, body)
+        head = self._known.find(raw)
+        if head is None and self._neighbour is not None and self._neighbour.takes(message.path):
+            return self._neighbour.serve(connection, message, body)
+        head = head or self._judged(connection, message, raw, body)
         if head is None:
             return None
         if body is not None:
@@ -234,6 +240,8 @@ class Endpoint:
             choice = session.choice or choice
         if accepted.lease:
             caller = replace(caller, lease=accepted.lease)
+        if accepted.look and self._neighbour and self._neighbour.is_looking(accepted.look):
+            caller = replace(caller, is_look=True)
         return Post(
             self._serving.surroundings,
             partial(self._wire, connection),

@@ -10,11 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from aiohttp.http import RawRequestMessage
+
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.commands.pending import Pending, Tell
 from edged.errors import ErrorCode, NotFound, Refused
+from edged.http.connection import HttpConnection
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "DirectGuard",
     "Dispatcher",
     "InstrumentIdOf",
+    "Neighbour",
     "NoResources",
     "ResourceSource",
     "ToolListing",
@@ -61,6 +65,28 @@ class Choice:
 
     listing: ToolListing
     instruments: tuple[str, ...] = ()
+
+
+class Neighbour(Protocol):
+    """What else is served on the port of the endpoint: the bench page."""
+
+    def takes(self, path: str) -> bool:
+        """Whether a path, still encoded, is its own."""
+        ...
+
+    def takes_upgrade(self, head: bytes) -> bool:
+        """Whether a head that begins so may offer a WebSocket."""
+        ...
+
+    def serve(
+        self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
+    ) -> bytes | None:
+        """See ``RequestHandler``; the guard has been asked by nobody."""
+        ...
+
+    def is_looking(self, token: str) -> bool:
+        """Whether an open page was given this token."""
+        ...
 
 
 class Dispatcher(Protocol):

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 
 from edged import __version__
 from edged.clock import Clock
+<<<<<<< HEAD
 from edged.http.server import Listener
 from edged.protocol.apps import capability
+=======
+from edged.http.server import Listener, no_upgrade
+>>>>>>> srv
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer
@@ -25,6 +29,7 @@ from edged.surfaces.mcp.seams import (
     DirectGuard,
     Dispatcher,
     InstrumentIdOf,
+    Neighbour,
     NoResources,
     ResourceSource,
     ToolListing,
@@ -86,6 +91,7 @@ class McpSurface:
             tools are listed and called after it, so that no client reads a list without
             instruments because it was quick.
         resources: what can be read by URI; ``None``: nothing.
+        neighbour: what else is served on this port, if anything.
     """
 
     def __init__(
@@ -101,6 +107,7 @@ class McpSurface:
         instrument_id_of: InstrumentIdOf = no_instrument,
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
+        neighbour: Neighbour | None = None,
     ) -> None:
         server = Server(
             name="edged",
@@ -155,6 +162,7 @@ class McpSurface:
             clock=clock,
             default_choice=self._default_choice,
             bodies=BodyReader(within_s=settings.slow_sender_s),
+            neighbour=neighbour,
         )
         self._listener = Listener(
             handler=self._endpoint,
@@ -166,6 +174,7 @@ class McpSurface:
             slow_sender_s=settings.slow_sender_s,
             idle_s=settings.idle_connection_s,
             clock=clock,
+            takes_upgrade=neighbour.takes_upgrade if neighbour is not None else no_upgrade,
         )
 
     @property

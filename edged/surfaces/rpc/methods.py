@@ -207,23 +207,13 @@ def _answer(outcome: Outcome) -> dict[str, Any]:
     if outcome.pictures:
         answer["pictures"] = [picture_told(picture) for picture in outcome.pictures]
     if outcome.error is not None:
-        answer["error"] = told(outcome.error)
+        answer["error"] = outcome.error.to_json()
     return answer
 
 
 def picture_told(picture: Picture) -> dict[str, Any]:
     """{mime, encoding, content}: a picture as the RPC interface hands it out."""
     return {"mime": picture.mime, "encoding": "base64", "content": as_base64(picture.data)}
-
-
-def told(error: EdgedError) -> dict[str, Any]:
-    """{code, message, remedy, data}: an error as the RPC interface words it."""
-    return {
-        "code": error.code.value,
-        "message": error.message,
-        "remedy": error.remedy,
-        "data": error.data,
-    }
 
 
 def _shown(tool: Tool) -> dict[str, Any]:

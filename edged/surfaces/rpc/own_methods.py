@@ -10,7 +10,7 @@ The RPC interface's own method for what discovery has met; it only tells.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from edged.actions.outcome import Picture
@@ -25,6 +25,8 @@ from edged.profiles.confirm import Way
 from edged.runs.recordings.figures import run_figure
 from edged.runs.recordings.reader import MAX_ROWS, export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
+from edged.runs.report.forms import Form
+from edged.runs.report.reports import Reports
 from edged.runs.run_head import RunKind
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -151,17 +153,17 @@ MAX_LISTED = 10_000
 
 
 def run_methods(
-    runs: RunRegistry, streams: StreamRegistry, waveforms: WaveformRegistry, artist: Artist
+    runs: RunRegistry,
+    streams: StreamRegistry,
+    waveforms: WaveformRegistry,
+    artist: Artist,
+    reports: Reports,
 ) -> dict[str, OwnMethod]:
     """``runs.…``, ``streams.show`` and ``pictures.show``."""
 
     async def read(function: Callable[..., T], *arguments: Any) -> T:
-        try:
+        with _remedied():
             return await runs.read(function, *arguments)
-        except NotFound as unknown:
-            # Who asks here has the command line, and perhaps no tools.
-            unknown.remedy = "`edged runs list` lists them."
-            raise
 
     async def list_(params: Params) -> Any:
         kind = _text(params, "kind", "")
@@ -187,6 +189,18 @@ def run_methods(
         data = await artist.draw(await read(run_figure, run_id))
         return {"run_id": run_id, **picture_told(Picture(mime="image/png", data=data))}
 
+    async def report(params: Params) -> Any:
+        run_id, form = _text(params, "run_id"), Form(params.get("format", Form.HTML))
+        with _remedied():
+            made = await reports.make(run_id, form)
+        return {
+            "run_id": run_id,
+            "format": form.value,
+            "name": f"{run_id}.{form}",
+            "made_by": made.by,
+            **picture_told(Picture(mime=made.mime, data=made.data)),
+        }
+
     async def status(_params: Params) -> Any:
         return runs.status()
 
@@ -209,10 +223,23 @@ def run_methods(
         "runs.show": show,
         "runs.export": export,
         "runs.draw": draw,
+        "runs.report": report,
         "runs.status": status,
         "streams.show": stream,
         "pictures.show": picture,
     }
+
+
+@contextlib.contextmanager
+def _remedied() -> Iterator[None]:
+    """Who asks here has the command line, and perhaps no tools."""
+    try:
+        yield
+    except NotFound as unknown:
+        near = unknown.data.get("nearest")
+        meant = f"Did you mean {near}? " if near else ""
+        unknown.remedy = f"{meant}`edged runs list` lists them."
+        raise
 
 
 def _text(params: Params, name: str, default: str | None = None) -> str:

@@ -273,6 +273,17 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "run_id",
                 run_id=_text("its id"),
             ),
+            _entry(
+                "runs.report",
+                "A recording as one file for those who were not there: plots, units, settings, "
+                "limits, who and when, the hashes of its data and of its rows in the record. At "
+                "most 16 MiB. A PDF is printed by a browser that is installed at the bench, else "
+                "by matplotlib (`made_by`: edged, browser or matplotlib).",
+                "{run_id, format, name, made_by, mime, encoding, content}",
+                "run_id",
+                run_id=_text("its id"),
+                format=_text("html (the default) or pdf", enum=["html", "pdf"]),
+            ),
             _entry("runs.status", "How recording is: budget, what is open.", "the status"),
             _entry(
                 "streams.show",

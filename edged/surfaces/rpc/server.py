@@ -37,9 +37,9 @@ from edged.http.server import HttpServer
 from edged.protocol import jsonrpc
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
-from edged.surfaces.rpc.event_socket import EventSockets
-from edged.surfaces.rpc.events import EventHub
-from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, dispatch, told
+from edged.surfaces.events.hub import EventHub
+from edged.surfaces.events.socket import EventSockets
+from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, dispatch
 from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
@@ -329,7 +329,7 @@ class RpcListener:
             slow_sender_s=WITHIN_S,
             idle_s=IDLE_S,
             max_field_bytes=MAX_FIELD_BYTES,
-            takes_upgrades=True,
+            takes_upgrade=lambda _head: True,
         )
         try:
             self._listening = await asyncio.get_running_loop().create_server(
@@ -542,5 +542,5 @@ def _error(
     message: str,
     error: EdgedError | None = None,
 ) -> web.Response:
-    data = told(error) if error else None
+    data = error.to_json() if error else None
     return _reply(status, jsonrpc.error_bytes(request_id, code, message, data))

@@ -29,7 +29,14 @@ IDLE: dict[str, Any] = {
     "uptime_s": 11_530.0,
     "instrument_count": 2,
     "instruments_by_state": {"ready": 2},
-    "mcp": {"enabled": True, "port": 8767, "sessions": 1, "error": "", "warning": ""},
+    "mcp": {
+        "enabled": True,
+        "port": 8767,
+        "sessions": 1,
+        "error": "",
+        "warning": "",
+        "page": "read",
+    },
     "sweeps": [],
     "streams": [],
     "sequences": [],
@@ -55,9 +62,10 @@ IDLE: dict[str, Any] = {
 KNOWN = [{"id": "TCPIP::1", "alias": "psu1"}, {"id": "TCPIP::2", "alias": ""}]
 
 
-def test_an_idle_bench_is_six_lines() -> None:
+def test_an_idle_bench_is_seven_lines() -> None:
     assert list(glance(IDLE, KNOWN)) == [
         "bench (edge-1), edged 1.0, up 3 h 12 min; MCP on port 8767, 1 sessions",
+        "page: http://127.0.0.1:8767/bench (edged open)",
         "2 instruments: 2 ready",
         "ON: nothing",
         "RUNS: nothing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -310,3 +311,22 @@ def test_an_open_side_may_be_closed() -> None:
     rules = bench("A1: {limits: {go: {v: {min: -1, max: 1}}}}", library).rules_for("A1")
     narrow = tighten(profile, rules).commands["go"].parameters["v"]
     assert (narrow.min, narrow.max) == (-1, 1)
+
+
+@promise("report.calibration")
+def test_a_unit_has_the_day_by_which_it_is_to_be_calibrated() -> None:
+    rules = bench("psu1: {calibration_due: 2027-03-31}\nN1: {calibration_due: '2026-12-01'}")
+    assert rules.rules_for("", "psu1").calibration_due == date(2027, 3, 31)
+    assert rules.rules_for("N1", "psu1").calibration_due == date(2026, 12, 1), "the earlier"
+    assert bench("psu1: {alias: a}").rules_for("", "psu1").calibration_due is None
+
+
+@promise("report.calibration")
+@pytest.mark.parametrize(
+    "said", ["next spring", "2027-02-30", "31.03.2027", "2027-3-31", "20270331", "2027-W13-3"]
+)
+def test_a_calibration_that_is_no_date_is_an_error_with_its_line(said: str) -> None:
+    error = refused(f"psu1:\n  alias: a\n  calibration_due: {said}\n")
+    assert error.message.startswith("bench.yaml:4:")
+    assert f'"calibration_due": "{said}" is no date.' in error.message
+    assert "2027-03-31" in error.remedy

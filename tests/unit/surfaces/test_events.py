@@ -9,7 +9,7 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import Conflict, Invalid
-from edged.surfaces.rpc.events import MAX_SUBSCRIPTIONS, MAX_WAITING, EventHub, Publish
+from edged.surfaces.events.hub import MAX_SUBSCRIPTIONS, MAX_WAITING, EventHub, Publish
 from tests.promises import promise
 
 

@@ -1,4 +1,4 @@
-"""The WebSocket ``/events``: JSON-RPC both ways.
+"""The WebSocket of events: JSON-RPC both ways.
 
 A client asks ``subscribe {topics}`` (or names them in the URL: ``/events?topics=audit,sweep``);
 from then on it gets ``event`` notifications, and ``missed`` when it reads too slowly.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -16,16 +17,22 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
-from edged.surfaces.rpc.events import EventHub, EventSubscription
-from edged.surfaces.rpc.methods import told
+from edged.surfaces.events.hub import EventHub, EventSubscription
 
-__all__ = ["EventSockets"]
+__all__ = ["EventSockets", "Greeting"]
+
+Greeting = Callable[[EventSubscription], Mapping[str, Any]]
+"""What the answer to a reader's ``subscribe`` tells besides its topics."""
 
 HEARTBEAT_S: Final = 30.0
 """A reader that answers no ping within half of this is gone."""
 CLOSE_S: Final = 0.25
 """How long a reader may take to say goodbye."""
 MAX_MESSAGE_BYTES: Final = 64 * 1024
+
+
+def _nothing_more(_subscription: EventSubscription) -> Mapping[str, Any]:
+    return {}
 
 
 class EventSockets:
@@ -39,7 +46,9 @@ class EventSockets:
         self._hub = hub
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
 
-    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+    async def serve(
+        self, request: web.Request, greeting: Greeting = _nothing_more
+    ) -> web.WebSocketResponse:
         """Serve one reader until it goes.
 
         Raises:
@@ -56,7 +65,7 @@ class EventSockets:
             self._open[socket] = request.transport
             writing = asyncio.create_task(_write(socket, subscription))
             try:
-                await _read(socket, self._hub, subscription)
+                await _read(socket, self._hub, subscription, greeting)
             finally:
                 self._open.pop(socket, None)
                 writing.cancel()
@@ -81,52 +90,62 @@ class EventSockets:
 
 
 async def _read(
-    socket: web.WebSocketResponse, hub: EventHub, subscription: EventSubscription
+    socket: web.WebSocketResponse,
+    hub: EventHub,
+    subscription: EventSubscription,
+    greeting: Greeting,
 ) -> None:
     async for message in socket:
         if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
             return
         text = message.data.encode() if message.type is WSMsgType.TEXT else message.data
         with contextlib.suppress(ConnectionError):
-            await socket.send_str(_answer(text, hub, subscription).decode())
+            await socket.send_str(_answer(text, hub, subscription, greeting).decode())
 
 
-def _answer(body: bytes, hub: EventHub, subscription: EventSubscription) -> bytes:
+def _answer(
+    body: bytes, hub: EventHub, subscription: EventSubscription, greeting: Greeting
+) -> bytes:
     try:
         message = jsonrpc.parse(body)
     except BadMessage as bad:
         return bad.reply().encode()
     if not isinstance(message, Request):
         return jsonrpc.error_bytes(
-            None, RpcCode.INVALID_REQUEST, "/events takes JSON-RPC requests, one at a time."
+            None, RpcCode.INVALID_REQUEST, "This socket takes JSON-RPC requests, one at a time."
         )
     try:
-        return jsonrpc.result_bytes(message.id, _perform(message, hub, subscription))
+        return jsonrpc.result_bytes(message.id, _perform(message, hub, subscription, greeting))
     except NotFound as unknown:
         return jsonrpc.error_bytes(
-            message.id, RpcCode.METHOD_NOT_FOUND, unknown.message, told(unknown)
+            message.id, RpcCode.METHOD_NOT_FOUND, unknown.message, unknown.to_json()
         )
     except EdgedError as error:
-        return jsonrpc.error_bytes(message.id, RpcCode.INVALID_PARAMS, error.message, told(error))
+        return jsonrpc.error_bytes(
+            message.id, RpcCode.INVALID_PARAMS, error.message, error.to_json()
+        )
 
 
-def _perform(request: Request, hub: EventHub, subscription: EventSubscription) -> dict[str, Any]:
+def _perform(
+    request: Request, hub: EventHub, subscription: EventSubscription, greeting: Greeting
+) -> dict[str, Any]:
     topics = request.params.get("topics")
     topics = [] if topics is None else topics
     if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
         raise Invalid("topics must be a list of strings.", data={"parameter": "topics"})
     match request.method:
         case "subscribe":
-            chosen = subscription.topics | set(topics)
+            chosen = hub.choose(subscription, subscription.topics | set(topics))
+            return {"topics": chosen, **greeting(subscription)}
         case "unsubscribe":
-            chosen = subscription.topics - set(topics) if topics else set()
+            left = subscription.topics - set(topics) if topics else set()
+            return {"topics": hub.choose(subscription, left)}
         case _:
             raise NotFound(
                 f"There is no method {request.method[:128]!r} here.",
                 code=ErrorCode.UNKNOWN_METHOD,
-                remedy="/events knows subscribe and unsubscribe; everything else is at /rpc.",
+                remedy="Here are subscribe and unsubscribe; calls are for POST.",
             )
-    return {"topics": hub.choose(subscription, chosen)}
 
 
 async def _write(socket: web.WebSocketResponse, subscription: EventSubscription) -> None:

@@ -1,8 +1,6 @@
-"""The hub of ``/events``: topics, who listens to them, and what a slow listener has missed.
+"""The hub of events: topics, who listens to them, and what a slow listener has missed.
 
 A source is followed only while somebody listens to its topic, so that nothing is made for nobody.
-
-Where the events of each topic come from: the rooms that have something to tell.
 """
 
 from __future__ import annotations
@@ -14,24 +12,8 @@ from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, Invalid
-from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
-from edged.instruments.unit_state import StateOf
-from edged.runs.streams.registry import StreamNews, StreamRegistry
-from edged.runs.sweeps.registry import SweepChanged, SweepRegistry
-from edged.store.audit.book import Audit
-from edged.store.audit.row import AuditRow
-from edged.store.lockouts import Lockouts
 
-__all__ = [
-    "EventHub",
-    "EventSubscription",
-    "Publish",
-    "Source",
-    "audit_feed",
-    "instrument_feed",
-    "stream_feed",
-    "sweep_feed",
-]
+__all__ = ["EventHub", "EventSubscription", "Publish", "Source"]
 
 MAX_WAITING: Final = 1_000
 """Events that wait for one reader; what comes beyond is counted."""
@@ -154,66 +136,3 @@ class EventHub:
                     subscription.put(topic, event)
 
         return publish
-
-
-EVENT_NAMES = {Arrived: "arrived", Left: "left", Changed: "changed"}
-
-
-def instrument_feed(pool: InstrumentPool, state_of: StateOf, lockouts: Lockouts) -> Source:
-    """``arrived``, ``left``, ``changed`` with the instrument's summary; ``lockouts`` with all."""
-
-    def follow(publish: Publish) -> Callable[[], None]:
-        def hear(event: Event) -> None:
-            told = {**event.instrument.summary(), "state": state_of(event.instrument).value}
-            publish(EVENT_NAMES[type(event)], told)
-
-        def hear_lockout() -> None:
-            publish("lockouts", [lockout.to_json() for lockout in lockouts.all()])
-
-        end_pool, end_lockouts = pool.subscribe(hear), lockouts.subscribe(hear_lockout)
-
-        def end() -> None:
-            end_pool()
-            end_lockouts()
-
-        return end
-
-    return follow
-
-
-def stream_feed(streams: StreamRegistry) -> Source:
-    """``started``, ``point``, ``ended`` with the stream's id."""
-
-    def follow(publish: Publish) -> Callable[[], None]:
-        def hear(news: StreamNews) -> None:
-            publish(news.what, {"stream_id": news.stream_id, **news.data})
-
-        return streams.subscribe(hear)
-
-    return follow
-
-
-def sweep_feed(sweeps: SweepRegistry) -> Source:
-    """``changed`` with the sweep's status, when it begins and at each change of state."""
-
-    def follow(publish: Publish) -> Callable[[], None]:
-        def hear(news: SweepChanged) -> None:
-            publish("changed", dict(news.told))
-
-        return sweeps.subscribe(hear)
-
-    return follow
-
-
-def audit_feed(audit: Audit) -> Source:
-    """``row`` with each row as it comes to disk."""
-
-    def follow(publish: Publish) -> Callable[[], None]:
-        def hear(rows: tuple[AuditRow, ...]) -> None:
-            for row in rows:
-                shown: dict[str, Any] = row.to_json()
-                publish("row", shown)
-
-        return audit.subscribe(hear)
-
-    return follow

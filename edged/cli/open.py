@@ -1,0 +1,81 @@
+"""``edged open``: the bench page, in a browser of this computer.
+
+The address is the network's where the port is open to it, so that a phone can take it (--qr). The
+page shows and stops; with --full its address carries the page's key, by which a person approves,
+denies and breaks leases there: give it to nobody whom you would not let do that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from collections.abc import Sequence
+from typing import Final
+
+from edged.cli.connect import address_of, why_loopback
+from edged.cli.shared.options import add_engine_options, connect, load, locate
+from edged.cli.shared.output import print_json
+from edged.config.keys import BenchPage
+from edged.errors import Conflict, Failed
+from edged.host import ExitStatus
+from edged.service import read_supervisor_file
+from edged.supervisor.proxy import LOOPBACK, machine_addresses
+from edged.surfaces.page.owner import keep_page_key
+
+__all__ = ["run"]
+
+PATH: Final = "/bench"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="edged open", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="with the page's key: answer there")
+    parser.add_argument("--print", action="store_true", help="print the address, open nothing")
+    parser.add_argument("--qr", action="store_true", help="print the address as a QR code, too")
+    add_engine_options(parser)
+    options = parser.parse_args(arguments)
+    mode, url, remark = _page(options)
+    if options.json:
+        print_json({"url": url, "mode": mode, "remark": remark})
+        return ExitStatus.OK
+    print(url)
+    if remark:
+        print(f"edged: {remark}", file=sys.stderr)
+    if options.qr:
+        _print_qr(url)
+    if not (options.print or options.qr) and not webbrowser.open(url):
+        print("edged: no browser could be started here; open the address above.", file=sys.stderr)
+    return ExitStatus.OK
+
+
+def _page(options: argparse.Namespace) -> tuple[str, str, str]:
+    """The mode of the page, its address, and what to know of that."""
+    told = connect(options).call_tool("get_status").result["mcp"]
+    mode = str(told["page"])
+    if mode == BenchPage.OFF:
+        raise Conflict("BENCH_PAGE is off: there is no page.", remedy="Set it to read or full.")
+    if not told["port"]:
+        raise Failed(f"The engine has no MCP port: {told['error'] or 'MCP_ENABLED is false.'}")
+    if options.full and mode != BenchPage.FULL:
+        raise Conflict(
+            f"BENCH_PAGE is {mode}: nothing is answered on the page.",
+            remedy="Set BENCH_PAGE: full and restart, or answer with edged approve.",
+        )
+    state_dir = locate(load(options)).path.parent
+    bound = read_supervisor_file(state_dir).get("addresses", ())
+    host = address_of(bound, machine_addresses())
+    remark = why_loopback(bound) if host == LOOPBACK else ""
+    netloc = f"[{host}]" if ":" in host else host
+    key = f"#key={keep_page_key(state_dir)}" if options.full else ""
+    return mode, f"http://{netloc}:{told['port']}{PATH}{key}", remark
+
+
+def _print_qr(url: str) -> None:
+    # Here: nobody else needs it.
+    import segno
+
+    segno.make_qr(url).terminal(compact=True)

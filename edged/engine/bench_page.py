@@ -1,0 +1,185 @@
+"""The bench page put together, with the first request to it: an engine nobody looks at has none."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from aiohttp.http import RawRequestMessage
+
+from edged import __version__
+from edged.auth.permissions import Permissions
+from edged.commands.approvals import ApprovalControl
+from edged.commands.leases import LeaseControl
+from edged.config.keys import BenchPage
+from edged.config.load import Config
+from edged.errors import Conflict
+from edged.host import host_name, qualified_host_name
+from edged.http.connection import HttpConnection
+from edged.log import surviving
+from edged.profiles.confirm import Way
+from edged.protocol.http_rules import Guard
+from edged.runs.recordings.reader import archives_of, export_run
+from edged.runs.recordings.registry import RunRegistry
+from edged.surfaces.events.hub import EventHub
+from edged.surfaces.events.values import ValueFeed
+from edged.surfaces.mcp.seams import TrustedPeer
+
+if TYPE_CHECKING:
+    from edged.surfaces.page.server import NotePage, PageServer
+
+__all__ = ["BenchPageDoor"]
+
+PATH: Final = "/bench"
+BELOW: Final = ("/bench/", "/bench?")
+EVENTS: Final = (b"GET /bench/events ", b"GET /bench/events?")
+
+log = structlog.get_logger("edged.page")
+
+
+@dataclass(slots=True, kw_only=True)
+class BenchPageDoor:
+    """What of the MCP port is the page's; ``Neighbour`` of the endpoint.
+
+    Attributes:
+        edge_name: what the page calls this bench.
+        report: gives a run's report, one HTML file.
+        peer: says whose a connection is.
+        note: for the record.
+        new_id: makes action ids.
+    """
+
+    config: Config
+    edge_name: str
+    hub: EventHub
+    values: ValueFeed
+    permissions: Permissions
+    approvals: ApprovalControl
+    leases: LeaseControl
+    runs: RunRegistry
+    report: Callable[[str], Awaitable[bytes]]
+    peer: TrustedPeer
+    note: NotePage
+    new_id: Callable[[], str]
+    _server: PageServer | None = None
+    _starting: asyncio.Task[None] | None = None
+
+    def takes(self, path: str) -> bool:
+        """See ``Neighbour``."""
+        if self.config.bench_page is BenchPage.OFF:
+            return False
+        return path == PATH or path.startswith(BELOW)
+
+    def takes_upgrade(self, head: bytes) -> bool:
+        """See ``Neighbour``."""
+        return self.config.bench_page is not BenchPage.OFF and head.startswith(EVENTS)
+
+    def is_looking(self, token: str) -> bool:
+        """See ``Neighbour``."""
+        return self._server is not None and token in self._server.looks
+
+    def serve(
+        self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
+    ) -> None:
+        """See ``RequestHandler``; the first request waits until the page has been read."""
+        if self._server is not None:
+            self._server.serve(connection, message, body)
+            return
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start(), name="bench page")
+
+        def go_on(_task: asyncio.Task[None]) -> None:
+            if connection.transport is None:
+                return
+            if self._server is None:
+                connection.force_close()
+            else:
+                self._server.serve(connection, message, body)
+
+        self._starting.add_done_callback(go_on)
+
+    async def stop(self) -> None:
+        """Say goodbye to the open pages."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop()
+
+    async def _start(self) -> None:
+        # Here: its modules and files are for those who look.
+        from edged.surfaces.page.owner import OwnerAnswers
+        from edged.surfaces.page.server import PageServer, PageWorld
+
+        with surviving(log, "bench_page_failed"):
+            server = PageServer(
+                PageWorld(
+                    facts=self._facts(),
+                    guard=Guard.of(
+                        host_name=host_name(),
+                        qualified_name=qualified_host_name(),
+                        allowed_hosts=self.config.allowed_hosts,
+                        allowed_origins=self.config.allowed_origins,
+                    ),
+                    peer=self.peer,
+                    hub=self.hub,
+                    latest=self.values.latest,
+                    permissions=self.permissions,
+                    owner=OwnerAnswers(
+                        is_full=self.config.bench_page is BenchPage.FULL,
+                        state_dir=self.config.state_dir,
+                        approve=self._approve,
+                        deny=self._deny,
+                        break_lease=self._break_lease,
+                    ),
+                    downloads=self._pieces,
+                    report=self.report,
+                    note=self.note,
+                    new_id=self.new_id,
+                )
+            )
+            await server.start()
+            self._server = server
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {
+            "mode": self.config.bench_page.value,
+            "mcp_path": self.config.mcp_path,
+            "edge": self.edge_name,
+            "version": __version__,
+        }
+
+    async def _approve(self, approval_id: str, by: str) -> dict[str, Any]:
+        return await self.approvals.answer(approval_id, is_yes=True, way=Way.PAGE, by=by)
+
+    async def _deny(self, approval_id: str, by: str) -> dict[str, Any]:
+        return await self.approvals.answer(approval_id, is_yes=False, way=Way.PAGE, by=by)
+
+    async def _break_lease(self, name: str, reason: str, by: str) -> dict[str, Any]:
+        return await self.leases.break_(name, reason=reason, by=by)
+
+    async def _pieces(self, run_id: str, form: str) -> AsyncIterator[bytes]:
+        """A run's file, piece by piece as it is on the disk."""
+        if form == "npz":
+            await self._check_single(run_id)
+        offset: int | None = 0
+        while offset is not None:
+            piece = await self.runs.read(export_run, run_id, form, offset)
+            offset, content = piece["next_offset"], piece["content"]
+            if piece["encoding"] == "base64":
+                yield await asyncio.to_thread(base64.b64decode, content)
+            else:
+                yield content.encode("utf-8")
+
+    async def _check_single(self, run_id: str) -> None:
+        """One zip behind another is no zip."""
+        count = await self.runs.read(archives_of, run_id)
+        if count > 1:
+            raise Conflict(
+                f"The waveforms of {run_id} lie in {count} archives, which are no single file.",
+                remedy=f"On the computer of the bench: edged runs export {run_id} --format npz.",
+            )

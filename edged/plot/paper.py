@@ -1,0 +1,67 @@
+"""What is printed, as values: headings, lines of text and figures, one below the other. Pure.
+
+Made by whoever knows what to tell (``runs/report/plain.py``), read by the program that draws.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from edged.plot.figure import Figure, figure_of
+
+__all__ = ["LINE_CHARS", "PAPER", "Block", "Heading", "Lines", "Paper", "Picture", "read_paper"]
+
+PAPER: Final = "--paper"
+"""How the program that draws is told that it gets one of these."""
+LINE_CHARS: Final = 118
+"""So many characters of a line fit between the margins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What follows is about that."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Text in letters of one width; none is longer than ``LINE_CHARS``."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure."""
+
+    figure: Figure
+
+
+Block = Heading | Lines | Picture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """One document; its title stands on each page."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+    def encode(self) -> bytes:
+        """As the drawing program reads it."""
+        return json.dumps(asdict(self), allow_nan=False).encode()
+
+
+def read_paper(data: bytes) -> Paper:
+    """The reverse of ``encode``."""
+    told = json.loads(data)
+    return Paper(title=told["title"], blocks=tuple(map(_block, told["blocks"])))
+
+
+def _block(told: dict[str, Any]) -> Block:
+    if "figure" in told:
+        return Picture(figure_of(told["figure"]))
+    return Lines(tuple(told["lines"])) if "lines" in told else Heading(told["text"])

@@ -1,0 +1,154 @@
+"""Makes one report: everything that costs time is done on the thread that reads recordings.
+
+Loaded when the first one is asked for, which most lives of the daemon never see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import date
+
+import structlog
+
+from edged import __version__
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.instruments.pool import InstrumentPool
+from edged.plot.artist import Artist
+from edged.plot.browser import PrintingBrowser
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.report.document import document_of
+from edged.runs.report.facts import (
+    Material,
+    RecordRow,
+    RecordRows,
+    Standing,
+    report_of,
+    span_of,
+    unit_ids,
+)
+from edged.runs.report.forms import Form, MadeReport, RowsOfRun
+from edged.runs.report.gather import FileHash, Found, look_at, take_piece
+from edged.runs.report.parts import Report
+from edged.runs.report.plain import paper_of
+from edged.store.audit.run_rows import RunRow
+
+__all__ = ["ReportMaker"]
+
+
+class ReportMaker:
+    """Implements ``Maker``.
+
+    Args:
+        pool: tells when the units are due for calibration, as their owner says now.
+        rows_of_run: asks the record.
+        artist, browser: print on paper; the browser does where there is one.
+    """
+
+    def __init__(
+        self,
+        *,
+        runs: RunRegistry,
+        pool: InstrumentPool,
+        rows_of_run: RowsOfRun,
+        artist: Artist,
+        browser: PrintingBrowser,
+        clock: Clock,
+    ) -> None:
+        self._runs = runs
+        self._pool = pool
+        self._rows_of_run = rows_of_run
+        self._artist = artist
+        self._browser = browser
+        self._clock = clock
+        self._log = structlog.get_logger("edged.reports")
+
+    async def make(self, run_id: str, form: Form) -> MadeReport:
+        """See ``Reports.make``."""
+        report = await self._report(run_id)
+        page = await self._runs.read(lambda _root: document_of(report))
+        if form is Form.HTML:
+            return MadeReport(data=page, mime="text/html", by="edged")
+        data, by = await self._print(report, page)
+        return MadeReport(data=data, mime="application/pdf", by=by)
+
+    async def _print(self, report: Report, page: bytes) -> tuple[bytes, str]:
+        """By the browser, which is the page itself; else by what draws pictures."""
+        refused = ""
+        if self._browser.is_installed:
+            try:
+                return await self._browser.print(page), "browser"
+            except Failed as failed:
+                refused = failed.message
+                self._log.warning("browser_did_not_print", reason=refused)
+        if not self._artist.is_installed:
+            raise Failed(
+                refused or "There is nothing on the bench's computer that makes a PDF.",
+                code=ErrorCode.DRAWING_FAILED,
+                remedy="Its owner installs a browser (Debian: chromium) or matplotlib (Debian: "
+                "python3-matplotlib; Python: the extra edged[plot]). Until then take the HTML, "
+                "which any browser prints.",
+            )
+        paper = await self._runs.read(lambda _root: paper_of(report))
+        return await self._artist.print(paper), "matplotlib"
+
+    async def _report(self, run_id: str) -> Report:
+        is_open = await self._runs.written(run_id) is not None
+        found = await self._runs.read(look_at, run_id)
+        for file in found.files:
+            while await self._runs.read(take_piece, file):
+                pass
+        material = Material(
+            run_id=run_id,
+            meta=found.meta,
+            path=str(found.directory),
+            figures=found.figures,
+            undrawn=found.undrawn,
+            extract=found.extract,
+            files=tuple(map(FileHash.told, found.files)),
+            record=await self._record(run_id, found),
+        )
+        standing = Standing(
+            now_ms=self._clock.wall_ms(),
+            version=__version__,
+            dues=self._dues(found),
+            is_open=is_open and found.meta.get("status") == "running",
+        )
+        return await self._runs.read(lambda _root: report_of(material, standing))
+
+    async def _record(self, run_id: str, found: Found) -> RecordRows:
+        begun, ended = span_of(found.meta)
+        try:
+            rows = await self._rows_of_run(run_id, since_ms=begun, until_ms=ended)
+        except EdgedError as error:
+            return RecordRows(trouble=error.message)
+        return RecordRows(
+            first=tuple(map(_told, rows.first)),
+            last=tuple(map(_told, rows.last)),
+            total=rows.total,
+            digest=rows.digest,
+            is_whole=rows.is_whole,
+            head_seq=rows.head_seq,
+            head_hash=rows.head_hash,
+        )
+
+    def _dues(self, found: Found) -> dict[str, date]:
+        dues: dict[str, date] = {}
+        for name in unit_ids(found.meta):
+            with contextlib.suppress(NotFound):
+                due = self._pool.get(name).rules.calibration_due
+                if due is not None:
+                    dues[name] = due
+        return dues
+
+
+def _told(row: RunRow) -> RecordRow:
+    what = " ".join(filter(None, (row.tool, row.command if row.command != row.tool else "")))
+    is_begin = row.phase == "intent"
+    return RecordRow(
+        seq=row.seq,
+        time_ms=row.time_ms,
+        what=f"{what} (intent)" if is_begin else what,
+        outcome=row.outcome,
+        hash=row.hash,
+    )

@@ -1,0 +1,76 @@
+"""What a report is made of, whatever it is written as: fields, tables, notes, plots. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edged.plot.figure import Figure
+
+__all__ = ["Fields", "Note", "Part", "Plot", "Report", "Section", "Table"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """(name, value) each."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of cells below the names of columns.
+
+    Attributes:
+        numbers: the columns, from 0, whose cells are numbers and stand to the right.
+        codes: those whose cells are for machines: hashes, ids.
+        gap: the number of the row before which rows are left out; -1: none are.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    numbers: frozenset[int] = frozenset()
+    codes: frozenset[int] = frozenset()
+    gap: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A sentence; ``is_warning``: nobody must overlook it."""
+
+    text: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A figure, with what stands below it."""
+
+    figure: Figure
+    caption: str
+
+
+Part = Fields | Table | Note | Plot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """What stands under one heading."""
+
+    heading: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One report.
+
+    Attributes:
+        subtitle: one line of what was done.
+        foot: who made it, and when.
+    """
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]
+    foot: str

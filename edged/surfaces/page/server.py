@@ -1,0 +1,339 @@
+"""The page's HTTP: files, the socket, a person's answers, and the data of runs to take away.
+
+Every request is judged as one to the MCP endpoint is (Host, Origin, Sec-Fetch-Site), and none of it
+is on the relay route. Whatever shows the bench is allowed as the tool is that shows the same.
+
+Source: docs/page.md; docs/promises.md section 17.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import structlog
+from aiohttp import web
+from aiohttp.http import RawRequestMessage
+
+from edged.actions.caller import Caller, Route, client_text
+from edged.auth.permissions import Permissions
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound, Refused
+from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
+from edged.http.connection import HttpConnection, whole_refusal
+from edged.protocol.http_rules import (
+    Guard,
+    HttpHead,
+    Rejected,
+    is_json_type,
+    judge_visit,
+    rejection,
+)
+from edged.surfaces.events.hub import EventHub, EventSubscription
+from edged.surfaces.events.socket import EventSockets
+from edged.surfaces.page.owner import KEY_HEADER, OwnerAnswers
+from edged.surfaces.page.static_files import INDEX, StaticFile, filled_index, read_static_files
+
+__all__ = ["PATH", "Downloads", "NotePage", "PageServer", "PageWorld"]
+
+PATH: Final = "/bench"
+EVENTS: Final = f"{PATH}/events"
+STOPPING: Final = rejection(503, "The daemon is stopping.")
+CSP: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+MAX_ANSWER_BYTES: Final = 64 * 1024
+MAX_AGENT_CHARS: Final = 256
+BODY_WITHIN_S: Final = 10.0
+TOKEN_BYTES: Final = 16
+SHOWS: Final = ("bench__check", "bench__history", "bench__runs")
+"""What the page shows as a whole is what these tools tell; a caller that may use none sees none."""
+STATUS: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.NOT_AUTHENTICATED: 401,
+    ErrorCode.NOT_ALLOWED: 403,
+    ErrorCode.STORE_FAILED: 503,
+}
+CONTENT_TYPES: Final[Mapping[str, str]] = {
+    "csv": "text/csv; charset=utf-8",
+    "npz": "application/zip",
+    "html": "text/html; charset=utf-8",
+}
+
+
+class NotePage(Protocol):
+    """Writes down what a page did that is no tool's call."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        action_id: str,
+        error: EdgedError | None,
+        duration_ms: float,
+    ) -> None:
+        """Never raises, never waits."""
+        ...
+
+
+Downloads = Callable[[str, str], AsyncIterator[bytes]]
+"""A run's id and a form (csv, npz) → its file in pieces; raises ``NotFound`` at the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageWorld:
+    """What the page works with.
+
+    Attributes:
+        facts: what the page must know before it can ask.
+        guard: which Host and Origin may come in.
+        peer: says which address to name in the record: of a request's headers and its peer.
+        latest: the last values that are known.
+        report: a run's id → its report, one HTML file.
+    """
+
+    facts: Mapping[str, Any]
+    guard: Guard
+    peer: Callable[[Mapping[str, str], str], str]
+    hub: EventHub
+    latest: Callable[[], list[dict[str, Any]]]
+    permissions: Permissions
+    owner: OwnerAnswers
+    downloads: Downloads
+    report: Callable[[str], Awaitable[bytes]]
+    note: NotePage
+    new_id: Callable[[], str]
+
+
+class PageServer:
+    """Serves what is under ``/bench``; made with the first request to it.
+
+    Attributes:
+        looks: tokens of the pages that are open.
+    """
+
+    def __init__(self, world: PageWorld) -> None:
+        self._world = world
+        self._sockets = EventSockets(world.hub)
+        self._runner: web.AppRunner | None = None
+        self._handler: ApplicationHandler | None = None
+        self._files: Mapping[str, StaticFile] = {}
+        self._log = structlog.get_logger("edged.page")
+        self.looks: set[str] = set()
+
+    async def start(self) -> None:
+        """Be ready to serve."""
+        found = dict(await asyncio.to_thread(read_static_files))
+        self._files = {**found, INDEX: filled_index(found[INDEX], self._world.facts)}
+        app = web.Application(client_max_size=MAX_ANSWER_BYTES, middlewares=[self._guarded])
+        router = app.router
+        router.add_get(PATH, self._index)
+        router.add_get(f"{PATH}/static/{{name}}", self._static)
+        router.add_get(EVENTS, self._events)
+        router.add_post(f"{PATH}/owner/{{what}}", self._answer)
+        router.add_get(f"{PATH}/runs/{{run_id}}/data.{{form}}", self._download)
+        router.add_get(f"{PATH}/runs/{{run_id}}/report.html", self._report)
+        app.on_response_prepare.append(note_end)
+        app.on_response_prepare.append(_with_headers)
+        runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
+        await runner.setup()
+        assert runner.server is not None  # noqa: S101 - it is there after setup()
+        self._runner, self._handler = runner, ApplicationHandler(runner.server)
+
+    async def stop(self) -> None:
+        """Say goodbye to the open pages."""
+        await self._sockets.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = self._handler = None
+
+    def serve(
+        self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
+    ) -> None:
+        """See ``RequestHandler``; after ``start``."""
+        path = message.path.partition("?")[0]
+        headers = tuple(message.headers.items())
+        judged = judge_visit(
+            HttpHead(verb=message.method, path=path, headers=headers), self._world.guard
+        )
+        if isinstance(judged, Rejected) or self._handler is None:
+            connection.keeps_alive = False
+            refused = judged if isinstance(judged, Rejected) else STOPPING
+            connection.answer(whole_refusal(refused))
+            return
+        self._handler.serve(connection, message, body)
+
+    # What there is to see
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        return _file(request, self._files[INDEX])
+
+    async def _static(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        found = self._files.get(name)
+        if found is None or name == INDEX:
+            raise NotFound(f"There is no file {name[:80]!r} here.", code=ErrorCode.UNKNOWN_RESOURCE)
+        return _file(request, found)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        caller = self._caller(request)
+        self._may(caller, *SHOWS)
+        look = secrets.token_urlsafe(TOKEN_BYTES)
+        is_told = False
+
+        def greet(subscription: EventSubscription) -> Mapping[str, Any]:
+            nonlocal is_told
+            if not is_told:
+                is_told = True
+                self.looks.add(look)
+                topics = {"topics": ",".join(sorted(subscription.topics))}
+                self._note(caller, "page.open", topics)
+            told: dict[str, Any] = {"look": look}
+            if "value" in subscription.topics:
+                told["values"] = self._world.latest()
+            return told
+
+        try:
+            return await self._sockets.serve(request, greet)
+        finally:
+            self.looks.discard(look)
+
+    # What a person may take away, and answer
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        run_id, form = request.match_info["run_id"], request.match_info["form"]
+        if form not in {"csv", "npz"}:
+            raise NotFound("There are data.csv and data.npz.", code=ErrorCode.UNKNOWN_RESOURCE)
+        caller = self._caller(request)
+        self._may(caller, "bench__runs")
+        pieces = self._world.downloads(run_id, form)
+        first = await anext(pieces, b"")
+        self._note(caller, "page.download", {"run_id": run_id, "form": form})
+        answer = web.StreamResponse(headers=_attachment(f"{run_id}.{form}", form))
+        await answer.prepare(request)
+        await answer.write(first)
+        async for piece in pieces:
+            await answer.write(piece)
+        await answer.write_eof()
+        return answer
+
+    async def _report(self, request: web.Request) -> web.StreamResponse:
+        run_id = request.match_info["run_id"]
+        caller = self._caller(request)
+        self._may(caller, "bench__runs")
+        body = await self._world.report(run_id)
+        self._note(caller, "page.report", {"run_id": run_id})
+        return web.Response(body=body, headers=_attachment(f"{run_id}.html", "html"))
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        what = request.match_info["what"]
+        caller = self._caller(request)
+        try:
+            self._world.owner.check(request.headers.get(KEY_HEADER))
+        except Refused as refused:
+            self._note(caller, f"page.{what[:40]}", {}, refused)
+            raise
+        if not is_json_type(request.headers.get("Content-Type", "")):
+            raise Invalid("Content-Type must be application/json.", code=ErrorCode.BAD_REQUEST)
+        async with asyncio.timeout(BODY_WITHIN_S):
+            body = await request.read()
+        told = await self._world.owner.answer(what, body, f"the page at {caller.remote}")
+        return _json(200, {"ok": True, **told})
+
+    # The ways of all of them
+
+    def _caller(self, request: web.Request) -> Caller:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        remote = self._world.peer(headers, request.remote or "")
+        agent = client_text(request.headers.get("User-Agent", "")[:MAX_AGENT_CHARS])
+        return Caller(route=Route.DIRECT, remote=remote, client=agent or remote)
+
+    def _may(self, caller: Caller, *tools: str) -> None:
+        for tool in tools:
+            self._world.permissions.authorize_tool(caller, tool, None)
+
+    def _note(
+        self,
+        caller: Caller,
+        name: str,
+        params: Mapping[str, Any],
+        error: EdgedError | None = None,
+    ) -> None:
+        self._world.note(
+            replace(caller, client=caller.client or caller.remote),
+            name,
+            params,
+            action_id=self._world.new_id(),
+            error=error,
+            duration_ms=0.0,
+        )
+
+    @web.middleware
+    async def _guarded(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        """What goes wrong is an answer of ours, in words."""
+        try:
+            return await handler(request)
+        except EdgedError as error:
+            status = STATUS.get(error.code, 404 if isinstance(error, NotFound) else 400)
+            return _json(status, {"error": {"message": error.message, "remedy": error.remedy}})
+        except web.HTTPException as refused:
+            words = {404: f"Nothing is here; the page is at {PATH}."}
+            said = words.get(refused.status, f"{refused.reason}.")
+            answer = _json(refused.status, {"error": {"message": said, "remedy": ""}})
+            if "Allow" in refused.headers:
+                answer.headers["Allow"] = refused.headers["Allow"]
+            return answer
+        except TimeoutError:
+            said = f"The body did not arrive within {BODY_WITHIN_S:g} s."
+            return _json(408, {"error": {"message": said, "remedy": ""}})
+        except ConnectionError:
+            raise
+        except Exception as bug:  # noqa: BLE001 - the top of every request: a caller gets a reply
+            fault_id = self._world.new_id()
+            self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
+            said = f"edged made a mistake; its log has the details under {fault_id}."
+            return _json(500, {"error": {"message": said, "remedy": ""}})
+
+
+def _file(request: web.Request, found: StaticFile) -> web.StreamResponse:
+    headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
+    if found.etag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=found.body, headers={**headers, "Content-Type": found.content_type})
+
+
+def _json(status: int, told: Mapping[str, Any]) -> web.Response:
+    body = json.dumps(told, default=str).encode()
+    headers = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+    if status == 401:
+        headers["WWW-Authenticate"] = KEY_HEADER
+    return web.Response(status=status, body=body, headers=headers)
+
+
+def _attachment(name: str, form: str) -> dict[str, str]:
+    plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name if c.isascii())
+    return {
+        "Content-Type": CONTENT_TYPES[form],
+        "Content-Disposition": f'attachment; filename="{plain}"',
+        "Cache-Control": "no-store",
+    }
+
+
+async def _with_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)

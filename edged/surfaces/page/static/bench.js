@@ -1,0 +1,170 @@
+// The bench at a glance: what is wrong, who waits for a yes, each unit, and what runs. From plain
+// data; what is pressed is told to `act`.
+
+import { h } from "./dom.js";
+import { age, clock, plural, text, valueOf } from "./format.js";
+
+const FRESH_MS = 5000;
+const OLD_MS = 60000;
+const MOST_VALUES = 6;
+
+// Lines about what a person has to look at.
+export function troubles(state) {
+  const { status } = state;
+  if (!status) return [];
+  const name = (id) => nameOf(state, id);
+  const found = [];
+  const wrong = (text) => found.push(h("li", { class: "bad" }, text));
+  for (const rule of status.interlocks) {
+    if (rule.state === "tripped" || rule.cools_s) wrong(`Interlock ${rule.name} tripped: ${rule.reason}`);
+    else if (rule.unknown.length) wrong(`Interlock ${rule.name}: nothing here is called ${rule.unknown.join(", ")}`);
+  }
+  for (const one of status.dead_man) {
+    if (one.state === "tripped") wrong(`${name(one.instrument_id)}: its dead-man has switched the outputs off; clear it at the instrument: ${one.clear}`);
+  }
+  for (const id of status.stopping) wrong(`${name(id)}: its stop is tried until it is confirmed`);
+  for (const sweep of [...status.sweeps, ...status.needs_attention]) {
+    if (sweep.needs_attention) wrong(`${name(sweep.instrument_id)}: the abort of ${sweep.sweep_id} was not confirmed; its output may be on`);
+  }
+  for (const line of status.troubled_lines) wrong(`${name(line.instrument_id)} is ${line.state}: ${line.reason}`);
+  if (status.store.state !== "healthy") wrong(`The record is ${status.store.state}: ${status.store.reason}`);
+  return found.length ? [h("section", { key: "troubles", class: "troubles", "aria-label": "What is wrong" }, h("ul", null, found))] : [];
+}
+
+export function approvals(state, act) {
+  const waiting = state.status?.approvals ?? [];
+  if (!waiting.length) return [];
+  return [h("section", { key: "approvals", class: "asks", "aria-label": "What waits for a yes" },
+    h("h2", null, "Waits for a person"),
+    waiting.map((one) => h("article", { key: one.approval_id, class: "card" },
+      h("p", null, h("b", null, one.who), " wants ", h("b", null, one.tool), " on ", h("b", null, one.instrument), `, until ${clock(one.expires_ms)}`),
+      h("pre", null, one.lines.join("\n") + (one.more ? `\n… and ${one.more} more` : "")),
+      state.key && state.facts.mode === "full"
+        ? h("p", { class: "bar" },
+          h("button", { type: "button", class: "yes", on: { click: () => act.answer("approve", { id: one.approval_id }) } }, "Approve"),
+          h("button", { type: "button", class: "no", on: { click: () => act.answer("deny", { id: one.approval_id }) } }, "Deny"))
+        : h("p", { class: "faint" }, state.facts.mode === "full"
+          ? "To answer here, open the page with edged open --full."
+          : `To answer: edged approve ${one.approval_id}`))))];
+}
+
+export function units(state) {
+  return h("section", { key: "units", "aria-label": "Instruments" },
+    h("h2", null, plural(state.instruments.length, "instrument")),
+    h("div", { class: "units" }, state.instruments.map((unit) => card(state, unit))));
+}
+
+function card(state, unit) {
+  const outputs = outputsOf(state, unit.id);
+  const values = newest(valuesOf(state, unit.id), MOST_VALUES);
+  return h("article", { key: unit.id, class: `card unit ${unit.is_connected ? "" : "away"} ${outputs.length ? "on" : ""}` },
+    h("h3", null, h("a", { href: `#unit/${encodeURIComponent(unit.alias || unit.id)}` }, unit.alias || unit.model),
+      h("span", { class: `state ${unit.state}` }, unit.state)),
+    h("p", { class: "faint" }, [unit.manufacturer, unit.model, unit.location].filter(Boolean).join(" · ")),
+    outputs.length ? h("p", { class: "live" }, "ON: ", outputs.map((one) => (one === "*" ? "an output" : one)).join(", ")) : null,
+    values.length
+      ? h("dl", { class: "values" }, values.map((one) => value(state, one)))
+      : h("p", { class: "faint" }, "nothing measured yet"),
+    remarks(state, unit).map((line) => h("p", { class: "remark" }, line)));
+}
+
+// The newest so many, in an order that does not change while they are measured.
+function newest(values, most) {
+  const kept = [...values].sort((a, b) => b.time_ms - a.time_ms).slice(0, most);
+  return kept.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}
+
+export function value(state, one) {
+  const [number, unit] = valueOf(one.value, one.unit);
+  const old = state.now - one.time_ms;
+  return h("div", { key: keyOf(one), class: old < FRESH_MS ? "fresh" : old < OLD_MS ? "" : "old" },
+    h("dt", null, labelOf(one)),
+    h("dd", null, h("span", { class: "number" }, number), " ", h("span", { class: "unit" }, unit),
+      h("span", { class: "age" }, ` ${age(old)} ago`)));
+}
+
+export function labelOf(one) {
+  const parts = Object.entries(one.parameters ?? {}).map(([name, v]) => `${name} ${v}`);
+  return [one.command.replace(/^measure_/, "").replaceAll("_", " ") + (one.column ? ` ${one.column}` : ""), ...parts].join(", ");
+}
+
+export function keyOf(one) {
+  return JSON.stringify([one.instrument_id, one.command, one.column ?? "", one.parameters ?? {}]);
+}
+
+// Who has it, what holds it back: one line each.
+export function remarks(state, unit) {
+  const { status } = state;
+  if (!status) return [];
+  const lines = [];
+  const users = [...status.sweeps, ...status.streams, ...status.sequences]
+    .filter((run) => run.instrument_id === unit.id)
+    .map((run) => `in use: ${run.command_name ?? run.sequence_name} of ${run.who ?? "somebody"}`);
+  lines.push(...users);
+  for (const lock of status.lockouts) if (lock.instrument_id === unit.id) lines.push(`locked out by ${lock.by}: ${lock.reason}`);
+  for (const lease of status.leases) {
+    if (lease.instruments.some((one) => one === unit.alias || one === unit.id)) {
+      lines.push(`reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`);
+    }
+  }
+  for (const one of status.dead_man) if (one.instrument_id === unit.id && one.state !== "tripped") lines.push(`its dead-man runs: ${one.dead_man_s} s`);
+  for (const one of status.budgets) {
+    if (one.instrument_id === unit.id) lines.push(`${one.command}: ${one.spent} sent in the last hour${one.per_hour ? ` of ${one.per_hour}` : ""}${one.wait_s ? `, again in ${Math.ceil(one.wait_s)} s` : ""}`);
+  }
+  if (!unit.is_connected && unit.heard_ms) lines.push(`last heard ${age(state.now - unit.heard_ms)} ago`);
+  if (unit.warning) lines.push(unit.warning);
+  return lines;
+}
+
+// What runs, each with its plot where one is shown.
+export function running(state, act, plots) {
+  const runs = runsOf(state);
+  if (!runs.length) return h("section", { key: "running", "aria-label": "What runs" }, h("h2", null, "Nothing runs"));
+  return h("section", { key: "running", "aria-label": "What runs" }, h("h2", null, `${plural(runs.length, "run")} under way`),
+    runs.map((run) => h("article", { key: run.id, class: "card run" }, runHead(state, run, act), plots.get(run.id)?.element ?? null)));
+}
+
+export function runHead(state, run, act) {
+  return [
+    h("h3", null, h("a", { href: `#run/${encodeURIComponent(run.id)}` }, `${nameOf(state, run.instrument_id)} ${run.what}`), h("span", { class: `state ${run.status}` }, run.status)),
+    h("p", { class: "faint" }, [run.said, run.who && `by ${run.who}`].filter(Boolean).join(" · ")),
+    run.share === null ? null : h("progress", { max: 1, value: run.share, "aria-label": `how far ${run.id} is` }),
+    h("p", { class: "bar" },
+      h("button", { type: "button", class: "no", on: { click: () => act.stopRun(run.id, false) } }, `Stop ${run.kind}`),
+      run.kind === "sweep" && state.facts.mode === "full" && run.status === "running"
+        ? h("button", { type: "button", on: { click: () => act.stopRun(run.id, true) } }, "Hold here") : null),
+  ];
+}
+
+// Sweeps, streams and sequences in one form.
+export function runsOf(state) {
+  const { status } = state;
+  if (!status) return [];
+  const sweeps = status.sweeps.filter((one) => ["running", "holding", "stopping"].includes(one.status)).map((one) => ({
+    id: one.sweep_id, kind: "sweep", instrument_id: one.instrument_id, what: one.command_name, status: one.status, who: one.who,
+    said: `${text(one.set_value, one.unit)} of ${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.behind_s > 1 ? `, ${Math.round(one.behind_s)} s behind` : ""}`,
+    share: one.steps + one.steps_left > 0 ? one.steps / (one.steps + one.steps_left) : null,
+  }));
+  const streams = status.streams.map((one) => ({
+    id: one.stream_id, kind: "stream", instrument_id: one.instrument_id, what: one.command_name, status: one.status ?? "running", who: one.who,
+    said: `every ${one.interval_ms / 1000} s, ${plural(one.count, "point")}`, share: null,
+  }));
+  const sequences = status.sequences.map((one) => ({
+    id: one.run_id, kind: "sequence", instrument_id: one.instrument_id, what: one.sequence_name, status: one.status ?? "running", who: one.who,
+    said: `${plural(one.steps_executed, "step")} done`, share: null,
+  }));
+  return [...sweeps, ...sequences, ...streams];
+}
+
+export function nameOf(state, id) {
+  const unit = state.instruments.find((one) => one.id === id || one.alias === id);
+  return unit?.alias || unit?.model || id;
+}
+
+export function outputsOf(state, id) {
+  return state.status?.told_on.find((one) => one.instrument_id === id)?.outputs ?? [];
+}
+
+export function valuesOf(state, id) {
+  return [...state.values.values()].filter((one) => one.instrument_id === id);
+}

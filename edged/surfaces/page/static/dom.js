@@ -1,0 +1,76 @@
+// Elements from plain data, and the least change that makes what is shown equal to them. Texts of
+// instruments and clients only ever become text nodes: nothing here reads HTML.
+
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "selected"]);
+
+// h("button", {class: "a", on: {click: f}, key: "k"}, "text", [more], null)
+export function h(tag, props, ...children) {
+  const element = document.createElement(tag);
+  element.key = props?.key;
+  element.handlers = {};
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (name === "on") for (const [type, run] of Object.entries(value)) listen(element, type, run);
+    else if (PROPERTIES.has(name)) element[name] = value;
+    else if (name !== "key" && value !== null && value !== undefined && value !== false) {
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return element;
+}
+
+function listen(element, type, run) {
+  if (!(type in element.handlers)) {
+    element.addEventListener(type, (event) => element.handlers[type]?.(event));
+  }
+  element.handlers[type] = run;
+}
+
+// Make the children of an element equal to these; what is the same keeps its focus and its scroll.
+// An element with data-own is left to whoever made it.
+export function fill(parent, children) {
+  const wanted = children.flat(Infinity).filter((child) => child instanceof Node);
+  const keyed = new Map();
+  for (const child of parent.childNodes) if (child.key !== undefined) keyed.set(child.key, child);
+  let at = parent.firstChild;
+  for (const next of wanted) {
+    let old = next.key === undefined ? at : keyed.get(next.key);
+    if (old && !isSame(old, next)) old = undefined;
+    if (old === undefined || old === null) {
+      parent.insertBefore(next, at);
+      continue;
+    }
+    if (old === at) at = at.nextSibling;
+    else parent.insertBefore(old, at);
+    update(old, next);
+  }
+  while (at) {
+    const rest = at.nextSibling;
+    at.remove();
+    at = rest;
+  }
+}
+
+function isSame(old, next) {
+  return old.nodeName === next.nodeName && old.key === next.key;
+}
+
+function update(old, next) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== next.data) old.data = next.data;
+    return;
+  }
+  // What a person has opened stays open.
+  for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const { name, value } of next.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const [type, run] of Object.entries(next.handlers ?? {})) listen(old, type, run);
+  for (const name of ["disabled", "hidden"]) {
+    if (name in next && old[name] !== next[name]) old[name] = next[name];
+  }
+  if (!next.hasAttribute("data-own")) fill(old, [...next.childNodes]);
+}

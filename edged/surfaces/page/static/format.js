@@ -1,0 +1,54 @@
+// Numbers, ages and times for people. Pure.
+
+const PREFIX = { "-15": "f", "-12": "p", "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T" };
+const SCALED = new Set(["V", "A", "W", "Hz", "s", "Ohm", "ohm", "Ω", "F", "H", "VA", "Vpp", "Vrms", "V/s", "A/s"]);
+
+// What is shown of a value: [number, unit], both texts.
+export function valueOf(value, unit = "", digits = 5) {
+  if (value === null || value === undefined) return ["–", unit];
+  if (typeof value === "boolean") return [value ? "on" : "off", unit];
+  if (typeof value !== "number") return [String(value), unit];
+  if (!Number.isFinite(value)) return [String(value), unit];
+  const size = Math.abs(value);
+  if (SCALED.has(unit) && size > 0 && (size < 0.1 || size >= 1e4)) {
+    const power = Math.max(-15, Math.min(12, Math.floor(Math.log10(size) / 3) * 3));
+    return [plain(value / 10 ** power, digits), PREFIX[power] + unit];
+  }
+  return [plain(value, digits), unit];
+}
+
+export function text(value, unit = "", digits = 5) {
+  return valueOf(value, unit, digits).filter(Boolean).join(" ");
+}
+
+function plain(value, digits) {
+  const size = Math.abs(value);
+  if (value === 0) return "0";
+  if (size < 1e-4 || size >= 1e7) return value.toExponential(Math.max(0, digits - 2));
+  return String(Number(value.toPrecision(digits)));
+}
+
+// "3 s", "2 min", "5 h", "3 d"
+export function age(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 100) return `${s} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  if (s < 129600) return `${Math.round(s / 3600)} h`;
+  return `${Math.round(s / 86400)} d`;
+}
+
+const pad = (number) => String(number).padStart(2, "0");
+
+export function clock(ms) {
+  const at = new Date(ms);
+  return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+export function date(ms) {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)}`;
+}
+
+export function plural(count, one, many = `${one}s`) {
+  return `${count} ${count === 1 ? one : many}`;
+}

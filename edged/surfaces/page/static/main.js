@@ -1,0 +1,248 @@
+// The page: what is known, which view is shown, and what is done about what is pressed.
+
+import { fill, h } from "./dom.js";
+import { Link } from "./link.js";
+import { Plot, columnsOf } from "./plot.js";
+import { Stop } from "./stop.js";
+import { approvals, keyOf, nameOf, running, runsOf, troubles, units } from "./bench.js";
+import { recordTable, rowOf } from "./record.js";
+import { outcomeText, unitView } from "./unit.js";
+import { runView, runsView } from "./runs.js";
+
+const VIEWS = [["bench", "Bench"], ["runs", "Recordings"], ["record", "Record"]];
+const REFRESH_MS = 5000;
+const SOON_MS = 300;
+const MOST_ROWS = 300;
+const MOST_POINTS = 4000;
+const MOST_PLOTS = 3;
+const PAGE_ROWS = 2000;
+
+const facts = JSON.parse(document.querySelector('meta[name="edged"]').content);
+const $ = (id) => document.getElementById(id);
+const state = {
+  facts, key: takeKey(), isOpen: false, since: Date.now(), now: Date.now(), status: null, instruments: [], values: new Map(),
+  record: [], runs: null, shown: null, capabilities: new Map(), said: new Map(), error: "",
+};
+const plots = new Map();
+const link = new Link(facts, { state: opened, event: heard, values: measured });
+const stop = new Stop($("stop"), $("stopped"), (tool, args, within) => link.call(tool, args, within), (id) => nameOf(state, id));
+
+// The page's key came in the address; it is kept in this tab's memory and nowhere else.
+function takeKey() {
+  const found = /(?:^#|&)key=([0-9a-f]{32})$/.exec(location.hash);
+  if (!found) return "";
+  history.replaceState(null, "", location.pathname + location.search);
+  return found[1];
+}
+
+function route() {
+  const [view, ...rest] = location.hash.replace(/^#/, "").split("/");
+  return { view: view || "bench", name: decodeURIComponent(rest.join("/")) };
+}
+
+// What is heard
+
+function opened(isOpen) {
+  if (isOpen !== state.isOpen) state.since = Date.now();
+  state.isOpen = isOpen;
+  if (isOpen) {
+    state.capabilities.clear();
+    refresh();
+    readRecord();
+  }
+  draw();
+}
+
+function heard(topic, _name, data) {
+  if (topic === "audit") {
+    const row = rowOf(data);
+    if (row) {
+      state.record.unshift(row);
+      state.record.length = Math.min(state.record.length, MOST_ROWS);
+    }
+  }
+  if (topic !== "stream") refreshSoon();
+  draw();
+}
+
+function measured(list) {
+  for (const one of list) state.values.set(keyOf(one), one);
+  draw();
+}
+
+// What is asked
+
+let soon = 0;
+function refreshSoon() {
+  soon ||= setTimeout(refresh, SOON_MS);
+}
+
+let refreshing = false;
+async function refresh() {
+  clearTimeout(soon);
+  soon = 0;
+  if (refreshing) return void (soon = setTimeout(refresh, SOON_MS));
+  refreshing = true;
+  try {
+    const [status, told] = await Promise.all([link.call("get_status"), link.call("list_instruments", { filter: "" }).catch(() => link.call("list_instruments"))]);
+    Object.assign(state, { status, instruments: told.instruments ?? [], error: "" });
+    await Promise.all([readPlots(), readView()]);
+  } catch (error) {
+    state.error = error.away ? "" : error.message;
+  } finally {
+    refreshing = false;
+  }
+  draw();
+}
+
+async function readRecord() {
+  try {
+    state.record = (await link.call("bench__history", { limit: 100, since_s: 86400 })).rows;
+  } catch (error) {
+    state.error = error.message;
+  }
+  draw();
+}
+
+async function readView() {
+  const { view, name } = route();
+  if (view === "runs") state.runs = (await link.call("bench__runs", { limit: 200 })).runs;
+  if (view === "unit") {
+    const unit = state.instruments.find((one) => one.alias === name || one.id === name);
+    if (unit && !state.capabilities.has(unit.id)) {
+      const told = await link.call("get_capabilities", { instrument_id: unit.id });
+      state.capabilities.set(unit.id, told.capabilities[0]);
+    }
+  }
+}
+
+// The rows of the runs that are shown; of one under way only what is new.
+async function readPlots() {
+  const { view, name } = route();
+  const live = runsOf(state);
+  const wanted = view === "run" ? [name] : view === "bench" ? live.slice(0, MOST_PLOTS).map((one) => one.id) : [];
+  for (const [id, one] of plots) {
+    if (!wanted.includes(id)) {
+      one.plot.end();
+      plots.delete(id);
+    }
+  }
+  await Promise.all(wanted.map((id) => readRun(id, live.some((one) => one.id === id))));
+}
+
+async function readRun(id, isLive) {
+  let one = plots.get(id);
+  if (one?.isWhole || one?.isReading) return;
+  if (!one) plots.set(id, one = { plot: new Plot(), run: null, next: 0 });
+  one.isReading = true;
+  try {
+    for (let page = 0; page < 50; page++) {
+      const told = await link.call("bench__runs", { run_id: id, from_row: one.next, rows: PAGE_ROWS });
+      const rows = one.run ? [...one.run.rows, ...told.rows] : told.rows;
+      one.run = { ...told, rows: thinned(rows) };
+      one.next += told.rows.length;
+      if (told.next_row === null || told.rows.length === 0) break;
+    }
+    one.isWhole = !isLive && !["running", "holding"].includes(one.run.state);
+    if (route().name === id) Object.assign(state, { shown: one.run, shownError: "" });
+    const { x, series } = columnsOf(one.run);
+    one.plot.show(x, series, { title: id, live: isLive });
+  } catch (error) {
+    if (route().name === id) state.shownError = error.message;
+  } finally {
+    one.isReading = false;
+  }
+}
+
+function thinned(rows) {
+  if (rows.length <= 2 * MOST_POINTS) return rows;
+  return rows.filter((_, index) => index % 2 === 0 || index > rows.length - 100);
+}
+
+// What is done
+
+const act = {
+  async stopRun(id, hold) {
+    await tried(() => link.call("bench__stop_run", { run_id: id, hold }));
+  },
+  async answer(what, told) {
+    await tried(() => link.answer(what, told, state.key));
+  },
+  useLease(id) {
+    link.lease = id;
+  },
+  async run(unit, command, parameters, isDry) {
+    const key = `${unit.id} ${command.name}`;
+    state.said.set(key, { text: "…" });
+    draw();
+    try {
+      const told = await link.call("execute_command", { instrument_id: unit.id, command_name: command.name, parameters, ...(isDry ? { dry_run: true } : {}) }, 150000);
+      state.said.set(key, { text: outcomeText(told, isDry) });
+    } catch (error) {
+      state.said.set(key, { text: `${error.message} ${error.remedy}`, bad: true });
+    }
+    refreshSoon();
+    draw();
+  },
+};
+
+async function tried(work) {
+  try {
+    await work();
+    state.error = "";
+  } catch (error) {
+    state.error = `${error.message} ${error.remedy ?? ""}`.trim();
+  }
+  refreshSoon();
+  draw();
+}
+
+// What is shown
+
+let drawing = 0;
+function draw() {
+  drawing ||= requestAnimationFrame(() => {
+    drawing = 0;
+    state.now = Date.now();
+    show();
+  });
+}
+
+function show() {
+  const { view, name } = route();
+  $("name").textContent = `${facts.edge} bench`;
+  document.title = `${state.status?.told_on.length ? "● " : ""}${facts.edge} bench`;
+  fill($("nav"), VIEWS.map(([id, label]) => h("a", { key: id, href: `#${id}`, "aria-current": id === view ? "page" : null }, label)));
+  $("link").textContent = state.isOpen ? `live, edged ${facts.version}` : `The engine does not answer since ${Math.round((state.now - state.since) / 1000)} s; what is shown is old. Trying again …`;
+  $("link").className = state.isOpen ? "" : "bad";
+  document.body.classList.toggle("stale", !state.isOpen);
+  const error = state.error ? [h("p", { key: "error", class: "bad", role: "alert" }, state.error)] : [];
+  fill($("view"), [...error, ...troubles(state), ...approvals(state, act), ...shownView(view, name)]);
+}
+
+function shownView(view, name) {
+  const drawn = new Map([...plots].map(([id, one]) => [id, one.run ? one.plot : null]));
+  switch (view) {
+    case "unit": return unitView(state, name, act);
+    case "runs": return runsView(state);
+    case "run": return runView(state, name, act, drawn.get(name));
+    case "record": return [recordTable(state, state.record, "Record")];
+    default: return [units(state), running(state, act, drawn), recordTable(state, state.record.slice(0, 12), "Record, the newest")];
+  }
+}
+
+stop.watchKeys(window);
+addEventListener("hashchange", () => {
+  Object.assign(state, { error: "", shown: null, shownError: null });
+  const id = route().name;
+  if (plots.has(id) && route().view === "run") state.shown = plots.get(id).run;
+  draw();
+  refresh();
+  $("view").focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+setInterval(draw, 1000);
+setInterval(() => { if (state.isOpen && document.visibilityState === "visible") refresh(); }, REFRESH_MS);
+setInterval(() => { if (state.isOpen && runsOf(state).length) readPlots().then(draw); }, 1000);
+link.start();
+draw();

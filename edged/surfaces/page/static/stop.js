@@ -1,0 +1,88 @@
+// STOP ALL: no question; tried for a minute while the engine is away, then asked again.
+
+import { fill, h } from "./dom.js";
+
+const TRY_FOR_MS = 60000;
+const AGAIN_MS = 1000;
+const TWICE_WITHIN_MS = 1000;
+const SAYS = {
+  confirmed: "confirmed off", taken: "took the stop; nobody can ask it whether it is off", trying: "not confirmed: it has not answered, and goes on being tried",
+  failed: "NOT stopped", nothing_to_send: "has no stop", absent: "not here", not_connected: "not connected",
+};
+
+export class Stop {
+  // call: (tool, args, within_ms) -> result; name: (instrument_id) -> what people call it
+  constructor(button, place, call, name) {
+    Object.assign(this, { button, place, call, name, busy: false, escaped: -Infinity });
+    button.addEventListener("click", () => this.press());
+  }
+
+  watchKeys(target) {
+    target.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || event.repeat) return;
+      const now = performance.now();
+      if (now - this.escaped < TWICE_WITHIN_MS) {
+        this.escaped = -Infinity;
+        this.press();
+      } else this.escaped = now;
+    });
+  }
+
+  async press() {
+    if (this.busy) return;
+    this.busy = true;
+    this.button.dataset.busy = "";
+    const began = performance.now();
+    try {
+      for (let turn = 1; ; turn++) {
+        this.say("Stopping everything …", turn > 1 && `The engine is away. Try ${turn}; ${Math.ceil((began + TRY_FOR_MS - performance.now()) / 1000)} s more.`);
+        try {
+          this.show(await this.call("bench__stop_all", {}, 5000));
+          return;
+        } catch (error) {
+          if (!error.away) {
+            this.say("NOT stopped", error.message, error.remedy);
+            return;
+          }
+          if (performance.now() - began > TRY_FOR_MS) {
+            this.say("NOT stopped", "The engine did not answer for a minute. Nothing is confirmed: switch off at the instruments.", "Press STOP ALL to try again.");
+            return;
+          }
+          await new Promise((done) => setTimeout(done, AGAIN_MS));
+        }
+      }
+    } finally {
+      this.busy = false;
+      delete this.button.dataset.busy;
+    }
+  }
+
+  say(title, ...lines) {
+    this.place.hidden = false;
+    this.place.className = title.startsWith("NOT") ? "bad" : "busy";
+    fill(this.place, [h("h2", null, title), ...lines.filter(Boolean).map((line) => h("p", null, line)), this.close()]);
+  }
+
+  show(told) {
+    this.place.hidden = false;
+    this.place.className = told.is_confirmed ? "good" : "bad";
+    const units = [...told.instruments, ...told.wrappers];
+    fill(this.place, [
+      h("h2", null, told.is_confirmed ? "Stopped: all that was on is confirmed off" : "Stopped, but NOT all is confirmed off"),
+      h("ul", null, units.map((unit) => h("li", { class: isDoubtful(unit) ? "bad" : "", key: unit.instrument_id },
+        h("b", null, this.name(unit.instrument_id)), ": ", SAYS[unit.state] ?? unit.state,
+        unit.unconfirmed.length ? ` (not confirmed: ${unit.unconfirmed.join(", ")})` : "",
+        unit.error ? `. ${unit.error}` : ""))),
+      h("p", { class: "faint" }, `${told.took_ms} ms; sweeps, streams and sequences ${told.is_work_ended ? "have ended" : "are still ending"}`),
+      this.close(),
+    ]);
+  }
+
+  close() {
+    return h("button", { type: "button", class: "quiet", on: { click: () => { this.place.hidden = true; } } }, "Close");
+  }
+}
+
+function isDoubtful(unit) {
+  return unit.unconfirmed.length > 0 || ["failed", "trying", "absent"].includes(unit.state);
+}

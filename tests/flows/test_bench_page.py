@@ -1,0 +1,393 @@
+"""The bench page from outside of a browser: what is served, to whom, and who may answer on it."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from edged.config.load import load_config, this_machine
+from edged.errors import Invalid
+from edged.surfaces.page.owner import keep_page_key
+from edged.surfaces.page.static_files import TYPES
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.mcp_client import McpClient, modern
+from tests.bench.relay_chain import wait_for
+from tests.bench.sim_bench import running_bench
+from tests.bench.supervised import supervised
+from tests.promises import promise
+
+STATIC = REPOSITORY / "edged" / "surfaces" / "page" / "static"
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+MOST_BYTES = 150_000
+VOLTS = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
+ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"channel": 1}}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    place = tmp_path_factory.mktemp("page")
+    (place / "bench.yaml").write_text(
+        "format: 1\npsu1: {confirm: [output_on], confirm_ttl_s: 30}\n"
+    )
+    with running_engine(place, config={"BENCH_PAGE": "full"}) as running:
+        yield running
+
+
+def base(engine: EngineProcess) -> str:
+    return f"http://127.0.0.1:{engine.ports['mcp_port']}"
+
+
+@asynccontextmanager
+async def browser(engine: EngineProcess) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(base(engine)) as session:
+        yield session
+
+
+async def fetched(engine: EngineProcess, path: str, **headers: str) -> aiohttp.ClientResponse:
+    async with browser(engine) as session:
+        response = await session.get(path, headers=headers, allow_redirects=False)
+        await response.read()
+        return response
+
+
+def rows(engine: EngineProcess, tool: str = "") -> list[dict[str, Any]]:
+    found = engine.rpc("audit.list", limit=1000)["rows"]
+    return [row for row in found if tool in ("", row["tool"])]
+
+
+@promise("page.headers")
+async def test_the_page_is_one_file_with_a_policy_that_lets_nothing_else_in(
+    engine: EngineProcess,
+) -> None:
+    page = await fetched(engine, "/bench")
+    assert page.status == 200
+    text = await page.text()
+    assert "{{facts}}" not in text
+    assert "&quot;mode&quot;:&quot;full&quot;" in text
+    assert page.headers["Content-Security-Policy"] == CSP
+    assert page.headers["X-Content-Type-Options"] == "nosniff"
+    assert page.headers["Referrer-Policy"] == "no-referrer"
+    assert "Set-Cookie" not in page.headers
+    again = await fetched(engine, "/bench", **{"If-None-Match": page.headers["ETag"]})
+    assert again.status == 304
+
+
+@promise("page.small")
+def test_all_that_a_browser_gets_is_small_and_asks_for_nothing_elsewhere() -> None:
+    files = list(STATIC.iterdir())
+    assert sum(file.stat().st_size for file in files) <= MOST_BYTES
+    for file in files:
+        assert file.suffix in TYPES or file.name.endswith(".LICENSE"), file
+        if file.suffix in {".html", ".css"} or (file.suffix == ".js" and "uPlot" not in file.name):
+            assert "://" not in file.read_text().replace("http:", ""), file
+    assert "MIT" in (STATIC / "uPlot.LICENSE").read_text()
+
+
+@promise("page.headers")
+@pytest.mark.parametrize("name", sorted(file.name for file in STATIC.iterdir()))
+async def test_each_file_is_served_by_its_name(engine: EngineProcess, name: str) -> None:
+    found = await fetched(engine, f"/bench/static/{name}")
+    if name == "index.html":
+        assert found.status == 404
+        return
+    assert found.status == 200
+    assert await found.read() == (STATIC / name).read_bytes()
+    assert found.headers["Content-Security-Policy"] == CSP
+
+
+@promise("page.guarded")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Edge-Caller-JWT": "x"}, 404),
+        ({"Edge-Caller-JWT": ""}, 404),
+    ],
+)
+@pytest.mark.parametrize(
+    "path", ["/bench", "/bench/static/main.js", "/bench/events", "/bench/runs/x/data.csv"]
+)
+async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route(
+    engine: EngineProcess, headers: dict[str, str], status: int, path: str
+) -> None:
+    refused = await fetched(engine, path, **headers)
+    assert refused.status == status, await refused.text()
+    assert "traceback" not in (await refused.text()).lower()
+
+
+@promise("page.guarded")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/bench/static/../server.py",
+        "/bench/static/%2e%2e/server.py",
+        "/bench/static/..%2fserver.py",
+        "/bench/static//etc/passwd",
+        "/bench/static/main.js%00",
+        "/bench/static/",
+        "/bench/other",
+        "/bench/runs/..%2f..%2fx/data.csv",
+        "/bench/runs/nobody/data.csv",
+        "/bench/runs/nobody/data.exe",
+    ],
+)
+async def test_nothing_else_of_the_disk_can_be_reached(engine: EngineProcess, path: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", engine.ports["mcp_port"])
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    assert answer.split(b" ")[1] in {b"404", b"400"}, answer[:300]
+    assert b"def " not in answer
+
+
+async def told(socket: aiohttp.ClientWebSocketResponse, topic: str) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while True:
+            message = await socket.receive_json()
+            if message.get("params", {}).get("topic") == topic:
+                params: dict[str, Any] = message["params"]
+                return params
+
+
+async def subscribed(socket: aiohttp.ClientWebSocketResponse, *topics: str) -> dict[str, Any]:
+    await socket.send_json(
+        {"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": {"topics": list(topics)}}
+    )
+    answer: dict[str, Any] = (await socket.receive_json())["result"]
+    return answer
+
+
+@promise("page.values")
+async def test_whatever_anybody_measures_is_told_with_its_unit_and_the_last_to_who_comes_later(
+    engine: EngineProcess,
+) -> None:
+    async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+        await subscribed(socket, "value")
+        client = McpClient(engine.ports["mcp_port"])
+        await client.initialize("2025-11-25")
+        result = await client.call("execute_command", VOLTS)
+        event = await told(socket, "value")
+        (value,) = event["data"]
+        assert value["command"] == "measure_dc_voltage"
+        assert value["unit"] == "V"
+        assert value["value"] == result["structuredContent"]["data"]
+        async with session.ws_connect("/bench/events") as later:
+            known = (await subscribed(later, "value"))["values"]
+        assert value in known
+
+
+async def one_shot(client: McpClient, tool: str, arguments: dict[str, Any], look: str) -> Any:
+    """A call as the page makes it, in the revision without sessions."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}}  # fmt: skip
+    message, headers = modern(call)
+    answer = await client.post(message, {**headers, "Edged-Look": look})
+    return answer.messages()[-1]
+
+
+@promise("page.one-row")
+async def test_an_open_page_is_one_row_and_its_looks_are_none(engine: EngineProcess) -> None:
+    def new_tools(since: int) -> list[str]:
+        found = [row["tool"] for row in rows(engine) if row["seq"] > since]
+        return sorted(set(found) - {"audit.list"})
+
+    def newest() -> int:
+        return max(row["seq"] for row in rows(engine))
+
+    client = McpClient(engine.ports["mcp_port"])
+    since = newest()
+    async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+        look = (await subscribed(socket, "instrument", "value"))["look"]
+        for tool in ("get_status", "list_instruments", "bench__runs", "bench__history"):
+            answer = await one_shot(client, tool, {}, look)
+            assert "error" not in answer, answer
+        # What asks an instrument has its row whoever asks.
+        await one_shot(client, "execute_command", VOLTS, look)
+        wait_for(lambda: "execute_command" in new_tools(since))
+        assert new_tools(since) == ["execute_command", "page.open"]
+    since = newest()
+    await one_shot(client, "get_status", {}, look)
+    await one_shot(client, "bench__history", {"limit": 1}, "invented")
+    wait_for(lambda: new_tools(since) == ["bench__history", "get_status"])
+
+
+@asynccontextmanager
+async def waiting_call(engine: EngineProcess) -> AsyncIterator[tuple[asyncio.Task[Any], str]]:
+    """A call that waits for a yes, and the id of its question."""
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-06-18")
+    call = asyncio.create_task(client.call("execute_command", ON))
+    found: list[Any] = []
+    async with asyncio.timeout(20):
+        while not found:
+            found = await asyncio.to_thread(lambda: engine.rpc("approvals.list")["approvals"])
+    yield call, found[0]["approval_id"]
+    await call
+
+
+def page_key(engine: EngineProcess) -> str:
+    return (engine.state_dir / "page_key").read_text().strip()
+
+
+def opened(engine: EngineProcess, *flags: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "edged", "open", "--json", *flags,
+         "--state-dir", str(engine.state_dir)],
+        capture_output=True, text=True, timeout=30, check=True, cwd=REPOSITORY,
+    )  # fmt: skip
+    told_: dict[str, Any] = json.loads(done.stdout)
+    return told_
+
+
+@promise("page.key")
+async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can(
+    engine: EngineProcess,
+) -> None:
+    url = opened(engine, "--full")["url"]
+    key = url.rpartition("#key=")[2]
+    assert key == page_key(engine)
+    assert len(key) == 32
+    assert stat.S_IMODE((engine.state_dir / "page_key").stat().st_mode) == 0o600
+    assert "key" not in opened(engine)["url"]
+    async with waiting_call(engine) as (call, name), browser(engine) as session:
+        for given in (
+            {}, {"Edged-Page-Key": ""}, {"Edged-Page-Key": "0" * 32},
+            {"Edged-Page-Key": key[:-1]}, {"Authorization": f"Bearer {key}"},
+            {"Cookie": f"key={key}"},
+        ):  # fmt: skip
+            for what, body in (
+                ("approve", {"id": name}), ("deny", {"id": name}),
+                ("break", {"lease": "psu1", "reason": "mine"}),
+            ):  # fmt: skip
+                refused = await session.post(f"/bench/owner/{what}", json=body, headers=given)
+                assert refused.status == 401, (given, await refused.text())
+        assert not call.done()
+        held = {"Edged-Page-Key": key}
+        for body in ("", "[]", "{}", '{"id": 5}', '{"id": ""}', "x" * 70_000):
+            bad = await session.post(
+                "/bench/owner/approve",
+                data=body,
+                headers={**held, "Content-Type": "application/json"},
+            )
+            assert bad.status in {400, 413}, (body[:20], await bad.text())
+        form = await session.post("/bench/owner/approve", data={"id": name}, headers=held)
+        assert form.status == 400
+        unknown = await session.post("/bench/owner/approve", json={"id": "nobody"}, headers=held)
+        assert unknown.status == 404
+        assert not call.done()
+        done = await session.post("/bench/owner/approve", json={"id": name}, headers=held)
+        assert done.status == 200, await done.text()
+        assert not (await call).get("isError")
+    granted = [row for row in rows(engine) if "the page at 127.0.0.1" in json.dumps(row)]
+    assert granted
+    assert key not in json.dumps(rows(engine))
+
+
+@promise("page.key")
+async def test_no_on_the_page_is_no_and_the_owner_breaks_a_lease_there(
+    engine: EngineProcess,
+) -> None:
+    key = {"Edged-Page-Key": opened(engine, "--full")["url"].rpartition("#key=")[2]}
+    async with waiting_call(engine) as (call, name), browser(engine) as session:
+        done = await session.post("/bench/owner/deny", json={"id": name}, headers=key)
+        assert done.status == 200
+        assert (await call)["isError"]
+        client = McpClient(engine.ports["mcp_port"])
+        await client.initialize("2025-11-25")
+        await client.call("bench__reserve", {"instruments": ["psu1"], "purpose": "burn-in"})
+        broken = await session.post(
+            "/bench/owner/break", json={"lease": "psu1", "reason": "lunch"}, headers=key
+        )
+        assert broken.status == 200, await broken.text()
+        assert engine.tool("get_status")["result"]["leases"] == []
+
+
+@promise("page.downloads")
+async def test_a_run_is_taken_away_whole(engine: EngineProcess) -> None:
+    stream = engine.tool("start_stream", **VOLTS, interval_ms=100, duration_ms=1000, detach=True)[
+        "result"
+    ]["stream_id"]
+    wait_for(lambda: engine.tool("bench__runs", run_id=stream)["result"]["state"] == "ended")
+    count = engine.tool("bench__runs", run_id=stream)["result"]["total_rows"]
+    table = await fetched(engine, f"/bench/runs/{stream}/data.csv")
+    assert table.status == 200
+    assert table.headers["Content-Disposition"] == f'attachment; filename="{stream}.csv"'
+    found = list(csv.reader(io.StringIO(await table.text())))
+    assert len(found) == count + 1
+    packed = await fetched(engine, f"/bench/runs/{stream}/data.npz")
+    assert zipfile.ZipFile(io.BytesIO(await packed.read())).testzip() is None
+    report = await fetched(engine, f"/bench/runs/{stream}/report.html")
+    assert report.status == 200
+    assert report.headers["Content-Disposition"].startswith("attachment")
+    assert "MY54506462" in await report.text()
+    for name in ("data.csv", "data.npz", "report.html"):
+        assert (await fetched(engine, f"/bench/runs/nobody/{name}")).status == 404
+
+
+@promise("page.modes")
+async def test_off_there_is_none_and_read_answers_nothing(tmp_path: Path) -> None:
+    for mode in ("off", "read"):
+        place = tmp_path / mode
+        place.mkdir()
+        with running_engine(place, config={"BENCH_PAGE": mode}) as engine:
+            page = await fetched(engine, "/bench")
+            assert page.status == (404 if mode == "off" else 200)
+            if mode == "read":
+                key = keep_page_key(engine.state_dir)
+                async with browser(engine) as session:
+                    refused = await session.post(
+                        "/bench/owner/approve", json={"id": "x"}, headers={"Edged-Page-Key": key}
+                    )
+                    assert refused.status == 403
+
+
+@promise("page.as-tools")
+async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(tmp_path: Path) -> None:
+    with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": ["get_status"]}) as engine:
+        assert (await fetched(engine, "/bench")).status == 200
+        assert (await fetched(engine, "/bench/runs/x/data.csv")).status == 403
+        async with browser(engine) as session:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect("/bench/events")
+            assert refused.value.status == 403
+
+
+@promise("page.modes")
+@pytest.mark.parametrize("path", ["/bench", "/bench/", "/bench/mcp", "/metrics"])
+def test_the_endpoint_cannot_be_where_the_page_is(path: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        load_config(places=this_machine(), environ={"EDGED_MCP_PATH": path})
+    assert "neither /bench nor /metrics" in str(refused.value)
+
+
+@promise("page.supervised")
+async def test_the_supervisor_carries_the_page_and_its_socket(tmp_path: Path) -> None:
+    with (
+        running_bench("--instruments", "psu1,dmm1") as bench,
+        supervised(tmp_path, bench) as one,
+    ):
+        engine = one.engine()
+        page = await fetched(engine, "/bench")
+        assert page.status == 200
+        async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+            assert (await subscribed(socket, "value"))["look"]
+            await asyncio.to_thread(lambda: engine.tool("execute_command", **VOLTS))
+            assert (await told(socket, "value"))["data"][0]["unit"] == "V"
