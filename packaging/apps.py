@@ -21,8 +21,7 @@ NAMES = ("bench", "run")
 MAX_BYTES = 150_000
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.-]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:const|function\*?|class)) (\w+)", re.MULTILINE)
-LEFT = re.compile(r"^\s*(?:import|export)\b", re.MULTILINE)
-COMMENT = re.compile(r"^\s*(?://.*|/\*\*(?:(?!\*/).)*\*/)\n", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
 
 
 class NotOurs(SystemExit):
@@ -59,10 +58,8 @@ def _wrapped(name: str) -> str:
     exported = [found[1] for found in EXPORT.findall(text)]
     text = IMPORT.sub(_taken, text)
     text = EXPORT.sub(r"\1 \2", text)
-    if LEFT.search(text):
-        at = LEFT.search(text)
-        assert at is not None
-        raise NotOurs(f"{name}: not understood: {text[at.start():].splitlines()[0]!r}")
+    if found := re.findall(r"^\s*(?:import|export)\b.*", text, re.MULTILINE):
+        raise NotOurs(f"{name}: not understood: {found[0]!r}")
     text = COMMENT.sub("", text)
     return f'$["{name}"] = (() => {{\n{text}return {{ {", ".join(exported)} }};\n}})();\n'
 
@@ -76,6 +73,7 @@ def page(name: str) -> str:
     """The whole file of one app."""
     script = bundle(f"{name}-app.js")
     style = "".join(find(part).read_text(encoding="utf-8") for part in STYLES)
+    style = style.replace("color-scheme: light dark;", "") + _themes(style)
     if "</script" in script.lower() or "</style" in style.lower():
         raise NotOurs(f"{name}: a module holds the end of its own element")
     shell = find("shell.html").read_text(encoding="utf-8")
@@ -85,6 +83,19 @@ def page(name: str) -> str:
     if len(made.encode()) > MAX_BYTES:
         raise NotOurs(f"{name}: {len(made.encode())} bytes are more than {MAX_BYTES}")
     return made
+
+
+def _themes(style: str) -> str:
+    """The colours of the page's two schemes by the host's word instead of the browser's."""
+    light = re.search(r"^:root \{\n(.*?)^\}", style, re.MULTILINE | re.DOTALL)
+    dark = re.search(r"dark\) \{\n  :root \{\n(.*?)^  \}", style, re.MULTILINE | re.DOTALL)
+    if light is None or dark is None:
+        raise NotOurs("style.css has not both schemes in its first lines")
+    return "".join(
+        f'html[data-theme="{name}"] {{ color-scheme: {name};\n'
+        f"{found[1].replace('color-scheme: light dark;', '')}}}\n"
+        for name, found in (("light", light), ("dark", dark))
+    )
 
 
 STYLES = ("style.css", "uPlot.min.css", "app.css")

@@ -15,8 +15,8 @@ NOT_HERE = {"edged.discovery.hotplug_windows", "edged.plot.draw"}
 REACHED_LATE = """
     aiohttp cryptography.hazmat.primitives.asymmetric.rsa greenlet jose.jwt
     jose.backends.cryptography_backend jsonschema nats prometheus_client psutil pyudev pyvisa
-    pyvisa_py.highlevel pyvisa_py.protocols.hislip rich.table ruamel.yaml segno serial.tools.list_ports
-    structlog usb.backend.libusb1 zeroconf
+    pyvisa_py.highlevel pyvisa_py.protocols.hislip rich.table ruamel.yaml segno
+    serial.tools.list_ports structlog usb.backend.libusb1 zeroconf
 """
 
 import edged  # noqa: E402

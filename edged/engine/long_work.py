@@ -54,6 +54,7 @@ from edged.runs.wording import (
     LOCKED_OUT,
     interlock_tripped,
 )
+from edged.tools.apps import read_app
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
@@ -217,6 +218,7 @@ class LongWork:
             ).table(),
             **ResourceOperations(
                 profiles=self._profiles,
+                read_page=read_app,
                 streams=self.streams,
                 runs=self.runs,
                 waveforms=self.waveforms,

@@ -170,6 +170,7 @@ async def test_modern_discover_says_everything(mcp: Endpoint) -> None:
         "resources": {"subscribe": True, "listChanged": True},
         "prompts": {},
         "completions": {},
+        "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}},
     }
     assert result["resultType"] == "complete"
     assert "mcp-session-id" not in answer.headers

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 
 from edged import __version__
 from edged.clock import Clock
-<<<<<<< HEAD
-from edged.http.server import Listener
-from edged.protocol.apps import capability
-=======
 from edged.http.server import Listener, no_upgrade
->>>>>>> srv
+from edged.protocol.apps import capability
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
 from edged.protocol.sse import ReplayBuffer

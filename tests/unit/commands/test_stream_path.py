@@ -110,6 +110,7 @@ class House:
         )
         resources = ResourceOperations(
             profiles=dict,
+            read_page=str,
             streams=self.streams,
             runs=self,  # type: ignore[arg-type]
             waveforms=self.waveforms,

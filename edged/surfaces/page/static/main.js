@@ -3,6 +3,7 @@
 import { fill, h } from "./dom.js";
 import { Link } from "./link.js";
 import { Plot, columnsOf } from "./plot.js";
+import { readOn } from "./reader.js";
 import { Stop } from "./stop.js";
 import { approvals, keyOf, nameOf, running, runsOf, troubles, units } from "./bench.js";
 import { recordTable, rowOf } from "./record.js";
@@ -13,9 +14,7 @@ const VIEWS = [["bench", "Bench"], ["runs", "Recordings"], ["record", "Record"]]
 const REFRESH_MS = 5000;
 const SOON_MS = 300;
 const MOST_ROWS = 300;
-const MOST_POINTS = 4000;
 const MOST_PLOTS = 3;
-const PAGE_ROWS = 2000;
 
 const facts = JSON.parse(document.querySelector('meta[name="edged"]').content);
 const $ = (id) => document.getElementById(id);
@@ -132,18 +131,12 @@ async function readPlots() {
 
 async function readRun(id, isLive) {
   let one = plots.get(id);
-  if (one?.isWhole || one?.isReading) return;
-  if (!one) plots.set(id, one = { plot: new Plot(), run: null, next: 0 });
+  if (one?.isReading || (one?.known?.isWhole && !isLive)) return;
+  if (!one) plots.set(id, one = { plot: new Plot(), known: null });
   one.isReading = true;
   try {
-    for (let page = 0; page < 50; page++) {
-      const told = await link.call("bench__runs", { run_id: id, from_row: one.next, rows: PAGE_ROWS });
-      const rows = one.run ? [...one.run.rows, ...told.rows] : told.rows;
-      one.run = { ...told, rows: thinned(rows) };
-      one.next += told.rows.length;
-      if (told.next_row === null || told.rows.length === 0) break;
-    }
-    one.isWhole = !isLive && !["running", "holding"].includes(one.run.state);
+    one.known = await readOn((tool, args) => link.call(tool, args), id, one.known);
+    one.run = one.known.run;
     if (route().name === id) Object.assign(state, { shown: one.run, shownError: "" });
     const { x, series } = columnsOf(one.run);
     one.plot.show(x, series, { title: id, live: isLive });
@@ -152,11 +145,6 @@ async function readRun(id, isLive) {
   } finally {
     one.isReading = false;
   }
-}
-
-function thinned(rows) {
-  if (rows.length <= 2 * MOST_POINTS) return rows;
-  return rows.filter((_, index) => index % 2 === 0 || index > rows.length - 100);
 }
 
 // What is done
