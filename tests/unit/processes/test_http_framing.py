@@ -119,3 +119,46 @@ def test_no_bytes_do_anything_but_pass_wait_or_be_refused(data: bytes) -> None:
     except BadFramingError:
         return
     assert reader.heads <= data.count(b"\r\n\r\n")
+
+
+OFFER = request(b"", "Connection: Upgrade", "Upgrade: websocket", line="GET /bench/events HTTP/1.1")
+TAKEN = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
+
+
+@promise("page.supervised")
+def test_what_follows_an_offered_websocket_waits_until_the_engine_has_agreed() -> None:
+    reader = framer()
+    assert reader.feed(OFFER + b"\x81\x05hel") == with_header(OFFER)
+    assert reader.awaits_answer
+    assert reader.feed(b"lo") == b""
+    assert reader.answered(TAKEN) == b"\x81\x05hello"
+    forged = GET.replace(b"Host: a", b"Edged-Peer: forged")
+    assert reader.feed(forged) == forged
+    assert not reader.awaits_answer
+
+
+@promise("page.supervised")
+def test_an_offer_that_is_not_taken_leaves_requests_named_each() -> None:
+    reader = framer()
+    forged = GET.replace(b"Host: a", b"Edged-Peer: forged\r\nHost: a")
+    assert reader.feed(OFFER + forged) == with_header(OFFER)
+    passed = reader.answered(b"HTTP/1.1 400 Bad Request\r\n\r\nHTTP/1.1 101 ")
+    assert passed == with_header(GET)
+
+
+@promise("page.supervised")
+def test_an_offer_behind_another_request_is_no_way_out_of_the_framing() -> None:
+    reader = framer()
+    assert reader.feed(GET + OFFER) == with_header(GET) + with_header(OFFER)
+    assert not reader.awaits_answer
+    with pytest.raises(BadFramingError):
+        reader.feed(b"\x81\x05hello\r\n\r\n")
+
+
+@promise("page.supervised")
+def test_who_says_too_much_before_it_is_agreed_is_cut() -> None:
+    reader = framer()
+    reader.feed(OFFER)
+    assert reader.feed(b"x" * 40 * 1024) == b""
+    with pytest.raises(BadFramingError):
+        reader.feed(b"x")
