@@ -40,7 +40,7 @@ def bundle(entry: str) -> str:
     """A module and all that it imports as one script; each keeps its names to itself."""
     order: list[str] = []
     _visit(entry, order, ())
-    return "const $ = {};\n" + "".join(_wrapped(name) for name in order)
+    return "const modules = {};\n" + "".join(map(_wrapped, order[:-1])) + _plain(order[-1])
 
 
 def _visit(name: str, order: list[str], above: tuple[str, ...]) -> None:
@@ -54,19 +54,24 @@ def _visit(name: str, order: list[str], above: tuple[str, ...]) -> None:
 
 
 def _wrapped(name: str) -> str:
+    exported = EXPORT.findall(find(name).read_text(encoding="utf-8"))
+    told = ", ".join(found[1] for found in exported)
+    return f'modules["{name}"] = (() => {{\n{_plain(name)}return {{ {told} }};\n}})();\n'
+
+
+def _plain(name: str) -> str:
+    """A module without its imports' and exports' own words; the last may wait at its top."""
     text = find(name).read_text(encoding="utf-8")
-    exported = [found[1] for found in EXPORT.findall(text)]
     text = IMPORT.sub(_taken, text)
     text = EXPORT.sub(r"\1 \2", text)
     if found := re.findall(r"^\s*(?:import|export)\b.*", text, re.MULTILINE):
         raise NotOurs(f"{name}: not understood: {found[0]!r}")
-    text = COMMENT.sub("", text)
-    return f'$["{name}"] = (() => {{\n{text}return {{ {", ".join(exported)} }};\n}})();\n'
+    return COMMENT.sub("", text)
 
 
 def _taken(found: re.Match[str]) -> str:
     names = found[1].replace(" as ", ": ").strip().rstrip(",")
-    return f'const {{ {names} }} = $["{found[2]}"];\n'
+    return f'const {{ {names} }} = modules["{found[2]}"];\n'
 
 
 def page(name: str) -> str:

@@ -22,6 +22,9 @@ OWNERS_ALONE = (
     "profiles/authoring",
     "engine/idle_restart.py",
     "engine/sim_child.py",
+    "engine/bench_page.py",
+    # A report goes to people: by the command line, the owner's RPC and the page.
+    "runs/report",
 )
 PROGRAM = re.compile(rf"\bedged (?:{'|'.join(sorted(VERBS))})\b")
 

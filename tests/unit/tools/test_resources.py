@@ -46,7 +46,10 @@ PERMITS = {
     "run": "resources/read:runs",
     "waveform": "fetch_waveform",
     "picture": "camera__shot:set_voltage",
+    "bench_app": "get_status",
+    "run_app": "get_status",
 }
+UNLISTED = {"command", "bench_app", "run_app"}
 DIRECT = Caller(route=Route.DIRECT)
 
 
@@ -189,12 +192,12 @@ async def test_a_token_reads_what_its_tools_would_tell_and_nothing_else(name: st
 async def test_the_list_tells_a_token_only_what_it_may_read() -> None:
     bench = Bench()
     everything = {find_kind(e.uri)[0].name for e in await bench.resources.entries(DIRECT)}
-    assert everything == set(KINDS) - {"command"}
+    assert everything == set(KINDS) - UNLISTED
     assert await bench.resources.entries(token("execute_command")) == []
     for name, allowed in PERMITS.items():
         listed = await bench.resources.entries(token(allowed))
         kinds = {find_kind(entry.uri)[0].name for entry in listed}
-        assert kinds == {n for n, a in PERMITS.items() if a == allowed} - {"command"}, name
+        assert kinds == {n for n, a in PERMITS.items() if a == allowed} - UNLISTED, name
 
 
 async def test_every_listed_uri_is_found_again_and_says_its_size_where_it_is_known() -> None:

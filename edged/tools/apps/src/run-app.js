@@ -22,7 +22,7 @@ const stop = new Stop($("stop"), $("stopped"), (tool, args, within) => host.call
 
 // What a call was about: a run by any of its names, a list of runs, or a trace.
 function take(told) {
-  if (Array.isArray(told.y_data)) state.trace = told;
+  if (Array.isArray(told.y_values)) state.trace = told;
   if (Array.isArray(told.runs)) state.runs = told.runs;
   const id = IDS.map((name) => told[name]).find((one) => typeof one === "string" && one);
   if (id && id !== state.id && !state.trace) choose(id);
@@ -65,11 +65,11 @@ function show() {
 }
 
 function showTrace(told) {
-  const start = told.x_start ?? told.x0 ?? 0;
-  const step = told.x_increment ?? told.x_step ?? 1;
-  const x = { name: "time", unit: told.x_unit ?? "s", values: told.x_data ?? told.y_data.map((_, index) => start + index * step) };
+  // Pairs of the least and the most of each part stand as far apart as the whole is long.
+  const step = ((told.y_length ?? told.y_values.length) * (told.x_increment ?? 1)) / told.y_values.length;
+  const x = { name: "time", unit: told.x_unit ?? "s", values: told.y_values.map((_, index) => index * step) };
   fill($("view"), [plot.element]);
-  plot.show(x, [{ name: told.command_name ?? "trace", unit: told.y_unit ?? told.unit ?? "", values: told.y_data }], { title: "waveform" });
+  plot.show(x, [{ name: "trace", unit: told.y_unit ?? "", values: told.y_values }], { title: "waveform" });
 }
 
 async function end() {
