@@ -96,10 +96,14 @@ export class Link {
     } catch {
       throw new CallError("The engine does not answer.", { away: true });
     }
+    let answer;
     try {
-      return await response.json();
+      answer = await response.json();
     } catch {
-      throw new CallError(`The engine answered with status ${response.status}.`, { away: response.status >= 500 });
+      answer = { error: { message: `The engine answered with status ${response.status}.` } };
     }
+    // A supervisor answers for an engine that it is starting again.
+    if (response.status >= 502) throw new CallError(answer.error?.message ?? "The engine is away.", { away: true });
+    return answer;
   }
 }
