@@ -56,9 +56,11 @@ __all__ = [
     "Rejected",
     "Verb",
     "accepts",
+    "cors_headers",
     "is_json_type",
     "judge_head",
     "judge_visit",
+    "preflight",
     "rejected_message",
     "rejection",
 ]
@@ -456,6 +458,35 @@ def judge_visit(head: HttpHead, guard: Guard) -> Mapping[str, str] | Rejected:
     if refusal is None and CALLER_TOKEN_HEADER.lower() in joined:
         return rejection(404, "Nothing is here on the relay route.")
     return refusal or joined
+
+
+def cors_headers(guard: Guard, origin: str | None) -> HeaderList:
+    """What lets pages of ALLOWED_ORIGINS read an answer; nothing for any other.
+
+    Source: Fetch standard, section 3.2 (CORS protocol).
+    """
+    if origin is None or _plain_origin(origin) not in guard.origins:
+        return ()
+    return (
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", SESSION_HEADER),
+        ("Vary", "Origin"),
+    )
+
+
+def preflight(guard: Guard, headers: Mapping[str, str]) -> HeaderList:
+    """The answer's headers to a browser that asks first, by OPTIONS, for such a page."""
+    found = cors_headers(guard, headers.get("origin"))
+    if not found:
+        return ALLOW
+    wanted = headers.get("access-control-request-headers", "")
+    names = [name.strip() for name in wanted[:2_000].split(",")]
+    return (
+        *found,
+        ("Access-Control-Allow-Methods", ALLOW[0][1]),
+        ("Access-Control-Allow-Headers", ", ".join(filter(_WORD.fullmatch, names))),
+        ("Access-Control-Max-Age", "600"),
+    )
 
 
 def _join(headers: HeaderList) -> dict[str, str] | Rejected:

@@ -370,6 +370,45 @@ async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(tmp_path: 
             assert refused.value.status == 403
 
 
+@promise("page.origins")
+async def test_pages_of_allowed_origins_may_ask_and_read_and_no_others(tmp_path: Path) -> None:
+    friend, foe = "https://lab.example", "https://evil.example"
+    wish = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type, mcp-method, mcp-param-a",
+    }
+    with running_engine(tmp_path, config={"ALLOWED_ORIGINS": [friend]}) as engine:
+        async with browser(engine) as session:
+            for path in ("/mcp", "/bench/owner/approve"):
+                asked = await session.options(path, headers={"Origin": friend, **wish})
+                assert asked.status == 204
+                assert asked.headers["Access-Control-Allow-Origin"] == friend
+                assert "POST" in asked.headers["Access-Control-Allow-Methods"]
+                assert "mcp-param-a" in asked.headers["Access-Control-Allow-Headers"]
+                refused = await session.options(path, headers={"Origin": foe, **wish})
+                assert refused.status == 403
+                assert "Access-Control-Allow-Origin" not in refused.headers
+            call = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            for origin in (friend, None):
+                answered = await session.post(
+                    "/mcp", json=call, headers={"Origin": origin} if origin else {}
+                )
+                assert answered.status == 200
+                assert answered.headers.get("Access-Control-Allow-Origin") == origin
+            page = await session.get("/bench", headers={"Origin": friend})
+            assert page.headers["Access-Control-Allow-Origin"] == friend
+    place = tmp_path / "none"
+    place.mkdir()
+    with running_engine(place) as engine:
+        async with browser(engine) as session:
+            own = {"Origin": base(engine)}
+            assert (
+                "Access-Control-Allow-Origin"
+                not in (await session.get("/bench", headers=own)).headers
+            )
+            assert (await session.options("/mcp", headers=own)).status == 405
+
+
 @promise("page.modes")
 @pytest.mark.parametrize("path", ["/bench", "/bench/", "/bench/mcp", "/metrics"])
 def test_the_endpoint_cannot_be_where_the_page_is(path: str) -> None:

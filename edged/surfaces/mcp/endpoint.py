@@ -27,8 +27,12 @@ from edged.protocol.http_rules import (
     Accepted,
     AccessPolicy,
     HeaderList,
+    HttpHead,
     Rejected,
     Verb,
+    cors_headers,
+    judge_visit,
+    preflight,
     rejected_message,
     rejection,
 )
@@ -156,6 +160,9 @@ class Endpoint:
         body: bytes | None,
     ) -> PostHead | None:
         """The head of a POST of the direct route; ``None`` for all else, which is served here."""
+        if message.method == "OPTIONS" and self._door.guard.origins:
+            self._preflight(connection, message)
+            return None
         verdict, query = judge(message, self._door)
         tokens = tuple(message.headers.getall(CALLER_TOKEN_HEADER, ()))
         if tokens:
@@ -181,6 +188,19 @@ class Endpoint:
         if isinstance(head.choice, Choice) and verdict.header("Expect") is None:
             self._known.learn(raw, head)
         return head
+
+    def _preflight(self, connection: HttpConnection, message: RawRequestMessage) -> None:
+        """A browser asks first whether a page of ALLOWED_ORIGINS may."""
+        head = HttpHead(verb="OPTIONS", path=message.path, headers=tuple(message.headers.items()))
+        judged = judge_visit(head, self._door.guard)
+        if isinstance(judged, Rejected):
+            self._refuse(connection, judged)
+            return
+        # What it answers already says whom it is for.
+        wire = Wire(connection, clock=self._clock, date=self._date)
+        headers = preflight(self._door.guard, judged)
+        wire.respond(204, headers, b"", closes=not connection.is_body_here)
+        connection.has_answered()
 
     def _arrived(
         self, connection: HttpConnection, head: PostHead, body: bytes | Rejected | None
@@ -366,14 +386,21 @@ class Endpoint:
             return unguarded(refused, peek.request_id if peek is not None else None)
 
     def _wire(self, connection: HttpConnection) -> Wire:
-        return Wire(connection, clock=self._clock, date=self._date)
+        more = self._cors(connection) if self._door.guard.origins else ()
+        return Wire(connection, clock=self._clock, date=self._date, more=more)
+
+    def _cors(self, connection: HttpConnection) -> HeaderList:
+        """For pages of ALLOWED_ORIGINS."""
+        message = connection.message
+        return cors_headers(self._door.guard, message.headers.get("Origin")) if message else ()
 
     def _whole(
         self, connection: HttpConnection, status: int, headers: HeaderList, payload: bytes
     ) -> bytes | None:
         message = connection.message
         if connection.keeps_alive and message is not None and message.version == HttpVersion11:
-            return whole_answer(status, headers, payload, self._date)
+            more = self._cors(connection) if self._door.guard.origins else ()
+            return whole_answer(status, headers + more, payload, self._date)
         self._wire(connection).respond(status, headers, payload)
         connection.has_answered()
         return None

@@ -195,6 +195,7 @@ class Wire:
 
     Args:
         connection: what it came by, which is serving it.
+        more: headers of every answer to it.
 
     Attributes:
         connection: see there.
@@ -205,12 +206,21 @@ class Wire:
         "_date",
         "_is_1_1",
         "_is_head",
+        "_more",
         "_transport",
         "connection",
     )
 
-    def __init__(self, connection: HttpConnection, *, clock: Clock, date: DateLine) -> None:
+    def __init__(
+        self,
+        connection: HttpConnection,
+        *,
+        clock: Clock,
+        date: DateLine,
+        more: HeaderList = (),
+    ) -> None:
         message = connection.message
+        self._more = more
         self._clock = clock
         self._date = date
         self._transport = connection.transport
@@ -267,7 +277,13 @@ class Wire:
         else:
             connection = b""
         return b"".join(
-            (_first_lines(status, headers), self._date.now(), framing, connection, b"\r\n")
+            (
+                _first_lines(status, headers + self._more),
+                self._date.now(),
+                framing,
+                connection,
+                b"\r\n",
+            )
         )
 
     def _send(self, data: bytes) -> None:

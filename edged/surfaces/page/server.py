@@ -28,8 +28,10 @@ from edged.protocol.http_rules import (
     Guard,
     HttpHead,
     Rejected,
+    cors_headers,
     is_json_type,
     judge_visit,
+    preflight,
     rejection,
 )
 from edged.surfaces.events.hub import EventHub, EventSubscription
@@ -145,7 +147,7 @@ class PageServer:
         router.add_get(f"{PATH}/runs/{{run_id}}/data.{{form}}", self._download)
         router.add_get(f"{PATH}/runs/{{run_id}}/report.html", self._report)
         app.on_response_prepare.append(note_end)
-        app.on_response_prepare.append(_with_headers)
+        app.on_response_prepare.append(self._with_headers)
         runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
         await runner.setup()
         assert runner.server is not None  # noqa: S101 - it is there after setup()
@@ -251,7 +253,17 @@ class PageServer:
         told = await self._world.owner.answer(what, body, f"the page at {caller.remote}")
         return _json(200, {"ok": True, **told})
 
+    def _preflight(self, request: web.Request) -> web.StreamResponse:
+        """A browser asks first whether a page of ALLOWED_ORIGINS may."""
+        told = {name.lower(): value for name, value in request.headers.items()}
+        return web.Response(status=204, headers=dict(preflight(self._world.guard, told)))
+
     # The ways of all of them
+
+    async def _with_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        shared = cors_headers(self._world.guard, request.headers.get("Origin"))
+        for name, value in (*HEADERS.items(), *shared):
+            response.headers.setdefault(name, value)
 
     def _caller(self, request: web.Request) -> Caller:
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -287,6 +299,8 @@ class PageServer:
     ) -> web.StreamResponse:
         """What goes wrong is an answer of ours, in words."""
         try:
+            if request.method == "OPTIONS":
+                return self._preflight(request)
             return await handler(request)
         except EdgedError as error:
             status = STATUS.get(error.code, 404 if isinstance(error, NotFound) else 400)
@@ -332,8 +346,3 @@ def _attachment(name: str, form: str) -> dict[str, str]:
         "Content-Disposition": f'attachment; filename="{plain}"',
         "Cache-Control": "no-store",
     }
-
-
-async def _with_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)

@@ -349,7 +349,7 @@ Events come as notifications:
 | audit | `row` with each row as it comes to disk |
 | value | `values`, four times a second at most: a list of measurements by whoever |
 
-A measurement is {instrument_id, command, value, unit, time_ms}, and of some `parameters` and `column`.
+A measurement is {instrument_id, command, value, unit, time_ms}; some have `parameters`, `column`.
 A thousand events wait for a reader. What comes beyond is not sent, and told:
 `{"method": "missed", "params": {"count", "topics": {topic: count}}}`. 64 readers may be connected.
 
