@@ -22,9 +22,9 @@ from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus, keep_edge_id
 from edged.service import read_supervisor_file
-from edged.supervisor.proxy import LOOPBACK, WILDCARD, is_private, machine_addresses
+from edged.supervisor.addresses import LOOPBACK, reached_at
 
-__all__ = ["CLIENTS", "ClientTarget", "address_of", "run"]
+__all__ = ["CLIENTS", "ClientTarget", "run"]
 
 TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
 CLOSED: Final = "Only programs of this machine reach it: no supervisor has opened the port."
@@ -93,19 +93,6 @@ def run(arguments: Sequence[str]) -> int:
     return ExitStatus.OK
 
 
-def address_of(bound: Sequence[str], addresses: Sequence[str]) -> str:
-    """The address to name: a private one that is listened on, of IPv4 first; else loopback.
-
-    Args:
-        bound: where the supervisor listens.
-        addresses: those of this machine.
-    """
-    open_ones = [a for a in addresses if a in bound or (WILDCARD in bound and ":" not in a)]
-    # Link-local addresses of IPv6 end in a zone, which means nothing elsewhere.
-    private = [a for a in open_ones if is_private(a) and "%" not in a]
-    return min(private, key=lambda address: ":" in address, default=LOOPBACK)
-
-
 def query_of(tools: str | None, instruments: Sequence[str]) -> str:
     """What is put behind the URL of a client that chooses its tools; empty where it does not."""
     chosen = {"tools": tools, "instrument": ",".join(instruments)}
@@ -127,7 +114,7 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
     except EdgedError:
         remark = "No engine is running now; this is by the configuration."
     bound = read_supervisor_file(state_dir).get("addresses", ())
-    host = options.host or address_of(bound, machine_addresses())
+    host = options.host or reached_at(bound)
     if host == LOOPBACK and not remark:
         remark = why_loopback(bound)
     netloc = f"[{host}]" if ":" in host else host

@@ -12,7 +12,7 @@ from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_table
 from edged.config.load import Config
 from edged.service import read_supervisor_file, relay_link
-from edged.supervisor.proxy import is_private, machine_addresses, wanted_addresses
+from edged.supervisor.addresses import is_private, machine_addresses, wanted_addresses
 
 __all__ = ["run"]
 

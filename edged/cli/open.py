@@ -13,14 +13,14 @@ import webbrowser
 from collections.abc import Sequence
 from typing import Final
 
-from edged.cli.connect import address_of, why_loopback
+from edged.cli.connect import why_loopback
 from edged.cli.shared.options import add_engine_options, connect, load, locate
 from edged.cli.shared.output import print_json
 from edged.config.keys import BenchPage
 from edged.errors import Conflict, Failed
 from edged.host import ExitStatus
 from edged.service import read_supervisor_file
-from edged.supervisor.proxy import LOOPBACK, machine_addresses
+from edged.supervisor.addresses import LOOPBACK, reached_at
 from edged.surfaces.page.owner import keep_page_key
 
 __all__ = ["run"]
@@ -67,7 +67,7 @@ def _page(options: argparse.Namespace) -> tuple[str, str, str]:
         )
     state_dir = locate(load(options)).path.parent
     bound = read_supervisor_file(state_dir).get("addresses", ())
-    host = address_of(bound, machine_addresses())
+    host = reached_at(bound)
     remark = why_loopback(bound) if host == LOOPBACK else ""
     netloc = f"[{host}]" if ":" in host else host
     key = f"#key={keep_page_key(state_dir)}" if options.full else ""

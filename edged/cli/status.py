@@ -8,16 +8,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, cell, show, watched
+from edged.service import read_supervisor_file
 
 __all__ = ["glance", "run"]
 
 Told = Mapping[str, Any]
 Name = Callable[[object], str]
+LOOPBACK: Final = "127.0.0.1"
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
@@ -38,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         known = engine.call_tool("instruments", {"filter": ""}).result or []
 
         def draw(told: Any) -> None:
-            for line in glance(told, known):
+            for line in glance(told, known, _reached_at(engine.engine.path.parent)):
                 print(cell(line, limit=400))
 
         return show(status, options, draw)
@@ -46,11 +49,23 @@ def run(arguments: Sequence[str]) -> int:
     return watched(options, once)
 
 
-def glance(status: Told, instruments: Sequence[Told]) -> Iterator[str]:
+def _reached_at(state_dir: Path) -> str:
+    """The network's address, where a supervisor has opened the port to it."""
+    bound = read_supervisor_file(state_dir).get("addresses", ())
+    if not bound:
+        return LOOPBACK
+    # Here: most benches are looked at from their own computer, at once.
+    from edged.supervisor.addresses import reached_at
+
+    return reached_at(bound)
+
+
+def glance(status: Told, instruments: Sequence[Told], host: str = LOOPBACK) -> Iterator[str]:
     """The lines.
 
     Args:
         status: what get_status tells.
+        host: by which this machine is reached.
         instruments: what list_instruments tells, for what people call them.
     """
     names = {str(i["id"]): str(i["alias"]) for i in instruments if i.get("alias")}
@@ -65,7 +80,8 @@ def glance(status: Told, instruments: Sequence[Told]) -> Iterator[str]:
         f"up {_lasting(status['uptime_s'])}; {door}"
     )
     if mcp["enabled"] and mcp["port"] and mcp["page"] != "off":
-        yield f"page: http://127.0.0.1:{mcp['port']}/bench (edged open)"
+        netloc = f"[{host}]" if ":" in host else host
+        yield f"page: http://{netloc}:{mcp['port']}/bench (edged open)"
     states = status["instruments_by_state"]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"

@@ -18,6 +18,8 @@ from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
 from edged.host import port_holder
+from edged.service import read_supervisor_file
+from edged.supervisor.addresses import reached_at
 
 __all__ = ["check_engine", "check_mcp", "check_reach", "check_relay", "check_rpc"]
 
@@ -78,7 +80,12 @@ def check_mcp(facts: Facts) -> CheckLine:
     if problem:
         return fail(f"{place} does not answer initialize: {problem}.", "Look at the engine's log.")
     page = told.get("page", "off")
-    shown = f" Its page is http://{LOOPBACK}:{port}/bench ({page})." if page != "off" else ""
+    shown = ""
+    if page != "off":
+        bound = read_supervisor_file(config.state_dir).get("addresses", ())
+        host = reached_at(bound)
+        netloc = f"[{host}]" if ":" in host else host
+        shown = f" Its page is http://{netloc}:{port}/bench ({page})."
     return passed(f"{place} answered initialize with revision {revision}.{shown}")
 
 

@@ -25,32 +25,24 @@ from edged.config.keys import Exposure
 from edged.config.kinds import IpNetwork
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
+from edged.supervisor.addresses import (
+    LOOPBACK,
+    is_loopback,
+    machine_addresses,
+    wanted_addresses,
+)
 from edged.supervisor.http_framing import Framer
 from edged.supervisor.peer_header import PEER_HEADER, peer_value
 from edged.supervisor.proxied import ClientSide
 
-__all__ = ["PortProxy", "ProxySettings", "is_private", "machine_addresses", "wanted_addresses"]
+__all__ = ["PortProxy", "ProxySettings"]
 
-LOOPBACK: Final = "127.0.0.1"
-WILDCARD: Final = "0.0.0.0"  # noqa: S104 - what EXPOSE: any means
 BACKLOG: Final = 1_024
 LOOK_AGAIN_S: Final = 3.0
 CONNECT_WITHIN_S: Final = 1.0
 MAX_CONNECTIONS: Final = 8_000
 SLOW_HEAD_S: Final = 30.0
 
-PRIVATE: Final = tuple(
-    ipaddress.ip_network(text)
-    for text in (
-        "10.0.0.0/8",
-        "172.16.0.0/12",
-        "192.168.0.0/16",
-        "100.64.0.0/10",
-        "169.254.0.0/16",
-        "fc00::/7",
-        "fe80::/10",
-    )
-)
 NOT_ALLOWED: Final = rejection(403, "Your network is not among ALLOWED_NETWORKS of this edge.")
 FULL: Final = rejection(503, "Too many connections are open; close some and try again.")
 OURSELVES: Final = rejection(503, "The engine is not running.")
@@ -68,49 +60,6 @@ class ProxySettings:
     allowed_networks: tuple[IpNetwork, ...]
     peer_secret: str
     is_port_shared: bool = sys.platform == "linux"
-
-
-def is_private(address: str) -> bool:
-    """Whether an address belongs to a private network (RFC 1918, 6598, 3927, 4193)."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    return any(ip.version == network.version and ip in network for network in PRIVATE)
-
-
-def machine_addresses() -> tuple[str, ...]:
-    """The addresses that this machine has now; link-local ones of IPv6 with their zone."""
-    import psutil  # here, because `edged expose` and tests load this module without it
-
-    return tuple(
-        address.address
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-        if address.family in {socket.AF_INET, socket.AF_INET6}
-    )
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address never leaves this machine."""
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-
-
-def wanted_addresses(
-    addresses: Iterable[str],
-    expose: tuple[Exposure, ...],
-    *,
-    is_port_shared: bool,
-    is_loopback: Callable[[str], bool] = is_loopback,
-) -> frozenset[str]:
-    """Where to listen on a machine with those addresses.
-
-    The wildcard stands for every IPv4 address where a port can be shared; elsewhere each is bound.
-    """
-    others = [address for address in addresses if not is_loopback(address)]
-    wanted = {address for address in others if is_private(address)}
-    if Exposure.PRIVATE not in expose:
-        wanted.clear()
-    if Exposure.ANY in expose:
-        wanted.update((WILDCARD,) if is_port_shared else (a for a in others if ":" not in a))
-    return frozenset(wanted)
 
 
 class PortProxy:

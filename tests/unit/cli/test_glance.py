@@ -126,6 +126,15 @@ def test_guards_that_watch_hold_back_or_have_tripped_are_told() -> None:
     assert "a person has to look at it" in told
 
 
+def test_the_page_is_named_by_the_address_that_others_reach() -> None:
+    (line,) = [one for one in glance(IDLE, KNOWN, "10.0.0.7") if one.startswith("page")]
+    assert line == "page: http://10.0.0.7:8767/bench (edged open)"
+    (line,) = [one for one in glance(IDLE, KNOWN, "fd00::7") if one.startswith("page")]
+    assert "http://[fd00::7]:8767/bench" in line
+    off = {**IDLE, "mcp": {**IDLE["mcp"], "page": "off"}}
+    assert not [one for one in glance(off, KNOWN) if one.startswith("page")]
+
+
 @promise("cli.status-glance")
 def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias() -> None:
     place = {"address": "TCPIP::9", "name": "", "reason": "refused", "is_set_aside": False}

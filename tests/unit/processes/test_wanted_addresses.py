@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edged.config.keys import Exposure
-from edged.supervisor.proxy import is_private, wanted_addresses
+from edged.supervisor.addresses import is_private, wanted_addresses
 
 MACHINE = (
     "127.0.0.1",
