@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import ipaddress
 import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,17 +26,24 @@ from typing import Final
 from edged.errors import ErrorCode, Invalid
 
 __all__ = [
+    "LOOPBACK",
+    "WILDCARD",
     "ExitStatus",
     "Places",
     "Platform",
+    "address_of",
     "find_places",
     "find_platform",
     "host_name",
+    "is_loopback",
+    "is_private",
     "keep_edge_id",
     "kept_copy",
+    "machine_addresses",
     "may_write",
     "port_holder",
     "qualified_host_name",
+    "reached_at",
     "resident_bytes",
     "write_atomically",
 ]
@@ -310,3 +318,62 @@ def _first_present(paths: tuple[Path, ...], state_dir: Path | None = None) -> Pa
 def _present(first: Path, *others: Path) -> tuple[Path, ...]:
     # The shipped directory stays even when it is missing, so that its loss is noticed.
     return (first, *(path for path in others if path.is_dir()))
+
+
+# The addresses of this machine: which are listened on, and which one to name to others.
+
+LOOPBACK: Final = "127.0.0.1"
+WILDCARD: Final = "0.0.0.0"  # noqa: S104 - what EXPOSE: any means
+PRIVATE: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "fc00::/7",
+        "fe80::/10",
+    )
+)
+
+
+def is_private(address: str) -> bool:
+    """Whether an address belongs to a private network (RFC 1918, 6598, 3927, 4193)."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    return any(ip.version == network.version and ip in network for network in PRIVATE)
+
+
+def machine_addresses() -> tuple[str, ...]:
+    """The addresses that this machine has now; link-local ones of IPv6 with their zone."""
+    import psutil  # here, because `edged expose` and tests load this module without it
+
+    return tuple(
+        address.address
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family in {socket.AF_INET, socket.AF_INET6}
+    )
+
+
+def address_of(bound: Sequence[str], addresses: Sequence[str]) -> str:
+    """The address to name: a private one that is listened on, of IPv4 first; else loopback.
+
+    Args:
+        bound: where the supervisor listens.
+        addresses: those of this machine.
+    """
+    open_ones = [a for a in addresses if a in bound or (WILDCARD in bound and ":" not in a)]
+    # Link-local addresses of IPv6 end in a zone, which means nothing elsewhere.
+    private = [a for a in open_ones if is_private(a) and "%" not in a]
+    return min(private, key=lambda address: ":" in address, default=LOOPBACK)
+
+
+def reached_at(bound: Sequence[str]) -> str:
+    """The address by which this machine is reached where these are listened on."""
+    return address_of(bound, machine_addresses()) if bound else LOOPBACK
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address never leaves this machine."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback

@@ -20,9 +20,8 @@ from edged.cli.shared.options import add_config_options, load, locate
 from edged.config.keys import ListedTools
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Invalid
-from edged.host import ExitStatus, keep_edge_id
+from edged.host import LOOPBACK, ExitStatus, keep_edge_id, reached_at
 from edged.service import read_supervisor_file
-from edged.supervisor.addresses import LOOPBACK, reached_at
 
 __all__ = ["CLIENTS", "ClientTarget", "run"]
 

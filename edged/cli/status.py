@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, cell, show, watched
+from edged.host import LOOPBACK, reached_at
 from edged.service import read_supervisor_file
 
 __all__ = ["glance", "run"]
 
 Told = Mapping[str, Any]
 Name = Callable[[object], str]
-LOOPBACK: Final = "127.0.0.1"
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
@@ -51,13 +51,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _reached_at(state_dir: Path) -> str:
     """The network's address, where a supervisor has opened the port to it."""
-    bound = read_supervisor_file(state_dir).get("addresses", ())
-    if not bound:
-        return LOOPBACK
-    # Here: most benches are looked at from their own computer, at once.
-    from edged.supervisor.addresses import reached_at
-
-    return reached_at(bound)
+    return reached_at(read_supervisor_file(state_dir).get("addresses", ()))
 
 
 def glance(status: Told, instruments: Sequence[Told], host: str = LOOPBACK) -> Iterator[str]:

@@ -17,9 +17,8 @@ from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
-from edged.host import port_holder
+from edged.host import port_holder, reached_at
 from edged.service import read_supervisor_file
-from edged.supervisor.addresses import reached_at
 
 __all__ = ["check_engine", "check_mcp", "check_reach", "check_relay", "check_rpc"]
 

@@ -23,19 +23,14 @@ import structlog
 from edged.clock import Clock
 from edged.config.keys import Exposure
 from edged.config.kinds import IpNetwork
+from edged.host import LOOPBACK, WILDCARD, is_loopback, is_private, machine_addresses
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
-from edged.supervisor.addresses import (
-    LOOPBACK,
-    is_loopback,
-    machine_addresses,
-    wanted_addresses,
-)
 from edged.supervisor.http_framing import Framer
 from edged.supervisor.peer_header import PEER_HEADER, peer_value
 from edged.supervisor.proxied import ClientSide
 
-__all__ = ["PortProxy", "ProxySettings"]
+__all__ = ["PortProxy", "ProxySettings", "wanted_addresses"]
 
 BACKLOG: Final = 1_024
 LOOK_AGAIN_S: Final = 3.0
@@ -60,6 +55,26 @@ class ProxySettings:
     allowed_networks: tuple[IpNetwork, ...]
     peer_secret: str
     is_port_shared: bool = sys.platform == "linux"
+
+
+def wanted_addresses(
+    addresses: Iterable[str],
+    expose: tuple[Exposure, ...],
+    *,
+    is_port_shared: bool,
+    is_loopback: Callable[[str], bool] = is_loopback,
+) -> frozenset[str]:
+    """Where to listen on a machine with those addresses.
+
+    The wildcard stands for every IPv4 address where a port can be shared; elsewhere each is bound.
+    """
+    others = [address for address in addresses if not is_loopback(address)]
+    wanted = {address for address in others if is_private(address)}
+    if Exposure.PRIVATE not in expose:
+        wanted.clear()
+    if Exposure.ANY in expose:
+        wanted.update((WILDCARD,) if is_port_shared else (a for a in others if ":" not in a))
+    return frozenset(wanted)
 
 
 class PortProxy:

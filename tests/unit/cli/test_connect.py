@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edged.cli.connect import CLIENTS, ClientTarget, query_of, why_loopback
-from edged.supervisor.addresses import address_of
+from edged.host import address_of
 from edged.surfaces.mcp.seams import Choice, ToolListing
 from edged.surfaces.mcp.tool_list import read_choice
 

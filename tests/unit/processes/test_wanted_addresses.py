@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from edged.config.keys import Exposure
-from edged.supervisor.addresses import is_private, wanted_addresses
+from edged.host import is_private
+from edged.supervisor.proxy import wanted_addresses
 
 MACHINE = (
     "127.0.0.1",
