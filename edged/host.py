@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import ipaddress
+import json
 import os
 import socket
 import sys
@@ -21,12 +22,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
 
 __all__ = [
     "LOOPBACK",
+    "SUPERVISOR_FILE",
     "WILDCARD",
     "ExitStatus",
     "Places",
@@ -44,6 +46,7 @@ __all__ = [
     "port_holder",
     "qualified_host_name",
     "reached_at",
+    "read_supervisor_file",
     "resident_bytes",
     "write_atomically",
 ]
@@ -377,3 +380,20 @@ def reached_at(bound: Sequence[str]) -> str:
 def is_loopback(address: str) -> bool:
     """Whether an address never leaves this machine."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+SUPERVISOR_FILE: Final = "supervisor.json"
+MAX_PID: Final = 2**31 - 1
+
+
+def read_supervisor_file(state_dir: Path) -> dict[str, Any]:
+    """The file; empty while no supervisor works with this state directory. Blocks."""
+    try:
+        facts = json.loads((state_dir / SUPERVISOR_FILE).read_bytes())
+        pid = int(facts["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    import psutil  # here: most readers find no file
+
+    # One that was killed leaves its file behind.
+    return facts if 0 < pid <= MAX_PID and psutil.pid_exists(pid) else {}

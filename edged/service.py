@@ -33,7 +33,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import os
 import signal
 import socket
@@ -47,14 +46,12 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed
 
 __all__ = [
-    "SUPERVISOR_FILE",
     "Notifier",
     "StateLock",
     "calm",
     "hurry",
     "lock_data",
     "lock_holder",
-    "read_supervisor_file",
     "relay_link",
     "say_alive",
     "stop_requested",
@@ -342,22 +339,7 @@ def calm() -> None:
             os.setpriority(os.PRIO_PROCESS, 0, wanted)
 
 
-SUPERVISOR_FILE: Final = "supervisor.json"
-MAX_PID: Final = 2**31 - 1
 OFF: Final = {"state": "off", "since_ms": 0, "last_error": "", "last_error_ms": 0}
-
-
-def read_supervisor_file(state_dir: Path) -> dict[str, Any]:
-    """The file; empty while no supervisor works with this state directory. Blocks."""
-    try:
-        facts = json.loads((state_dir / SUPERVISOR_FILE).read_bytes())
-        pid = int(facts["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    import psutil  # here: most readers find no file
-
-    # One that was killed leaves its file behind.
-    return facts if 0 < pid <= MAX_PID and psutil.pid_exists(pid) else {}
 
 
 def relay_link(facts: dict[str, Any]) -> dict[str, Any]:

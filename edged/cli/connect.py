@@ -20,8 +20,7 @@ from edged.cli.shared.options import add_config_options, load, locate
 from edged.config.keys import ListedTools
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Invalid
-from edged.host import LOOPBACK, ExitStatus, keep_edge_id, reached_at
-from edged.service import read_supervisor_file
+from edged.host import LOOPBACK, ExitStatus, keep_edge_id, reached_at, read_supervisor_file
 
 __all__ = ["CLIENTS", "ClientTarget", "run"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_table
 from edged.config.load import Config
-from edged.host import is_private, machine_addresses
-from edged.service import read_supervisor_file, relay_link
+from edged.host import is_private, machine_addresses, read_supervisor_file
+from edged.service import relay_link
 from edged.supervisor.proxy import wanted_addresses
 
 __all__ = ["run"]

@@ -18,8 +18,7 @@ from edged.cli.shared.options import add_engine_options, connect, load, locate
 from edged.cli.shared.output import print_json
 from edged.config.keys import BenchPage
 from edged.errors import Conflict, Failed
-from edged.host import LOOPBACK, ExitStatus, reached_at
-from edged.service import read_supervisor_file
+from edged.host import LOOPBACK, ExitStatus, reached_at, read_supervisor_file
 from edged.surfaces.page.owner import keep_page_key
 
 __all__ = ["run"]

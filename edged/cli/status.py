@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, cell, show, watched
-from edged.host import LOOPBACK, reached_at
-from edged.service import read_supervisor_file
+from edged.host import LOOPBACK, reached_at, read_supervisor_file
 
 __all__ = ["glance", "run"]
 

@@ -73,7 +73,7 @@ INSTRUMENT_ID: Final[Schema] = {
 }
 PARAMETERS: Final[Schema] = {
     "type": "object",
-    "description": "By name, as get_capabilities lists them.",
+    "description": "By name.",
 }
 
 ANSWER_BYTES: Final = 8_000
@@ -146,7 +146,7 @@ class StaticTool:
 
 
 def _with_dry_run(schema: Schema) -> Schema:
-    told = {**BOOLEAN, "description": "Only tell what would be sent."}
+    told = {**BOOLEAN, "description": "Send nothing; tell it."}
     return {**schema, "properties": {**schema["properties"], DRY_RUN: told}}
 
 

@@ -17,8 +17,7 @@ from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
-from edged.host import port_holder, reached_at
-from edged.service import read_supervisor_file
+from edged.host import port_holder, reached_at, read_supervisor_file
 
 __all__ = ["check_engine", "check_mcp", "check_reach", "check_relay", "check_rpc"]
 

@@ -31,7 +31,7 @@ from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
 from edged.engine.parts import Stores
 from edged.errors import EdgedError, Failed, NotFound
-from edged.host import host_name, qualified_host_name
+from edged.host import host_name, qualified_host_name, read_supervisor_file
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, counted
 from edged.plot.artist import Artist
@@ -41,7 +41,7 @@ from edged.runs.report.reports import Reports
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
-from edged.service import read_supervisor_file, relay_link
+from edged.service import relay_link
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import CallerGuard, Neighbour, ToolListing, TrustedPeer

@@ -283,7 +283,7 @@ OPERATIONS: Final = (
             description=(
                 "Look for instruments now on every configured bus and address, and return those "
                 "that are new. Needed only right after something was plugged in; the daemon also "
-                "looks by itself. For what is known use list_instruments."
+                "looks by itself."
             ),
             schema=NO_ARGUMENTS,
             output=rows_of("instruments", id=STRING, model=STRING, address=STRING),
@@ -300,7 +300,7 @@ OPERATIONS: Final = (
             title="List profiles",
             description=(
                 "List every instrument profile, with how many instruments it matches here: whether "
-                "a model is supported. list_instruments says what is really here."
+                "a model is supported."
             ),
             schema=NO_ARGUMENTS,
             output=rows_of("profiles", key=STRING, count=INTEGER),

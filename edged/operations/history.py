@@ -157,9 +157,8 @@ OPERATIONS: Final = (
             name="bench__history",
             title="Who did what",
             description=(
-                "Who did what, newest first, refusals too: 'who changed the voltage, to what'. A "
-                "call is a row; of a run each command is one. If there is more, go on with before "
-                "= next_before."
+                "Who did what, newest first, refusals too: 'who changed the voltage, to what'. If "
+                "there is more, go on with before = next_before."
             ),
             schema=parameters_of(
                 instrument_id=STRING,

@@ -55,7 +55,7 @@ class FetchWaveform(Action):
 
 STREAM_ID: Final[Schema] = {
     "type": "string",
-    "description": "As start_stream or execute_command told it.",
+    "description": "As it was told.",
 }
 
 
@@ -148,7 +148,7 @@ OPERATIONS: Final = (
                 "Measure one query command every interval_ms for duration_ms; each point is "
                 "recorded, and comes as a progress notification if you sent a progressToken. "
                 "Returns when the time is over or stop_stream is called; with detach at once with"
-                " stream_id, and bench__runs has its data. For one reading use execute_command."
+                " stream_id, and bench__runs has its data."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name"),
@@ -209,8 +209,7 @@ OPERATIONS: Final = (
             description=(
                 "Fetch a captured waveform by stream_id and point_index: summary (extremes, mean, "
                 "RMS, frequency), decimated (an outline that keeps every spike), png, or base64, "
-                "which is every sample (little-endian floats, see y_dtype) and large. They are "
-                "kept for a while."
+                "which is every sample (little-endian floats, see y_dtype) and large."
             ),
             schema=parameters_of(
                 ("stream_id", "point_index"),

@@ -326,7 +326,7 @@ OPERATIONS: Final = (
             title="Ramp a set-point",
             description=(
                 "Ramp one set-point from where it stands to target_value at sweep_rate, in small "
-                "checked steps; returns at once, the sweep lives in the daemon. get_sweep_status "
+                "checked steps; returns at once. get_sweep_status "
                 "follows it, stop_sweep ends it. `measure` reads instruments at each step (an IV "
                 "curve is one call), with `points` only at so many set-points (log: a Bode plot); "
                 "`stop_when` ends it on a reading. The only way for commands marked "
@@ -362,7 +362,7 @@ OPERATIONS: Final = (
                     "minimum": 0,
                     "maximum": 3_600_000,
                     "default": 0,
-                    "description": "Wait after each step before measuring.",
+                    "description": "After each step.",
                 },
                 stop_when=parameters_of(
                     ("column", "op", "value", "then"),
@@ -391,7 +391,7 @@ OPERATIONS: Final = (
                     "type": "string",
                     "enum": ["hold", "abort"],
                     "default": "hold",
-                    "description": "At the target: leave the output as it is, or make it safe.",
+                    "description": "At the target: leave the output, or make it safe.",
                 },
             ),
             output=result_of(sweep_id=STRING, status=STRING),
@@ -451,8 +451,7 @@ OPERATIONS: Final = (
             description=(
                 "End a sweep now, from any session. hold: true parks the output where it is; "
                 "otherwise the sweep's abort makes it safe, ahead of everything on the line "
-                "(aborted says whether it did). Of a sweep that is over nothing is set; still_on "
-                "lists what is on."
+                "(aborted says whether it did). still_on lists what is on."
             ),
             schema=parameters_of(
                 ("sweep_id",),

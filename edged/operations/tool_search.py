@@ -225,9 +225,8 @@ OPERATIONS: Final = (
             name="bench__find_tools",
             title="Find tools",
             description=(
-                "Find the tools for a purpose ('set voltage', 'capture trace'), best first, among "
-                "all there are: also those that your list leaves out, which can be called all the "
-                "same."
+                "Find the tools for a purpose ('set voltage', 'capture trace'), best first, also "
+                "those that your list leaves out."
             ),
             schema=parameters_of(
                 ("query",),

@@ -20,9 +20,9 @@ import structlog
 from edged.clock import Clock, SystemClock
 from edged.config.load import Config
 from edged.errors import EdgedError, Invalid
-from edged.host import ExitStatus, write_atomically
+from edged.host import SUPERVISOR_FILE, ExitStatus, write_atomically
 from edged.http.pulse import Pulse
-from edged.service import SUPERVISOR_FILE, Notifier, StateLock, say_alive, stop_requested
+from edged.service import Notifier, StateLock, say_alive, stop_requested
 from edged.supervisor.engine_child import EngineChild
 from edged.supervisor.peer_header import PEER_HEADER, keep_peer_secret, peer_value
 from edged.supervisor.proxy import PortProxy, ProxySettings

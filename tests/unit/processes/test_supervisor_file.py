@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from edged.service import read_supervisor_file, relay_link
+from edged.host import read_supervisor_file
+from edged.service import relay_link
 
 LINK = {"state": "connected", "since_ms": 5, "last_error": "x", "last_error_ms": 3}
 
