@@ -44,7 +44,7 @@ STATIC = REPOSITORY / "edged" / "surfaces" / "page" / "static"
 
 TOPICS: Final = ("instrument", "sweep", "stream", "audit", "value")
 REFRESH_S: Final = 5.0
-SOON_S: Final = 0.3
+SPACED_S: Final = 1.0
 PLOT_S: Final = 1.0
 OFFERED_WINDOW: Final = 15
 
@@ -206,8 +206,7 @@ class _Page:
             is_ready.set()
             async for message in socket:
                 told = json.loads(message.data)
-                # As main.js: points of a stream and values are drawn, and ask for nothing.
-                if told.get("params", {}).get("topic") not in {"stream", "value"}:
+                if _is_news(told.get("params", {})):
                     self._news.set()
             raise ConnectionError("the engine has closed a page")
 
@@ -221,7 +220,7 @@ class _Page:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REFRESH_S):
                     await self._news.wait()
-                    await asyncio.sleep(SOON_S)
+                    await asyncio.sleep(SPACED_S)
             self._news.clear()
 
     async def _plot_again(self) -> None:
@@ -246,6 +245,14 @@ class _Page:
         if "error" in told or told["result"].get("isError"):
             raise ConnectionError(f"{tool}: {told}")
         return told["result"]["structuredContent"]
+
+
+def _is_news(event: dict[str, Any]) -> bool:
+    """As ``main.js``: points, values and what a run does at each step are drawn, no more."""
+    topic = event.get("topic")
+    if topic == "audit":
+        return not event["data"]["on_behalf_of"]
+    return topic in {"instrument", "sweep"}
 
 
 if __name__ == "__main__":

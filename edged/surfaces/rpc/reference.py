@@ -347,7 +347,7 @@ Events come as notifications:
 | sweep | `changed` with the sweep's status |
 | stream | `started`, `point` (with its `number` from 1), `ended` with the stream's id |
 | audit | `row` with each row as it comes to disk |
-| value | `values`, a list, four times a second at most: {instrument_id, command, value, unit, time_ms, and of some parameters, column} of each measurement by whoever |
+| value | `values`, a list, four times a second at most: {instrument_id, command, value, unit, time_ms, of some parameters, column} |
 
 A thousand events wait for a reader. What comes beyond is not sent, and told:
 `{"method": "missed", "params": {"count", "topics": {topic: count}}}`. 64 readers may be connected.
