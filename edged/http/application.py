@@ -9,7 +9,8 @@ framing only; it never sees the bytes of another.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from aiohttp import web
@@ -25,6 +26,7 @@ __all__ = [
     "RequestTransport",
     "connection_of",
     "note_end",
+    "written_together",
 ]
 
 SERVER_OPTIONS: Final[dict[str, Any]] = {
@@ -89,6 +91,8 @@ class RequestTransport(asyncio.Transport):
         self._is_chunked = message.chunked
         self._is_closed = False
         self._has_written = False
+        # What is to be written in one piece, while that is wanted.
+        self._gathered: list[bytes] | None = None
         self.connection = connection
         self.keeps_alive = False
 
@@ -161,7 +165,10 @@ class RequestTransport(asyncio.Transport):
     # Of asyncio.Transport -------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send at once."""
+        """Send at once, unless more is to come with it."""
+        if self._gathered is not None:
+            self._gathered.append(bytes(data))
+            return
         transport = self.connection.transport
         if not self._is_closed and transport is not None and not transport.is_closing():
             self._has_written = True
@@ -171,8 +178,20 @@ class RequestTransport(asyncio.Transport):
         """Send at once, in one piece."""
         self.write(b"".join(list_of_data))
 
+    def gather(self) -> None:
+        """Send nothing until ``send_gathered``."""
+        if self._gathered is None:
+            self._gathered = []
+
+    def send_gathered(self) -> None:
+        """Send what was written since ``gather``, in one piece."""
+        pieces, self._gathered = self._gathered, None
+        if pieces:
+            self.write(b"".join(pieces))
+
     def close(self) -> None:
         """The answer is complete."""
+        self.send_gathered()
         self._end(None)
 
     def abort(self) -> None:
@@ -225,6 +244,20 @@ async def note_end(request: web.BaseRequest, response: web.StreamResponse) -> No
     if isinstance(transport, RequestTransport):
         is_socket = isinstance(response, web.WebSocketResponse)
         transport.keeps_alive = response.keep_alive is not False and not is_socket
+
+
+@contextlib.contextmanager
+def written_together(request: web.BaseRequest) -> Iterator[None]:
+    """What is written meanwhile goes in one piece: each of its own wakes its reader."""
+    transport = request.transport
+    if not isinstance(transport, RequestTransport):
+        yield
+        return
+    transport.gather()
+    try:
+        yield
+    finally:
+        transport.send_gathered()
 
 
 def connection_of(request: web.BaseRequest) -> HttpConnection | None:

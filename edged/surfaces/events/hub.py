@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, Invalid
 
-__all__ = ["EventHub", "EventSubscription", "Publish", "Source"]
+__all__ = ["Event", "EventHub", "EventSubscription", "Publish", "Source"]
 
 MAX_WAITING: Final = 1_000
 """Events that wait for one reader; what comes beyond is counted."""
 MAX_SUBSCRIPTIONS: Final = 64
+NO_BOUNDS: Final[Mapping[str, int]] = {}
 
 Publish = Callable[[str, Any], None]
 """Takes the name of an event and its JSON-ready data."""
@@ -25,34 +28,84 @@ Source = Callable[[Publish], Callable[[], None]]
 """Begins to publish; the result ends that."""
 
 
+class Event:
+    """Something that happened, the same for all who hear of it.
+
+    Attributes:
+        told: {topic, event, time_ms, data}.
+    """
+
+    __slots__ = ("_text", "told")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.told = told
+        self._text = ""
+
+    @property
+    def text(self) -> str:
+        """It as JSON; made once, however many read it."""
+        if not self._text:
+            self._text = _encoded(self.told)
+        return self._text
+
+
+def _encoded(told: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(told, default=str, allow_nan=False)
+    except ValueError:
+        # JSON has no such number, and a browser takes no message that has one.
+        return json.dumps(_finite(told), default=str)
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {name: _finite(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_finite(one) for one in value]
+    return value
+
+
 class EventSubscription:
     """One reader of some topics.
+
+    Args:
+        most: topic → how many of its events wait at once, where that is fewer than of all.
 
     Attributes:
         topics: what it wants to hear.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: Mapping[str, int] = NO_BOUNDS) -> None:
         self.topics: set[str] = set()
-        self._waiting: collections.deque[dict[str, Any]] = collections.deque()
+        self._most = most
+        self._waiting: collections.deque[Event] = collections.deque()
+        self._waiting_of: collections.Counter[str] = collections.Counter()
         self._missed: collections.Counter[str] = collections.Counter()
         self._news = asyncio.Event()
 
-    def put(self, topic: str, event: dict[str, Any]) -> None:
+    def put(self, topic: str, event: Event) -> None:
         """Have it read, or counted as missed."""
-        if len(self._waiting) >= MAX_WAITING:
+        if (
+            len(self._waiting) >= MAX_WAITING
+            or self._waiting_of[topic] >= self._most.get(topic, MAX_WAITING)
+        ):  # fmt: skip
             self._missed[topic] += 1
         else:
             self._waiting.append(event)
+            self._waiting_of[topic] += 1
         self._news.set()
 
-    async def take(self) -> tuple[list[dict[str, Any]], Mapping[str, int]]:
+    async def take(self) -> tuple[list[Event], Mapping[str, int]]:
         """What waits, and how many events of which topic were missed after that."""
         while not self._waiting and not self._missed:
             self._news.clear()
             await self._news.wait()
         events, missed = list(self._waiting), dict(self._missed)
         self._waiting.clear()
+        self._waiting_of.clear()
         self._missed.clear()
         return events, missed
 
@@ -81,15 +134,18 @@ class EventHub:
         """How many listen."""
         return len(self._subscriptions)
 
-    def subscribe(self) -> EventSubscription:
+    def subscribe(self, most: Mapping[str, int] = NO_BOUNDS) -> EventSubscription:
         """A new reader, of no topic yet.
+
+        Args:
+            most: see ``EventSubscription``.
 
         Raises:
             Conflict: BUSY, too many listen already.
         """
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Conflict(f"{MAX_SUBSCRIPTIONS} readers of events are connected already.")
-        subscription = EventSubscription()
+        subscription = EventSubscription(most)
         self._subscriptions.add(subscription)
         return subscription
 
@@ -125,12 +181,14 @@ class EventHub:
 
     def _publisher(self, topic: str) -> Publish:
         def publish(name: str, data: Any) -> None:
-            event = {
-                "topic": topic,
-                "event": name,
-                "time_ms": self._clock.wall_ms(),
-                "data": data,
-            }
+            event = Event(
+                {
+                    "topic": topic,
+                    "event": name,
+                    "time_ms": self._clock.wall_ms(),
+                    "data": data,
+                }
+            )
             for subscription in self._subscriptions:
                 if topic in subscription.topics:
                     subscription.put(topic, event)

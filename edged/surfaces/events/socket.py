@@ -10,16 +10,18 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.http.application import written_together
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.surfaces.events.hub import EventHub, EventSubscription
 
-__all__ = ["EventSockets", "Greeting"]
+__all__ = ["AT_ONCE", "EventSockets", "Greeting", "Pace"]
 
 Greeting = Callable[[EventSubscription], Mapping[str, Any]]
 """What the answer to a reader's ``subscribe`` tells besides its topics."""
@@ -35,15 +37,33 @@ def _nothing_more(_subscription: EventSubscription) -> Mapping[str, Any]:
     return {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often a reader is told.
+
+    Attributes:
+        every_s: from one time to the next, at least; what comes meanwhile is gathered.
+        most: topic → how many of its events are told at a time; the rest is counted as missed.
+    """
+
+    every_s: float = 0.0
+    most: Mapping[str, int] = field(default_factory=dict)
+
+
+AT_ONCE: Final = Pace()
+
+
 class EventSockets:
-    """All open readers of ``/events``.
+    """All open readers of one path.
 
     Args:
         hub: what they listen to.
+        pace: how often each is told.
     """
 
-    def __init__(self, hub: EventHub) -> None:
+    def __init__(self, hub: EventHub, pace: Pace = AT_ONCE) -> None:
         self._hub = hub
+        self._pace = pace
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
 
     async def serve(
@@ -54,16 +74,20 @@ class EventSockets:
         Raises:
             EdgedError: the topics in the URL do not exist, or too many listen already.
         """
-        subscription = self._hub.subscribe()
+        subscription = self._hub.subscribe(self._pace.most)
         try:
             named = [name for name in request.query.get("topics", "").split(",") if name]
             self._hub.choose(subscription, named)
+            # Deflated for each reader anew, an event would cost more than all else about it.
             socket = web.WebSocketResponse(
-                heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S
+                heartbeat=HEARTBEAT_S,
+                max_msg_size=MAX_MESSAGE_BYTES,
+                timeout=CLOSE_S,
+                compress=False,
             )
             await socket.prepare(request)
             self._open[socket] = request.transport
-            writing = asyncio.create_task(_write(socket, subscription))
+            writing = asyncio.create_task(_write(socket, request, subscription, self._pace.every_s))
             try:
                 await _read(socket, self._hub, subscription, greeting)
             finally:
@@ -148,16 +172,25 @@ def _perform(
             )
 
 
-async def _write(socket: web.WebSocketResponse, subscription: EventSubscription) -> None:
+async def _write(
+    socket: web.WebSocketResponse,
+    request: web.Request,
+    subscription: EventSubscription,
+    every_s: float,
+) -> None:
     """Send what there is; waits for a reader that is slower than the events."""
     while True:
         events, missed = await subscription.take()
-        for event in events:
-            await socket.send_str(_notification("event", event))
-        if missed:
-            lost = {"count": sum(missed.values()), "topics": missed}
-            await socket.send_str(_notification("missed", lost))
+        with written_together(request):
+            for event in events:
+                await socket.send_str(_notification("event", event.text))
+            if missed:
+                lost = {"count": sum(missed.values()), "topics": missed}
+                await socket.send_str(_notification("missed", json.dumps(lost)))
+        if every_s:
+            await asyncio.sleep(every_s)
 
 
-def _notification(method: str, params: Any) -> str:
-    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}, default=str)
+def _notification(method: str, params: str) -> str:
+    """Of parameters that are JSON already."""
+    return f'{{"jsonrpc": "2.0", "method": "{method}", "params": {params}}}'

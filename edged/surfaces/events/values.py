@@ -7,6 +7,7 @@ second is told at once.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -37,7 +38,7 @@ class ValueFeed:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._latest: OrderedDict[tuple[str, str, str], dict[str, Any]] = OrderedDict()
+        self._latest: OrderedDict[tuple[str, str, str, str], dict[str, Any]] = OrderedDict()
         self._gathered: deque[dict[str, Any]] = deque(maxlen=MOST_GATHERED)
         self._publish: Publish | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -49,7 +50,8 @@ class ValueFeed:
         if target is None or target.command is None or not target.command.is_query:
             return
         for told in self._told(action, target, outcome):
-            key = told["instrument_id"], told["command"], str(told.get("column", ""))
+            column, parameters = str(told.get("column", "")), repr(told.get("parameters"))
+            key = told["instrument_id"], told["command"], column, parameters
             self._latest[key] = told
             self._latest.move_to_end(key)
             if len(self._latest) > MOST_KEPT:
@@ -92,7 +94,10 @@ class ValueFeed:
             "time_ms": self._clock.wall_ms(),
         }
         if action.parameters:
-            about["parameters"] = dict(action.parameters)
+            about["parameters"] = {
+                str(name)[:MOST_TEXT]: _bounded(value)
+                for name, value in list(action.parameters.items())[:MOST_FIELDS]
+            }
         data = outcome.data.get("data")
         if isinstance(data, Mapping):
             for column, value in list(data.items())[:MOST_FIELDS]:
@@ -107,4 +112,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _bounded(value: Any) -> Any:
-    return value[:MOST_TEXT] if isinstance(value, str) else value
+    """As JSON can have it, and no longer than a page shows it."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, int) else str(value)[:MOST_TEXT]

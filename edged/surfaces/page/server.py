@@ -35,7 +35,7 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.surfaces.events.hub import EventHub, EventSubscription
-from edged.surfaces.events.socket import EventSockets
+from edged.surfaces.events.socket import EventSockets, Pace
 from edged.surfaces.page.owner import KEY_HEADER, OwnerAnswers
 from edged.surfaces.page.static_files import INDEX, StaticFile, filled_index, read_static_files
 
@@ -43,6 +43,8 @@ __all__ = ["PATH", "Downloads", "NotePage", "PageServer", "PageWorld"]
 
 PATH: Final = "/bench"
 EVENTS: Final = f"{PATH}/events"
+PACE: Final = Pace(every_s=0.25, most={"audit": 40})
+"""Nobody reads faster, and sixteen pages beside a client that calls on and on must cost little."""
 STOPPING: Final = rejection(503, "The daemon is stopping.")
 CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -127,7 +129,7 @@ class PageServer:
 
     def __init__(self, world: PageWorld) -> None:
         self._world = world
-        self._sockets = EventSockets(world.hub)
+        self._sockets = EventSockets(world.hub, PACE)
         self._runner: web.AppRunner | None = None
         self._handler: ApplicationHandler | None = None
         self._files: Mapping[str, StaticFile] = {}

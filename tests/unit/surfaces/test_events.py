@@ -36,7 +36,9 @@ async def test_a_reader_hears_its_topics_and_no_other() -> None:
     feeds.hub.choose(other, ["sweep"])
     feeds.publish["audit"]("row", {"seq": 1})
     events, missed = await reader.take()
-    assert [(e["topic"], e["event"], e["data"]) for e in events] == [("audit", "row", {"seq": 1})]
+    assert [(e.told["topic"], e.told["event"], e.told["data"]) for e in events] == [
+        ("audit", "row", {"seq": 1})
+    ]
     assert not missed
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
@@ -65,11 +67,11 @@ async def test_a_slow_reader_is_told_how_many_events_it_missed() -> None:
     for _ in range(7):
         feeds.publish["sweep"]("changed", {})
     events, missed = await reader.take()
-    assert [event["data"] for event in events] == list(range(MAX_WAITING))
+    assert [event.told["data"] for event in events] == list(range(MAX_WAITING))
     assert missed == {"sweep": 7}
     feeds.publish["audit"]("row", "again")
     events, missed = await reader.take()
-    assert [event["data"] for event in events] == ["again"]
+    assert [event.told["data"] for event in events] == ["again"]
     assert not missed
 
 

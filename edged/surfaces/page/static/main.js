@@ -13,6 +13,7 @@ import { runView, runsView } from "./runs.js";
 const VIEWS = [["bench", "Bench"], ["runs", "Recordings"], ["record", "Record"]];
 const REFRESH_MS = 5000;
 const SOON_MS = 300;
+const SPACED_MS = 1000;
 const MOST_ROWS = 300;
 const MOST_PLOTS = 3;
 
@@ -60,7 +61,8 @@ function heard(topic, _name, data) {
       state.record.length = Math.min(state.record.length, MOST_ROWS);
     }
   }
-  if (topic !== "stream") refreshSoon();
+  // What a run writes at each of its steps is in its plot.
+  if (topic !== "stream" && !(topic === "audit" && data.on_behalf_of)) refreshSoon();
   draw();
 }
 
@@ -71,9 +73,9 @@ function measured(list) {
 
 // What is asked
 
-let soon = 0;
+let soon = 0, refreshed = 0;
 function refreshSoon() {
-  soon ||= setTimeout(refresh, SOON_MS);
+  soon ||= setTimeout(refresh, Math.max(SOON_MS, refreshed + SPACED_MS - Date.now()));
 }
 
 let refreshing = false;
@@ -82,6 +84,7 @@ async function refresh() {
   soon = 0;
   if (refreshing) return void (soon = setTimeout(refresh, SOON_MS));
   refreshing = true;
+  refreshed = Date.now();
   try {
     const [status, told] = await Promise.all([link.call("get_status"), link.call("list_instruments", { filter: "" }).catch(() => link.call("list_instruments"))]);
     Object.assign(state, { status, instruments: told.instruments ?? [], error: "" });
