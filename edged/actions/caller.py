@@ -29,10 +29,10 @@ class Route(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a verified token says; docs/promises.md section 9 has the rule for each field.
+    """What a verified token says; docs/relay.md has the rule for each field.
 
     ``exp`` and ``iat`` are Unix epoch seconds; ``tools_allow`` entries are ``<tool>`` or
-    ``<tool>:<scope>``.
+    ``<tool>:<scope>``. A token is for one edge, ``edge_id``, or for those of ``edges_allow``.
     """
 
     iss: str
@@ -43,6 +43,7 @@ class Claims:
     edge_id: str
     tools_allow: frozenset[str]
     danger_allow: bool
+    edges_allow: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ from edged.engine.parts import SdkParts, Stores, make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
-from edged.engine.surfaces import McpParts, RelayRoute, RpcParts
+from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
 from edged.host import (
     ExitStatus,
     keep_edge_id,
@@ -77,11 +77,10 @@ from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
-from edged.supervisor.peer_header import keep_peer_secret, peer_reader
 from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
-from edged.surfaces.mcp.seams import TrustedPeer, socket_peer
+from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.rpc.server import RpcListener
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
@@ -266,11 +265,9 @@ class Engine:
             clock=clock,
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
-        peer: TrustedPeer = socket_peer
-        if is_supervised:
-            peer = peer_reader(keep_peer_secret(config.state_dir))
-        self._page = self._make_page(permissions, new_id, peer)
-        self._mcp = self._make_mcp(permissions, new_id, peer, is_supervised=is_supervised)
+        arrivals = Arrivals.of(config.state_dir if is_supervised else None)
+        self._page = self._make_page(permissions, new_id, arrivals.peer)
+        self._mcp = self._make_mcp(permissions, new_id, arrivals, is_supervised=is_supervised)
         self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -493,7 +490,7 @@ class Engine:
         )
 
     def _make_mcp(
-        self, permissions: Permissions, new_id: NewId, peer: TrustedPeer, *, is_supervised: bool
+        self, permissions: Permissions, new_id: NewId, arrivals: Arrivals, *, is_supervised: bool
     ) -> McpParts:
         return McpParts(
             self._config,
@@ -506,7 +503,7 @@ class Engine:
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
             new_id=new_id,
-            trusted_peer=peer,
+            arrivals=arrivals,
             neighbour=self._page,
             is_supervised=is_supervised,
             clock=self._clock,

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -42,9 +43,18 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.service import relay_link
+from edged.supervisor.peer_header import keep_peer_secret, peer_reader, relayed_reader
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.caller import RelayGuard
-from edged.surfaces.mcp.seams import CallerGuard, Neighbour, ToolListing, TrustedPeer
+from edged.surfaces.mcp.seams import (
+    CallerGuard,
+    Neighbour,
+    ReadHead,
+    ToolListing,
+    TrustedPeer,
+    carried_head,
+    socket_peer,
+)
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.rpc.figures import MetricFigure
@@ -57,7 +67,28 @@ from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
 from edged.tools.resources import ResourceNews, Resources
 
-__all__ = ["McpParts", "RelayRoute", "RpcParts"]
+__all__ = ["Arrivals", "McpParts", "RelayRoute", "RpcParts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """How a request is read that came in at the MCP port.
+
+    Attributes:
+        peer: whose a connection is.
+        read_head: what its guard judges by.
+    """
+
+    peer: TrustedPeer
+    read_head: ReadHead
+
+    @classmethod
+    def of(cls, supervised: Path | None) -> Arrivals:
+        """Believe the supervisor that works with this state directory, if there is one."""
+        if supervised is None:
+            return cls(peer=socket_peer, read_head=carried_head())
+        secret = keep_peer_secret(supervised)
+        return cls(peer=peer_reader(secret), read_head=carried_head(relayed_reader(secret)))
 
 
 class McpParts:
@@ -71,7 +102,7 @@ class McpParts:
         profiles: gives those in force.
         guard: says who a request is from.
         new_id: makes action ids.
-        trusted_peer: says whose a connection is.
+        arrivals: how its requests are read.
         neighbour: what else is served on the port.
         is_supervised: the supervisor listens on the same port.
 
@@ -93,7 +124,7 @@ class McpParts:
         profiles: Callable[[], Mapping[str, Profile]],
         guard: CallerGuard,
         new_id: Callable[[], str],
-        trusted_peer: TrustedPeer,
+        arrivals: Arrivals,
         neighbour: Neighbour,
         is_supervised: bool,
         clock: Clock,
@@ -129,7 +160,8 @@ class McpParts:
             new_action_id=new_id,
             settings=_settings(config, is_port_shared=is_supervised),
             guard=guard,
-            trusted_peer=trusted_peer,
+            trusted_peer=arrivals.peer,
+            read_head=arrivals.read_head,
             neighbour=neighbour,
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
@@ -399,7 +431,13 @@ class RelayRoute:
                 clock=clock,
             )
             verifier = Verifier(self._keys, issuer=config.relay_issuer, clock=clock)
-        self.guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=refuse, clock=clock)
+        self.guard = RelayGuard(
+            verifier=verifier,
+            edge_id=edge_id,
+            refuse=refuse,
+            clock=clock,
+            takes_fleet=config.relay_fleet,
+        )
 
     def start(self) -> None:
         """Look from now on at how the supervisor's connection to the relay is."""

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from edged.auth.claims import RETRY_AFTER, BadTokenError, NoKeysError
+from edged.auth.claims import RETRY_AFTER, BadTokenError, EdgeDoor, NoKeysError, is_edge_id
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
@@ -48,7 +48,6 @@ from edged.relay.envelope import (
     decode,
     down_subject,
     encode,
-    is_edge_id,
     up_subject,
 )
 from edged.relay.link import NatsLink, RelayMessage
@@ -241,7 +240,7 @@ class RelayFront:
         # What is no bearer token is judged as an empty one.
         token = token.strip() if scheme.lower() == "bearer" else ""
         try:
-            await self._verifier.verify(token, edge_id=edge_id)
+            await self._verifier.verify(token, EdgeDoor(edge_id))
         except NoKeysError as unjudged:
             self._log.warning("relay_no_keys", edge_id=edge_id, reason=str(unjudged))
             raise _RefusedError(

@@ -16,8 +16,8 @@ from typing import Any
 import structlog
 
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Underway
 from edged.clock import Clock
-from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError
 from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, Response, RpcCode
 from edged.protocol.recognition import disagreement
@@ -132,9 +132,9 @@ class Serving:
         except Exception as error:  # noqa: BLE001 - one call must not take others along
             return self._error_reply(error, call)
 
-    def _wait(self, call: PendingCall, found: Pending | Coroutine[Any, Any, bytes]) -> None:
+    def _wait(self, call: PendingCall, found: Underway | Coroutine[Any, Any, bytes]) -> None:
         self._enlist(call)
-        if isinstance(found, Pending):
+        if isinstance(found, Underway):
             call.go_on(found)
         elif self._must_wait_for_look(call):
             call.run(found, self._looked)

@@ -22,7 +22,6 @@ from edged.clock import Clock
 from edged.errors import EdgedError, Invalid
 from edged.http.connection import HttpConnection
 from edged.protocol.http_rules import (
-    CALLER_TOKEN_HEADER,
     SSE_HEADERS,
     Accepted,
     AccessPolicy,
@@ -61,7 +60,14 @@ from edged.surfaces.mcp.request import (
     judge_expectation,
     unguarded,
 )
-from edged.surfaces.mcp.seams import CallerGuard, CallerHead, Choice, Neighbour, TrustedPeer
+from edged.surfaces.mcp.seams import (
+    CallerGuard,
+    CallerHead,
+    Choice,
+    Neighbour,
+    ReadHead,
+    TrustedPeer,
+)
 from edged.surfaces.mcp.sessions import (
     SessionRegistry,
 )
@@ -76,6 +82,7 @@ class Endpoint:
         door: what is let in at all.
         guard: says who a request is from.
         trusted_peer: says which address to name in the audit.
+        read_head: reads what the guard judges by.
         board: the sessions.
         serving: serves the messages of a POST.
         news: serves GET streams.
@@ -91,6 +98,7 @@ class Endpoint:
         door: AccessPolicy,
         guard: CallerGuard,
         trusted_peer: TrustedPeer,
+        read_head: ReadHead,
         board: SessionRegistry,
         serving: Serving,
         news: NewsFeed,
@@ -102,6 +110,7 @@ class Endpoint:
         self._door = door
         self._guard = guard
         self._trusted_peer = trusted_peer
+        self._read_head = read_head
         self._board = board
         self._serving = serving
         self._news = news
@@ -164,10 +173,9 @@ class Endpoint:
             self._preflight(connection, message)
             return None
         verdict, query = judge(message, self._door)
-        tokens = tuple(message.headers.getall(CALLER_TOKEN_HEADER, ()))
-        if tokens:
-            remote = self._trusted_peer(message.headers, connection.peer)
-            caller_head = CallerHead(tokens=tokens, remote=remote)
+        remote = self._trusted_peer(message.headers, connection.peer)
+        caller_head = self._read_head(message.headers, remote)
+        if caller_head.tokens:
             guarded = self._serve_guarded(connection, verdict, caller_head, query, body)
             self._start(connection, guarded)
             return None

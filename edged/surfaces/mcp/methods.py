@@ -22,8 +22,7 @@ from typing import Final
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import client_text
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import Tool, ToolCall
-from edged.commands.pending import Pending
+from edged.actions.tool import Tool, ToolCall, Underway
 from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.protocol import messages, results
 from edged.protocol import messages as resources
@@ -322,7 +321,7 @@ def tools_page(parts: Parts, revision: Revision, choice: Choice, request: Reques
     return pages[results.page_number(request, cursor, generation=generation, count=len(pages))]
 
 
-def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
+def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
     """Have a tool do its work."""
     post = call.post
     params = messages.call_params(call.request)
@@ -350,7 +349,7 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
         ),
         call.outcome_told,
     )
-    if not isinstance(begun, Pending):
+    if not isinstance(begun, Underway):
         return make_answer(begun)
     # Nothing of it can have come yet: what is under way is told at another turn of the loop.
     call.make_answer = make_answer

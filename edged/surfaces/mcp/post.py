@@ -21,8 +21,8 @@ from typing import Any, assert_never
 from edged.actions.caller import Caller
 from edged.actions.elicit import Elicit, Round
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Underway
 from edged.clock import Clock
-from edged.commands.pending import Pending
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
@@ -38,7 +38,7 @@ __all__ = ["Answer", "PendingCall", "Post", "Served", "Surroundings"]
 Answer = bytes | ErrorReply | None
 """An encoded result, or the error instead of one; ``None`` where no answer is owed."""
 
-Served = bytes | ErrorReply | Pending | Coroutine[Any, Any, bytes]
+Served = bytes | ErrorReply | Underway | Coroutine[Any, Any, bytes]
 """What serving a request gives: its answer, or what will come to one."""
 
 
@@ -94,11 +94,11 @@ class PendingCall:
         self.refusal: ErrorReply | None = None
         self.ended: CallEnd | None = None
         self.make_answer: Callable[[Outcome], Answer] | None = None
-        self._pending: Pending | None = None
+        self._pending: Underway | None = None
         self._task: asyncio.Task[Any] | None = None
         self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
 
-    def go_on(self, pending: Pending) -> None:
+    def go_on(self, pending: Underway) -> None:
         """An action is under way for it; ``outcome_told`` says when it is over."""
         self._pending = pending
         self.post.watch()

@@ -27,10 +27,12 @@ from edged.surfaces.mcp.seams import (
     InstrumentIdOf,
     Neighbour,
     NoResources,
+    ReadHead,
     ResourceSource,
     ToolListing,
     ToolSource,
     TrustedPeer,
+    carried_head,
     no_instrument,
     socket_peer,
 )
@@ -82,6 +84,7 @@ class McpSurface:
         settings: see there.
         guard: who a request is from.
         trusted_peer: which address to name in the audit.
+        read_head: reads what the guard judges by.
         instrument_id_of: what a client's name for an instrument means.
         first_look: set once the first look at the bench is over. Sessions are opened before it;
             tools are listed and called after it, so that no client reads a list without
@@ -100,6 +103,7 @@ class McpSurface:
         settings: McpSettings,
         guard: CallerGuard | None = None,
         trusted_peer: TrustedPeer = socket_peer,
+        read_head: ReadHead | None = None,
         instrument_id_of: InstrumentIdOf = no_instrument,
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
@@ -152,6 +156,7 @@ class McpSurface:
             door=_door(settings),
             guard=guard or DirectGuard(),
             trusted_peer=trusted_peer,
+            read_head=read_head or carried_head(),
             board=self._board,
             serving=self._serving,
             news=self._news,
