@@ -23,6 +23,7 @@ __all__ = [
     "EVERY_EDGE",
     "FLEET",
     "HTTP_SD",
+    "MAX_HTTP_SD_LIFETIME_S",
     "RETRY_AFTER",
     "BadTokenError",
     "Door",

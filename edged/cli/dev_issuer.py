@@ -19,6 +19,7 @@ from typing import Any, Final
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from edged.auth.claims import FLEET, HTTP_SD, MAX_HTTP_SD_LIFETIME_S
 from edged.clock import SystemClock
 from edged.host import write_atomically
 
@@ -47,12 +48,18 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=int, default=8769, help="where (8769; 0: any)")
     mint = actions.add_parser("mint", help="print a token")
     mint.add_argument("--sub", required=True, metavar="USER", help="who: user:<USER>")
-    mint.add_argument("--edge", required=True, metavar="EDGE_ID", help="for which edge")
+    whom = mint.add_mutually_exclusive_group(required=True)
+    whom.add_argument("--edge", metavar="EDGE_ID", help="for which edge")
+    whom.add_argument("--fleet", metavar="EDGE_ID,…", help="a fleet token, for these edges, or *")
     mint.add_argument("--tools", default="", metavar="TOOL[:SCOPE],…", help="what is allowed")
     mint.add_argument("--danger", action="store_true", help="dangerous things too")
     mint.add_argument("--issuer", default=DEFAULT_ISSUER, metavar="URL", help="RELAY_ISSUER")
     mint.add_argument(
-        "--lives-s", type=int, default=LONGEST_S, metavar="SECONDS", help="300 at most"
+        "--lives-s",
+        type=int,
+        default=LONGEST_S,
+        metavar="SECONDS",
+        help="300 at most; 2592000 with --tools fleet/http_sd",
     )
     for action in (serve, mint):
         action.add_argument(
@@ -83,20 +90,29 @@ def _keep_key(directory: Path) -> rsa.RSAPrivateKey:
 
 def _mint(key: rsa.RSAPrivateKey, options: argparse.Namespace) -> str:
     now_s = SystemClock().wall_ms() // 1000
+    tools = _entries(options.tools)
+    longest_s = MAX_HTTP_SD_LIFETIME_S if tools == [HTTP_SD] else LONGEST_S
+    if options.fleet is None:
+        whom = {"aud": f"edge:{options.edge}", "edge_id": options.edge}
+    else:
+        whom = {"aud": FLEET, "edges_allow": _entries(options.fleet)}
     claims = {
         "iss": options.issuer,
-        "aud": f"edge:{options.edge}",
+        **whom,
         "sub": f"user:{options.sub}",
         "iat": now_s,
-        "exp": now_s + min(options.lives_s, LONGEST_S),
-        "edge_id": options.edge,
-        "tools_allow": [entry for entry in options.tools.split(",") if entry],
+        "exp": now_s + min(options.lives_s, longest_s),
+        "tools_allow": tools,
         "danger_allow": options.danger,
     }
     header = {"alg": "RS256", "typ": "JWT", "kid": _kid(key)}
     signed = ".".join(_b64(json.dumps(part).encode("ascii")) for part in (header, claims))
     signature = key.sign(signed.encode("ascii"), padding.PKCS1v15(), hashes.SHA256())
     return f"{signed}.{_b64(signature)}"
+
+
+def _entries(text: str) -> list[str]:
+    return [entry for entry in text.split(",") if entry]
 
 
 def _serve(key: rsa.RSAPrivateKey, port: int) -> int:

@@ -32,6 +32,7 @@ __all__ = [
     "End",
     "Envelope",
     "Head",
+    "Headers",
     "Open",
     "decode",
     "down_subject",
