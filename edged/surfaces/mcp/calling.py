@@ -207,7 +207,12 @@ class Serving:
         """Why a request may not be served here; ``None`` if it may."""
         request, post = call.request, call.post
         session, revision = post.session, post.revision
-        refusal = admit(request, revision=revision, state=_state_of(session, revision))
+        refusal = admit(
+            request,
+            revision=revision,
+            state=_state_of(session, revision),
+            offers=self._parts.offers,
+        )
         if refusal is not None:
             return refusal
         if session is not None and request.method in ENDABLE and call not in self._running:

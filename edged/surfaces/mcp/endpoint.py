@@ -90,6 +90,7 @@ class Endpoint:
         default_choice: what tools/list shows to a client that does not choose.
         bodies: reads bodies within their bounds.
         neighbour: what else is served on this port, if anything.
+        keeps_sessions: false: there is nothing to GET or DELETE.
     """
 
     def __init__(
@@ -106,7 +107,9 @@ class Endpoint:
         default_choice: Choice,
         bodies: BodyReader,
         neighbour: Neighbour | None = None,
+        keeps_sessions: bool = True,
     ) -> None:
+        self._keeps_sessions = keeps_sessions
         self._door = door
         self._guard = guard
         self._trusted_peer = trusted_peer
@@ -353,6 +356,9 @@ class Endpoint:
         self, connection: HttpConnection, accepted: Accepted, caller: Caller
     ) -> Coroutine[Any, Any, None] | None:
         """GET opens the session's stream and gives what feeds it, DELETE ends the session."""
+        if not self._keeps_sessions:
+            self._refuse(connection, POST_ALONE)
+            return None
         session = self._board.find(accepted.session_id, caller)
         found = recognize_stream(accepted, session.revision if session else None)
         if isinstance(found, Rejected) or session is None:
@@ -434,4 +440,7 @@ class Endpoint:
 
 STOPPING: Final = rejection(503, "The daemon is stopping.")
 NO_MESSAGE: Final = rejection(400, "This request cannot be served.")
+POST_ALONE: Final = rejection(
+    405, "Each request stands alone here: POST.", headers=(("Allow", "POST"),)
+)
 TOO_SLOW: Final = 408

@@ -14,7 +14,7 @@ The methods by which a client hears of changes: of a session, or on a stream of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -81,6 +81,8 @@ class Parts:
         new_action_id: makes the id under which a call is recorded.
         stopping: set once the surface closes.
         first_look: set once the instruments that are there at start are known, or slow to answer.
+        offers: the methods that are served, of those that a revision has.
+        keeps_sessions: false: ``initialize`` opens none.
     """
 
     dispatcher: Dispatcher
@@ -92,6 +94,8 @@ class Parts:
     new_action_id: Callable[[], str]
     stopping: asyncio.Event
     first_look: asyncio.Event
+    offers: Collection[str]
+    keeps_sessions: bool
 
 
 Handler = Callable[[Parts, PendingCall], Served]
@@ -287,6 +291,8 @@ def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> dict[str
 def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
     told = messages.initialize_params(call.request)
+    if not parts.keeps_sessions:
+        return results.initialize_result(call.post.revision, parts.server)
     session = parts.board.open(call.post.revision, call.post.caller)
     session.choice = call.post.choice
     session.client = client_text(told.client.text) or call.post.caller.client
