@@ -41,7 +41,7 @@ ALGORITHM: Final = "RS256"
 MAX_TOKEN_CHARS: Final = 16_384
 MAX_KID_CHARS: Final = 200
 MAX_ENTRIES: Final = 1_000
-MAX_EDGES: Final = 10_000
+MAX_EDGES: Final = 1_000
 MAX_LIFETIME_S: Final = 300
 MAX_HTTP_SD_LIFETIME_S: Final = 30 * 24 * 3_600
 """Prometheus reads its token from a file that somebody has to renew."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, cell, show, watched
-from edged.host import LOOPBACK, reached_at, read_supervisor_file
+from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
 __all__ = ["glance", "run"]
 
@@ -73,8 +73,7 @@ def glance(status: Told, instruments: Sequence[Told], host: str = LOOPBACK) -> I
         f"up {_lasting(status['uptime_s'])}; {door}"
     )
     if mcp["enabled"] and mcp["port"] and mcp["page"] != "off":
-        netloc = f"[{host}]" if ":" in host else host
-        yield f"page: http://{netloc}:{mcp['port']}/bench (edged open)"
+        yield f"page: http://{netloc_of(host, mcp['port'])}/bench (edged open)"
     states = status["instruments_by_state"]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"

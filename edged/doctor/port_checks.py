@@ -17,7 +17,7 @@ from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
-from edged.host import port_holder, reached_at, read_supervisor_file
+from edged.host import netloc_of, port_holder, reached_at, read_supervisor_file
 
 __all__ = ["check_engine", "check_mcp", "check_reach", "check_relay", "check_rpc"]
 
@@ -82,8 +82,7 @@ def check_mcp(facts: Facts) -> CheckLine:
     if page != "off":
         bound = read_supervisor_file(config.state_dir).get("addresses", ())
         host = reached_at(bound)
-        netloc = f"[{host}]" if ":" in host else host
-        shown = f" Its page is http://{netloc}:{port}/bench ({page})."
+        shown = f" Its page is http://{netloc_of(host, port)}/bench ({page})."
     return passed(f"{place} answered initialize with revision {revision}.{shown}")
 
 

@@ -45,6 +45,7 @@ from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
+from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart, Work
 from edged.engine.last_resort import end_at_last
@@ -448,13 +449,14 @@ class Engine:
 
     def _make_rpc(self, new_id: NewId) -> RpcListener:
         parts = self._rpc_parts()
+        self._sights = parts.sights()
         return RpcListener(
             dispatcher=self._dispatcher,
             port=self._config.rpc_port,
             token=self._config.inbound_auth_token,
             new_action_id=new_id,
             record=self._stores.record,
-            sights=parts.sights(),
+            sights=self._sights,
             clock=self._clock,
             own=parts.methods(),
         )
@@ -505,6 +507,7 @@ class Engine:
             new_id=new_id,
             arrivals=arrivals,
             neighbour=self._page,
+            metrics=self._sights.metrics,
             is_supervised=is_supervised,
             clock=self._clock,
         )
@@ -682,6 +685,13 @@ class Engine:
             discovery=self._discovery,
             restart=self._restart,
             hub=self._hub,
+            here=Here(
+                pool=self._pool,
+                work=self._work,
+                state_of=self._state_of,
+                lease=self._leases.of,
+                lockouts=self._lockouts,
+            ),
             clock=self._clock,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ import structlog
 
 from edged import __version__
 from edged.actions.caller import Caller
+from edged.auth.claims import EdgeDoor
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl
@@ -27,9 +28,12 @@ from edged.commands.path import CommandPath
 from edged.commands.record import CountedRecord
 from edged.config.load import Config
 from edged.discovery.loop import Discovery
+from edged.engine.bench_page import own_names
+from edged.engine.here import Here
 from edged.engine.housekeeping import LoopWatch
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
+from edged.engine.neighbours import MetricsDoor
 from edged.engine.parts import Stores
 from edged.errors import EdgedError, Failed, NotFound
 from edged.host import host_name, qualified_host_name, read_supervisor_file
@@ -103,7 +107,8 @@ class McpParts:
         guard: says who a request is from.
         new_id: makes action ids.
         arrivals: how its requests are read.
-        neighbour: what else is served on the port.
+        neighbour: what else is served on the port, beside the metrics.
+        metrics: gives their page and its content type.
         is_supervised: the supervisor listens on the same port.
 
     Attributes:
@@ -126,6 +131,7 @@ class McpParts:
         new_id: Callable[[], str],
         arrivals: Arrivals,
         neighbour: Neighbour,
+        metrics: Callable[[], Awaitable[tuple[bytes, str]]],
         is_supervised: bool,
         clock: Clock,
     ) -> None:
@@ -162,7 +168,13 @@ class McpParts:
             guard=guard,
             trusted_peer=arrivals.peer,
             read_head=arrivals.read_head,
-            neighbour=neighbour,
+            neighbour=MetricsDoor(
+                neighbour,
+                access=config.metrics,
+                metrics=metrics,
+                names=own_names(config),
+                permissions=permissions,
+            ),
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(
@@ -264,6 +276,7 @@ class RpcParts:
 
     Attributes:
         mcp: gives the MCP surface, which is made after this.
+        here: what is told to the fleet.
     """
 
     stores: Stores
@@ -284,6 +297,7 @@ class RpcParts:
     discovery: Discovery
     restart: IdleRestart
     hub: EventHub
+    here: Here
     clock: Clock
 
     def methods(self) -> dict[str, OwnMethod]:
@@ -317,7 +331,10 @@ class RpcParts:
             }
 
         return Sights(
-            hub=self.hub, health=health, metrics=MetricsSource(self.counts, self._figures(self.hub))
+            hub=self.hub,
+            health=health,
+            metrics=MetricsSource(self.counts, self._figures(self.hub)),
+            here=self.here,
         )
 
     def _figures(self, hub: EventHub) -> tuple[MetricFigure, ...]:
@@ -433,10 +450,10 @@ class RelayRoute:
             verifier = Verifier(self._keys, issuer=config.relay_issuer, clock=clock)
         self.guard = RelayGuard(
             verifier=verifier,
-            edge_id=edge_id,
+            door=EdgeDoor(edge_id),
+            relayed=EdgeDoor(edge_id, takes_fleet=config.relay_fleet),
             refuse=refuse,
             clock=clock,
-            takes_fleet=config.relay_fleet,
         )
 
     def start(self) -> None:

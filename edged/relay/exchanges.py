@@ -79,6 +79,7 @@ class Exchange:
     Attributes:
         inbox: what the edge sent; bounded by the credit it has. ``None``: nobody, or no sense.
         is_here: whether whoever waits for the answer still does.
+        was_taken: the edge has said that it has the request, so that it may be carried out.
     """
 
     def __init__(self, edge_id: str, owner: Exchanges, is_here: Callable[[], bool]) -> None:
@@ -86,6 +87,7 @@ class Exchange:
         self.edge_id = edge_id
         self.inbox: asyncio.Queue[Envelope | None] = asyncio.Queue()
         self.is_here = is_here
+        self.was_taken = False
         self._owner = owner
 
     async def head(self) -> Head:
@@ -97,6 +99,7 @@ class Exchange:
         """
         envelope = await self._next(OFFLINE_S)
         while isinstance(envelope, Alive):
+            self.was_taken = True
             envelope = await self._next(SILENT_S)
         if not isinstance(envelope, Head):
             raise BrokenError

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -34,7 +34,7 @@ from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS
 from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
 from edged.relay.link import NatsLink
 
-__all__ = ["RelayFront"]
+__all__ = ["RelayFront", "bearer_of"]
 
 SLOW_SENDER_S: Final = 30.0
 IDLE_S: Final = 75.0
@@ -201,10 +201,7 @@ class RelayFront:
 
     async def _token(self, request: web.BaseRequest, edge_id: str) -> str:
         """The bearer token, verified for that edge."""
-        values = request.headers.getall("Authorization", [])
-        scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        # What is no bearer token is judged as an empty one.
-        token = token.strip() if scheme.lower() == "bearer" else ""
+        token = bearer_of(request.headers.getall("Authorization", []))
         try:
             await self._verifier.verify(token, EdgeDoor(edge_id))
         except NoKeysError as unjudged:
@@ -270,6 +267,12 @@ class RelayFront:
 
 
 FULL: Final = rejection(503, "This relay has too many requests under way.")
+
+
+def bearer_of(values: Sequence[str]) -> str:
+    """The token of a request's ``Authorization``; what is no bearer token is an empty one."""
+    scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _as_response(refused: Rejected) -> web.Response:

@@ -327,6 +327,7 @@ class Supervisor:
             health=lambda: self._health,
             pulse=self._pulse,
             peer_header=lambda peer: (PEER_HEADER, relayed_value(self._secret, peer)),
+            listening=lambda: self._proxy.listening,
             clock=self._clock,
             changed=self._tell,
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Claims, Route
-from edged.auth.claims import BadTokenError, Door, EdgeDoor, NoKeysError
+from edged.auth.claims import BadTokenError, Door, NoKeysError
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Refused
 from edged.surfaces.mcp.seams import CallerHead, DirectGuard
@@ -45,8 +45,8 @@ class RelayGuard:
 
     Args:
         verifier: verifies tokens; ``None`` where no issuer is configured: no token is accepted.
-        edge_id: this edge.
-        takes_fleet: RELAY_FLEET: fleet tokens that list it, too, where the relay carried them.
+        door: what tokens are taken here.
+        relayed: what is taken of what came over NATS, where that is more.
         refuse: takes note of what is refused.
         clock: for how many refusals are noted one by one.
     """
@@ -55,14 +55,14 @@ class RelayGuard:
         self,
         *,
         verifier: TokenVerifier | None,
-        edge_id: str,
+        door: Door,
         refuse: Refuse,
         clock: Clock,
-        takes_fleet: bool = False,
+        relayed: Door | None = None,
     ) -> None:
         self._verifier = verifier
-        self._door = EdgeDoor(edge_id)
-        self._relayed = EdgeDoor(edge_id, takes_fleet=takes_fleet)
+        self._door = door
+        self._relayed = relayed or door
         self._refuse = refuse
         self._clock = clock
         self._direct = DirectGuard()
