@@ -40,7 +40,7 @@ __all__ = [
     "RENAMED",
     "Bus",
     "Exposure",
-    "Inventory",
+    "InventoryPlace",
     "Key",
     "ListedTools",
     "LogFormat",
@@ -83,7 +83,7 @@ class BenchPage(enum.StrEnum):
     FULL = "full"
 
 
-class Inventory(enum.StrEnum):
+class InventoryPlace(enum.StrEnum):
     """Where relay fronts keep what edges said of themselves."""
 
     MEMORY = "memory"
@@ -452,8 +452,8 @@ _TABLE: Final = (
     ),
     Key(
         name="RELAY_INVENTORY",
-        kind=choice(Inventory),
-        default=Inventory.MEMORY,
+        kind=choice(InventoryPlace),
+        default=InventoryPlace.MEMORY,
         sentence="Where relay fronts keep the edges: memory, or NATS JetStream, which outlives all "
         "fronts.",
     ),

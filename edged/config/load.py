@@ -23,7 +23,7 @@ from edged.config.keys import (
     BenchPage,
     Bus,
     Exposure,
-    Inventory,
+    InventoryPlace,
     Key,
     ListedTools,
     LogFormat,
@@ -43,7 +43,7 @@ __all__ = [
     "ConfigComplaint",
     "Exposure",
     "InstrumentEntry",
-    "Inventory",
+    "InventoryPlace",
     "KeySetting",
     "ListedTools",
     "LoadedConfig",
@@ -107,7 +107,7 @@ class Config:
     relay_jwks_url: str | None
     relay_fleet: bool
     fleet_all: bool
-    relay_inventory: Inventory
+    relay_inventory: InventoryPlace
     metrics: MetricsAccess
     session_idle_sec: int
     max_sessions: int

@@ -10,14 +10,17 @@ from urllib.parse import urlsplit
 
 from edged.auth.keys import HttpJwksSource, KeyBook
 from edged.auth.verifier import Verifier
-from edged.clock import SystemClock
+from edged.clock import Clock, SystemClock
+from edged.config.keys import InventoryPlace
 from edged.config.load import Config
 from edged.errors import ErrorCode, Failed, Invalid
-from edged.fleet.service import Fleet
+from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
+from edged.fleet.service import Fleet, forget
 from edged.fleet.table import EdgeTable
 from edged.host import ExitStatus
 from edged.protocol.http_rules import Guard
 from edged.relay.front import RelayFront
+from edged.relay.key_store import KeyStore
 from edged.relay.link import NatsLink, link_settings
 from edged.service import stop_requested
 
@@ -40,13 +43,16 @@ async def _main(config: Config, host: str, port: int) -> int:
     keys = KeyBook(HttpJwksSource(jwks_url), url=jwks_url, state_dir=None, clock=clock)
     verifier, guard = Verifier(keys, issuer=issuer, clock=clock), _guard(config)
     front = RelayFront(link, verifier=verifier, guard=guard, clock=clock)
+    table = EdgeTable()
+    inventory = _inventory(config, link, table, clock)
     fleet = Fleet(
         link,
         front.exchanges,
         verifier=verifier,
         takes_all=config.fleet_all,
         names=guard,
-        table=EdgeTable(),
+        table=table,
+        keep=inventory or forget,
         clock=clock,
     )
     with stop_requested() as asked:
@@ -60,16 +66,28 @@ async def _main(config: Config, host: str, port: int) -> int:
             await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if opening.done():
                 opening.result()
+                if inventory is not None:
+                    inventory.start()
             await stopping
         finally:
             opening.cancel()
             with contextlib.suppress(asyncio.CancelledError, Invalid):
                 await opening
+            if inventory is not None:
+                await inventory.stop()
             await fleet.stop()
             await front.stop()
             await keys.close()
             await link.close()
     return ExitStatus.OK
+
+
+def _inventory(config: Config, link: NatsLink, table: EdgeTable, clock: Clock) -> Inventory | None:
+    """Where the table outlives all fronts, if it is to."""
+    if config.relay_inventory is not InventoryPlace.JETSTREAM:
+        return None
+    store = KeyStore(link, bucket=BUCKET, ttl_s=KEPT_S, most_bytes=MOST_KEPT_BYTES)
+    return Inventory(store, table, clock=clock)
 
 
 async def _listen(front: RelayFront, fleet: Fleet, host: str, port: int) -> int:

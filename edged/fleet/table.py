@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.auth.claims import EVERY_EDGE
+from edged.auth.claims import EVERY_EDGE, is_edge_id
 from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of, read_said
 
 __all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTable", "Moment"]
@@ -130,6 +130,8 @@ class EdgeTable:
         Raises:
             BadAnnouncementError: it is none, or there is no room.
         """
+        if not is_edge_id(edge_id):
+            raise BadAnnouncementError("It was kept of no edge.")
         known = self._edges.get(edge_id)
         if known is None or known.heard.monotonic_s < heard.monotonic_s:
             said = read_said(data)

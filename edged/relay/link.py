@@ -1,4 +1,4 @@
-"""The connection to a NATS server, which comes back by itself; the one module that imports nats."""
+"""The connection to a NATS server, which comes back by itself."""
 
 from __future__ import annotations
 
@@ -212,6 +212,10 @@ class NatsLink:
             await self._client.flush(CONNECT_WITHIN_S)
         except (NatsError, TimeoutError) as error:
             raise ConnectionError(str(error)) from error
+
+    def jetstream(self, within_s: float) -> Any:
+        """JetStream of the server that this is a connection to now; for ``key_store``."""
+        return self._client.jetstream(timeout=within_s)
 
     async def close(self) -> None:
         """End it."""
