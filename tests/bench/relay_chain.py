@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -51,13 +52,8 @@ class Chain:
         return done.stdout.strip()
 
     def fleet_token(self, *tools: str, edges: str = EDGE, danger: bool = False) -> str:
-        words = ["mint", "--sub", "ada", "--fleet", edges, "--issuer", self.issuer_url]
-        words += ["--tools", ",".join(tools), "--directory", str(self.directory / "issuer")]
-        words += ["--danger"] if danger else []
-        done = subprocess.run(
-            [*EDGED, "dev-issuer", *words], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        directory = self.directory / "issuer"
+        return fleet_token(directory, self.issuer_url, *tools, edges=edges, danger=danger)
 
     def fleet_url(self, front: int = 0) -> str:
         return f"http://127.0.0.1:{self.front_ports[front]}/mcp"
@@ -111,6 +107,25 @@ class Chain:
 
     def engine_pid(self) -> int:
         return int(json.loads((self.state_dir / "engine.json").read_text())["pid"])
+
+
+def fleet_token(directory: Path, issuer: str, *tools: str, edges: str, danger: bool = False) -> str:
+    """A token for these edges, by the issuer whose key lies there."""
+    words = ["mint", "--sub", "ada", "--fleet", edges, "--issuer", issuer]
+    words += ["--tools", ",".join(tools), "--directory", str(directory)]
+    words += ["--danger"] if danger else []
+    done = subprocess.run(
+        [*EDGED, "dev-issuer", *words], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def a_port() -> int:
+    """A port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def wait_for(what: Callable[[], object], within_s: float = READY_WITHIN_S) -> float:
