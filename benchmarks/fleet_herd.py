@@ -84,7 +84,7 @@ class Watched:
 
 async def _measure(nats_port: int, front_port: int, token: str) -> list[Figure]:
     front, broker = Watched(front_port), Watched(nats_port)
-    await _list(front_port, token)
+    await listed(front_port, token)
     front.begin()
     await asyncio.sleep(SETTLED_S)
     idle_percent, idle_mib = front.percent(), front.mib
@@ -105,7 +105,7 @@ async def _measure(nats_port: int, front_port: int, token: str) -> list[Figure]:
     await asyncio.sleep(MEASURED_S)
     same_percent = front.percent()
     figures = [
-        Figure(name="edges heard", value=await _count(front_port, token), unit=""),
+        Figure(name="edges heard", value=await count_here(front_port, token), unit=""),
         Figure(name="announcements", value=rate, unit="/s"),
         Figure(name="an announcement", value=size / 1024, unit="KiB"),
         Figure(name="the front, idle", value=idle_percent, unit="%"),
@@ -127,7 +127,7 @@ async def _asked(port: int, token: str) -> list[Figure]:
     spent = []
     for _ in range(10):
         began = time.perf_counter()
-        body = (await _list(port, token)).body
+        body = (await listed(port, token)).body
         spent.append((time.perf_counter() - began) * 1e3)
     client = McpClient(port, version="2025-11-25", headers={"Authorization": f"Bearer {token}"})
     found = []
@@ -148,13 +148,15 @@ async def _asked(port: int, token: str) -> list[Figure]:
     ]
 
 
-async def _list(port: int, token: str) -> Answer:
+async def listed(port: int, token: str) -> Answer:
+    """GET /fleet."""
     client = McpClient(port, path="/fleet", headers={"Authorization": f"Bearer {token}"})
     return await client.send("GET", headers={"Accept": "application/json"})
 
 
-async def _count(port: int, token: str) -> int:
-    edges: list[Any] = json.loads((await _list(port, token)).body)["edges"]
+async def count_here(port: int, token: str) -> int:
+    """How many edges are here, by that."""
+    edges: list[Any] = json.loads((await listed(port, token)).body)["edges"]
     return sum(edge["state"] == "here" for edge in edges)
 
 
