@@ -44,7 +44,7 @@ from edged.runs.sweeps.registry import SweepRegistry
 from edged.service import relay_link
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.caller import RelayGuard
-from edged.surfaces.mcp.seams import CallerGuard, Neighbour, ToolListing, TrustedPeer
+from edged.surfaces.mcp.seams import CallerGuard, Dispatcher, Neighbour, ToolListing, TrustedPeer
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.rpc.figures import MetricFigure
@@ -52,7 +52,6 @@ from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
 from edged.surfaces.rpc.server import Sights
-from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
 from edged.tools.resources import ResourceNews, Resources
@@ -74,6 +73,7 @@ class McpParts:
         trusted_peer: says whose a connection is.
         neighbour: what else is served on the port.
         is_supervised: the supervisor listens on the same port.
+        telemetry: told of every request, where that is exported.
 
     Attributes:
         surface: the endpoint itself.
@@ -84,7 +84,7 @@ class McpParts:
         self,
         config: Config,
         *,
-        dispatcher: ToolDispatcher,
+        dispatcher: Dispatcher,
         registry: ToolRegistry,
         path: CommandPath,
         permissions: Permissions,
@@ -97,6 +97,7 @@ class McpParts:
         neighbour: Neighbour,
         is_supervised: bool,
         clock: Clock,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._config = config
         self._registry = registry
@@ -131,6 +132,7 @@ class McpParts:
             guard=guard,
             trusted_peer=trusted_peer,
             neighbour=neighbour,
+            telemetry=telemetry,
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(
@@ -355,6 +357,7 @@ class RpcParts:
 
 if TYPE_CHECKING:
     from edged.auth.keys import KeyBook
+    from edged.telemetry.spans import Telemetry
 
 
 LOOK_EVERY_S: Final = 1.0

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import client_text
@@ -44,6 +44,9 @@ from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
+
+if TYPE_CHECKING:
+    from edged.telemetry.spans import Telemetry
 
 __all__ = [
     "AFTER_FIRST_LOOK",
@@ -82,6 +85,7 @@ class Parts:
         new_action_id: makes the id under which a call is recorded.
         stopping: set once the surface closes.
         first_look: set once the instruments that are there at start are known, or slow to answer.
+        telemetry: told of every request, where the owner exports that.
     """
 
     dispatcher: Dispatcher
@@ -93,6 +97,7 @@ class Parts:
     new_action_id: Callable[[], str]
     stopping: asyncio.Event
     first_look: asyncio.Event
+    telemetry: Telemetry | None = None
 
 
 Handler = Callable[[Parts, PendingCall], Served]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edged import __version__
 from edged.clock import Clock
@@ -36,6 +37,9 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.sessions import SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
+
+if TYPE_CHECKING:
+    from edged.telemetry.spans import Telemetry
 
 __all__ = ["McpSettings", "McpSurface"]
 
@@ -88,6 +92,7 @@ class McpSurface:
             instruments because it was quick.
         resources: what can be read by URI; ``None``: nothing.
         neighbour: what else is served on this port, if anything.
+        telemetry: told of every request, where the owner exports that.
     """
 
     def __init__(
@@ -104,6 +109,7 @@ class McpSurface:
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         server = Server(
             name="edged",
@@ -146,6 +152,7 @@ class McpSurface:
             new_action_id=new_action_id,
             stopping=self._stopping,
             first_look=first_look or _over(),
+            telemetry=telemetry,
         )
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
         self._endpoint = Endpoint(
