@@ -683,6 +683,7 @@ class Engine:
             lockout=self._lockout,
             leases=self._leases,
             approvals=self._approvals,
+            interlocks=self._interlocks,
             runs=self._work.runs,
             streams=self._work.streams,
             waveforms=self._work.waveforms,

@@ -20,6 +20,7 @@ from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl
+from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
@@ -243,6 +244,7 @@ class RpcParts:
     lockout: LockoutControl
     leases: LeaseControl
     approvals: ApprovalControl
+    interlocks: InterlockControl
     runs: RunRegistry
     streams: StreamRegistry
     waveforms: WaveformRegistry
@@ -303,6 +305,16 @@ class RpcParts:
                 name="lockouts",
                 help="Instruments locked out.",
                 read=lambda: len(stores.lockouts.all()),
+            ),
+            MetricFigure(
+                name="interlocks_tripped",
+                help="Interlocks that have tripped and were not cleared.",
+                read=lambda: sum(one["state"] == "tripped" for one in self.interlocks.listed()),
+            ),
+            MetricFigure(
+                name="units_told_on",
+                help="Units that were told to put something out and were not confirmed off since.",
+                read=lambda: len(stores.told_on.told()),
             ),
             MetricFigure(
                 name="sessions", help="MCP sessions.", read=lambda: self.mcp().session_count
