@@ -13,6 +13,7 @@ from edged.http.server import Listener, no_upgrade
 from edged.protocol.apps import capability
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
+from edged.protocol.server_card import ServerCard
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
@@ -154,9 +155,10 @@ class McpSurface:
             first_look=first_look or _over(),
             telemetry=telemetry,
         )
+        door = _door(settings)
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
         self._endpoint = Endpoint(
-            door=_door(settings),
+            door=door,
             guard=guard or DirectGuard(),
             trusted_peer=trusted_peer,
             board=self._board,
@@ -165,6 +167,7 @@ class McpSurface:
             clock=clock,
             default_choice=self._default_choice,
             bodies=BodyReader(within_s=settings.slow_sender_s),
+            card=ServerCard(settings.path, door.guard, server),
             neighbour=neighbour,
         )
         self._listener = Listener(
