@@ -55,6 +55,7 @@ from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
 from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
+from edged.engine.telemetry import EngineTelemetry
 from edged.host import (
     ExitStatus,
     keep_edge_id,
@@ -162,7 +163,12 @@ class Engine:
         self._counts = CountedRecord(self._stores.record)
         self._values = ValueFeed(clock)
         self._counts.listener = self._values.hear
-        self._pool = InstrumentPool(clock=clock, max_block_mb=config.max_block_mb)
+        self._telemetry = EngineTelemetry(os.environ, edge_id=self._edge_id, clock=clock)
+        self._pool = InstrumentPool(
+            clock=clock,
+            max_block_mb=config.max_block_mb,
+            watch_of=self._telemetry.watch_of,
+        )
         self._stores.watch(self._pool)
         self._catalog = Catalog()
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
@@ -278,6 +284,7 @@ class Engine:
             Failed: the RPC port is taken, or the simulated bench did not start.
         """
         self._report_complaints()
+        parts.push_async_callback(self._telemetry.stop)
         await self._stores.start(parts)
         self._watch.start()
         parts.callback(self._watch.stop)
@@ -496,7 +503,7 @@ class Engine:
     ) -> McpParts:
         return McpParts(
             self._config,
-            dispatcher=self._dispatcher,
+            dispatcher=self._telemetry.around(self._dispatcher),
             registry=self._registry,
             path=self._path,
             permissions=permissions,
@@ -510,6 +517,7 @@ class Engine:
             metrics=self._sights.metrics,
             is_supervised=is_supervised,
             clock=self._clock,
+            telemetry=self._telemetry.telemetry,
         )
 
     def _make_status(self) -> StatusReport:
@@ -540,6 +548,7 @@ class Engine:
                 "budgets": self._budgets.listed,
                 "dead_man": self._dead_man.listed,
                 "told_on": self._stores.told_on.told,
+                "telemetry": self._telemetry.status,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
         )
@@ -674,6 +683,7 @@ class Engine:
             lockout=self._lockout,
             leases=self._leases,
             approvals=self._approvals,
+            interlocks=self._interlocks,
             runs=self._work.runs,
             streams=self._work.streams,
             waveforms=self._work.waveforms,

@@ -22,6 +22,7 @@ from edged.auth.claims import EdgeDoor
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl
+from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
@@ -52,6 +53,7 @@ from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import (
     CallerGuard,
+    Dispatcher,
     Neighbour,
     ReadHead,
     ToolListing,
@@ -66,7 +68,6 @@ from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
 from edged.surfaces.rpc.server import Sights
-from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
 from edged.tools.resources import ResourceNews, Resources
@@ -110,6 +111,7 @@ class McpParts:
         neighbour: what else is served on the port, beside the metrics.
         metrics: gives their page and its content type.
         is_supervised: the supervisor listens on the same port.
+        telemetry: told of every request, where that is exported.
 
     Attributes:
         surface: the endpoint itself.
@@ -120,7 +122,7 @@ class McpParts:
         self,
         config: Config,
         *,
-        dispatcher: ToolDispatcher,
+        dispatcher: Dispatcher,
         registry: ToolRegistry,
         path: CommandPath,
         permissions: Permissions,
@@ -134,6 +136,7 @@ class McpParts:
         metrics: Callable[[], Awaitable[tuple[bytes, str]]],
         is_supervised: bool,
         clock: Clock,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._config = config
         self._registry = registry
@@ -175,6 +178,7 @@ class McpParts:
                 names=own_names(config),
                 permissions=permissions,
             ),
+            telemetry=telemetry,
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(
@@ -286,6 +290,7 @@ class RpcParts:
     lockout: LockoutControl
     leases: LeaseControl
     approvals: ApprovalControl
+    interlocks: InterlockControl
     runs: RunRegistry
     streams: StreamRegistry
     waveforms: WaveformRegistry
@@ -352,6 +357,16 @@ class RpcParts:
                 read=lambda: len(stores.lockouts.all()),
             ),
             MetricFigure(
+                name="interlocks_tripped",
+                help="Interlocks that have tripped and were not cleared.",
+                read=lambda: sum(one["state"] == "tripped" for one in self.interlocks.listed()),
+            ),
+            MetricFigure(
+                name="units_told_on",
+                help="Units that were told to put something out and were not confirmed off since.",
+                read=lambda: len(stores.told_on.told()),
+            ),
+            MetricFigure(
                 name="sessions", help="MCP sessions.", read=lambda: self.mcp().session_count
             ),
             MetricFigure(
@@ -404,6 +419,7 @@ class RpcParts:
 
 if TYPE_CHECKING:
     from edged.auth.keys import KeyBook
+    from edged.telemetry.spans import Telemetry
 
 
 LOOK_EVERY_S: Final = 1.0

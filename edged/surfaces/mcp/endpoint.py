@@ -42,6 +42,7 @@ from edged.protocol.jsonrpc import (
 )
 from edged.protocol.messages import client_in_meta
 from edged.protocol.recognition import recognize, recognize_stream
+from edged.protocol.server_card import ServerCard
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.news import NewsFeed
@@ -89,6 +90,7 @@ class Endpoint:
         clock: for dates and times of streams.
         default_choice: what tools/list shows to a client that does not choose.
         bodies: reads bodies within their bounds.
+        card: tells what this endpoint is to who has not connected yet.
         neighbour: what else is served on this port, if anything.
         keeps_sessions: false: there is nothing to GET or DELETE.
     """
@@ -106,6 +108,7 @@ class Endpoint:
         clock: Clock,
         default_choice: Choice,
         bodies: BodyReader,
+        card: ServerCard,
         neighbour: Neighbour | None = None,
         keeps_sessions: bool = True,
     ) -> None:
@@ -120,6 +123,7 @@ class Endpoint:
         self._clock = clock
         self._default_choice = default_choice
         self._bodies = bodies
+        self._card = card
         self._neighbour = neighbour
         self._date = DateLine(clock)
         self._log = structlog.get_logger("edged.mcp")
@@ -172,6 +176,9 @@ class Endpoint:
         body: bytes | None,
     ) -> PostHead | None:
         """The head of a POST of the direct route; ``None`` for all else, which is served here."""
+        if self._card.takes(message.path):
+            self._tell_card(connection, message)
+            return None
         if message.method == "OPTIONS" and self._door.guard.origins:
             self._preflight(connection, message)
             return None
@@ -199,6 +206,15 @@ class Endpoint:
         if isinstance(head.choice, Choice) and verdict.header("Expect") is None:
             self._known.learn(raw, head)
         return head
+
+    def _tell_card(self, connection: HttpConnection, message: RawRequestMessage) -> None:
+        head = HttpHead(
+            verb=message.method, path=message.path, headers=tuple(message.headers.items())
+        )
+        # What it answers already says that it is for any page.
+        wire = Wire(connection, clock=self._clock, date=self._date)
+        wire.respond(*self._card.answer(head), closes=not connection.is_body_here)
+        connection.has_answered()
 
     def _preflight(self, connection: HttpConnection, message: RawRequestMessage) -> None:
         """A browser asks first whether a page of ALLOWED_ORIGINS may."""

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import client_text
@@ -43,6 +43,9 @@ from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
+
+if TYPE_CHECKING:
+    from edged.telemetry.spans import Telemetry
 
 __all__ = [
     "AFTER_FIRST_LOOK",
@@ -83,6 +86,7 @@ class Parts:
         first_look: set once the instruments that are there at start are known, or slow to answer.
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: ``initialize`` opens none.
+        telemetry: told of every request, where the owner exports that.
     """
 
     dispatcher: Dispatcher
@@ -96,6 +100,7 @@ class Parts:
     first_look: asyncio.Event
     offers: Collection[str]
     keeps_sessions: bool
+    telemetry: Telemetry | None = None
 
 
 Handler = Callable[[Parts, PendingCall], Served]

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from edged.actions.caller import Caller
 from edged.actions.elicit import Elicit, Round
@@ -32,6 +32,9 @@ from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+
+if TYPE_CHECKING:
+    from edged.telemetry.spans import OperationSpan
 
 __all__ = ["Answer", "PendingCall", "Post", "Served", "Surroundings"]
 
@@ -69,6 +72,7 @@ class PendingCall:
         ended: why it was ended from outside, if it was.
         refusal: what it is answered with unserved, where its id is in flight already.
         make_answer: makes the answer of a tool call's outcome; may raise.
+        span: what telemetry tells of it, where that is exported.
     """
 
     __slots__ = (
@@ -83,6 +87,7 @@ class PendingCall:
         "refusal",
         "request",
         "slot",
+        "span",
     )
 
     def __init__(self, post: Post, slot: int, request: Request) -> None:
@@ -94,6 +99,7 @@ class PendingCall:
         self.refusal: ErrorReply | None = None
         self.ended: CallEnd | None = None
         self.make_answer: Callable[[Outcome], Answer] | None = None
+        self.span: OperationSpan | None = None
         self._pending: Underway | None = None
         self._task: asyncio.Task[Any] | None = None
         self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None

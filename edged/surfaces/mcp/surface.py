@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edged import __version__
 from edged.clock import Clock
@@ -12,6 +13,7 @@ from edged.http.server import Listener, no_upgrade
 from edged.protocol.apps import capability
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
+from edged.protocol.server_card import ServerCard
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
@@ -38,6 +40,9 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.sessions import SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
+
+if TYPE_CHECKING:
+    from edged.telemetry.spans import Telemetry
 
 __all__ = ["McpRoom", "McpSettings", "McpSurface"]
 
@@ -95,6 +100,7 @@ class McpRoom:
         neighbour: what else is served on this port, if anything.
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: each request stands alone, so that it may come to any of many rooms.
+        telemetry: told of every request, where the owner exports that.
 
     Attributes:
         handler: takes the requests of the port.
@@ -120,6 +126,7 @@ class McpRoom:
         neighbour: Neighbour | None = None,
         offers: Collection[str] = METHODS,
         keeps_sessions: bool = True,
+        telemetry: Telemetry | None = None,
     ) -> None:
         replay = ReplayBuffer()
         self._registry = registry
@@ -151,6 +158,7 @@ class McpRoom:
             first_look=first_look or _over(),
             offers=offers,
             keeps_sessions=keeps_sessions,
+            telemetry=telemetry,
         )
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
         self.handler = Endpoint(
@@ -164,6 +172,7 @@ class McpRoom:
             clock=clock,
             default_choice=self._default_choice,
             bodies=BodyReader(within_s=settings.slow_sender_s),
+            card=ServerCard(settings.path, names, server),
             neighbour=neighbour,
             keeps_sessions=keeps_sessions,
         )
@@ -232,6 +241,7 @@ class McpSurface:
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._room = McpRoom(
             dispatcher=dispatcher,
@@ -248,6 +258,7 @@ class McpSurface:
             first_look=first_look,
             resources=resources,
             neighbour=neighbour,
+            telemetry=telemetry,
         )
         self._listener = Listener(
             handler=self._room.handler,
