@@ -14,6 +14,7 @@ from edged.clock import Clock, SystemClock
 from edged.config.keys import InventoryPlace
 from edged.config.load import Config
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.fleet.door import MCP_PATH
 from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
 from edged.fleet.service import Fleet, forget
 from edged.fleet.table import EdgeTable
@@ -22,6 +23,7 @@ from edged.protocol.http_rules import Guard
 from edged.relay.front import RelayFront
 from edged.relay.key_store import KeyStore
 from edged.relay.link import NatsLink, link_settings
+from edged.relay.login import LoginMetadata
 from edged.service import stop_requested
 
 __all__ = ["run"]
@@ -42,7 +44,8 @@ async def _main(config: Config, host: str, port: int) -> int:
         )
     keys = KeyBook(HttpJwksSource(jwks_url), url=jwks_url, state_dir=None, clock=clock)
     verifier, guard = Verifier(keys, issuer=issuer, clock=clock), _guard(config)
-    front = RelayFront(link, verifier=verifier, guard=guard, clock=clock)
+    login = LoginMetadata.of(config.relay_url, issuer)
+    front = RelayFront(link, verifier=verifier, guard=guard, clock=clock, login=login)
     table = EdgeTable()
     inventory = _inventory(config, link, table, clock)
     fleet = Fleet(
@@ -53,6 +56,7 @@ async def _main(config: Config, host: str, port: int) -> int:
         names=guard,
         table=table,
         keep=inventory or forget,
+        challenge=login.challenge(MCP_PATH, has_token=False) if login else "Bearer",
         clock=clock,
     )
     with stop_requested() as asked:

@@ -76,6 +76,7 @@ class Fleet:
         names: which Host and Origin may come in.
         table: who is here.
         keep: where it outlives this front.
+        challenge: tells who has no token where there are some (``WWW-Authenticate``).
         clock: the time.
     """
 
@@ -89,6 +90,7 @@ class Fleet:
         names: Guard,
         table: EdgeTable,
         keep: Keep = forget,
+        challenge: str = "Bearer",
         clock: Clock,
     ) -> None:
         self._wire = wire
@@ -119,7 +121,7 @@ class Fleet:
             registry=tools,
             clock=clock,
             new_action_id=_action_ids(),
-            settings=McpSettings(port=0, path=MCP_PATH),
+            settings=McpSettings(port=0, path=MCP_PATH, challenge=challenge),
             server=Server(
                 name="edged",
                 version=__version__,

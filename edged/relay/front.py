@@ -33,6 +33,7 @@ from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, pars
 from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS
 from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
 from edged.relay.link import NatsLink
+from edged.relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, plain_challenge
 
 __all__ = ["RelayFront", "bearer_of"]
 
@@ -58,16 +59,26 @@ class RelayFront:
         link: the NATS connection.
         verifier: verifies bearer tokens.
         guard: which Host and Origin may speak to this front.
+        login: how a client finds who gives tokens, if that can be told.
         clock: for silence.
 
     Attributes:
         exchanges: the requests under way.
     """
 
-    def __init__(self, link: NatsLink, *, verifier: Verifier, guard: Guard, clock: Clock) -> None:
+    def __init__(
+        self,
+        link: NatsLink,
+        *,
+        verifier: Verifier,
+        guard: Guard,
+        clock: Clock,
+        login: LoginMetadata | None = None,
+    ) -> None:
         self._link = link
         self._verifier = verifier
         self._guard = guard
+        self._login = login
         self._clock = clock
         self.exchanges = Exchanges(link, is_connected=lambda: link.is_connected, clock=clock)
         self._log = structlog.get_logger("edged.relay")
@@ -140,6 +151,8 @@ class RelayFront:
             is_well = self._link.is_connected
             return web.Response(status=200 if is_well else 503, text="ok" if is_well else "no NATS")
         try:
+            if request.raw_path.startswith(WELL_KNOWN):
+                return self._metadata(request)
             edge_id = self._edge_id(request)
             # Before the body: whoever has no token gets no memory for one.
             token = await self._token(request, edge_id)
@@ -153,6 +166,28 @@ class RelayFront:
             self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
             message = f"The relay made a mistake; its log has the details under {fault_id}."
             return _as_response(rejection(500, message, rpc_code=RpcCode.INTERNAL_ERROR))
+
+    def _metadata(self, request: web.BaseRequest) -> web.Response:
+        """Who gives tokens; any page may read it, by a name of this relay."""
+        self._judge_host(request)
+        path = request.raw_path.partition("?")[0]
+        body = self._login.document(path) if self._login is not None else None
+        if body is None:
+            raise _RefusedError(rejection(404, "Nothing is here."))
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            refusal = rejection(405, "Only GET is served here.", headers=(("Allow", "GET, HEAD"),))
+            raise _RefusedError(refusal)
+        is_asked = request.method != "OPTIONS"
+        return web.Response(
+            status=200 if is_asked else 204,
+            body=body if is_asked else b"",
+            headers=dict(METADATA_HEADERS),
+        )
+
+    def _challenge(self, edge_id: str, *, has_token: bool) -> str:
+        if self._login is None:
+            return plain_challenge(has_token=has_token)
+        return self._login.challenge(f"/mcp/{edge_id}", has_token=has_token)
 
     def _edge_id(self, request: web.BaseRequest) -> str:
         self._judge_names(request)
@@ -168,9 +203,7 @@ class RelayFront:
     def _judge_names(self, request: web.BaseRequest) -> None:
         """Refuse a Host that is not this relay's, and pages of others."""
         headers = request.headers
-        hosts, origins = headers.getall("Host", []), headers.getall("Origin", [])
-        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
-            raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
+        host, origins = self._judge_host(request), headers.getall("Origin", [])
         if not origins:
             return
         sites = headers.getall(FETCH_SITE_HEADER, [])
@@ -178,10 +211,16 @@ class RelayFront:
             len(origins) > 1
             or len(sites) > 1
             or not self._guard.allows_origin(
-                origins[0], host=hosts[0], fetch_site=sites[0] if sites else None
+                origins[0], host=host, fetch_site=sites[0] if sites else None
             )
         ):
             raise _RefusedError(rejection(403, "This Origin may not call this relay."))
+
+    def _judge_host(self, request: web.BaseRequest) -> str:
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
+            raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
+        return hosts[0]
 
     @contextlib.contextmanager
     def _room_for(self, request: web.BaseRequest) -> Iterator[int]:
@@ -225,7 +264,9 @@ class RelayFront:
                     "the access for a new one.",
                     rpc_code=RpcCode.NOT_AUTHENTICATED,
                     request_id=await _id_of_small(request),
-                    headers=(("WWW-Authenticate", "Bearer"),),
+                    headers=(
+                        ("WWW-Authenticate", self._challenge(edge_id, has_token=bool(token))),
+                    ),
                 )
             ) from bad
         return token

@@ -179,13 +179,20 @@ def running_chain(
     users: str = USERS,
     front_settings: Mapping[str, Any] = {},
     edge_settings: Mapping[str, Any] = {},
+    front_port: int = 0,
+    issuer_options: tuple[str, ...] = (),
 ) -> Iterator[Chain]:
-    """Everything started; the first call through it has been answered."""
+    """Everything started; the first call through it has been answered.
+
+    Args:
+        front_port: of the only front, where its own URL has to be known.
+    """
     with contextlib.ExitStack() as stack:
         nats = stack.enter_context(
             running_nats(directory / "nats", ports(), is_guarded=True, users=users)
         )
         serve = ("dev-issuer", "serve", "--port", "0", "--directory", str(directory / "issuer"))
+        serve += issuer_options
         told = stack.enter_context(process(directory / "issuer.log", *serve, reads_line=True))
         chain = Chain(directory, nats, told["issuer"])
         common = {
@@ -199,7 +206,7 @@ def running_chain(
             {**common, "RELAY_CREDENTIALS": str(nats.credentials("front")), **front_settings},
         )
         for number in range(fronts):
-            words = ("relay", "--config", str(front_config), "--port", "0")
+            words = ("relay", "--config", str(front_config), "--port", str(front_port))
             log = directory / f"front{number}.log"
             ready = stack.enter_context(process(log, *words, reads_line=True))
             chain.front_ports.append(ready["port"])

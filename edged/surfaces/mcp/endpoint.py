@@ -93,6 +93,7 @@ class Endpoint:
         card: tells what this endpoint is to who has not connected yet.
         neighbour: what else is served on this port, if anything.
         keeps_sessions: false: there is nothing to GET or DELETE.
+        challenge: tells who is not authenticated where tokens are given (WWW-Authenticate).
     """
 
     def __init__(
@@ -111,8 +112,10 @@ class Endpoint:
         card: ServerCard,
         neighbour: Neighbour | None = None,
         keeps_sessions: bool = True,
+        challenge: str = "Bearer",
     ) -> None:
         self._keeps_sessions = keeps_sessions
+        self._challenge = challenge
         self._door = door
         self._guard = guard
         self._trusted_peer = trusted_peer
@@ -413,7 +416,8 @@ class Endpoint:
         try:
             return await self._guard.guard(head)
         except EdgedError as refused:
-            return unguarded(refused, peek.request_id if peek is not None else None)
+            request_id = peek.request_id if peek is not None else None
+            return unguarded(refused, request_id, self._challenge)
 
     def _wire(self, connection: HttpConnection) -> Wire:
         more = self._cors(connection) if self._door.guard.origins else ()
