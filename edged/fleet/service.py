@@ -17,7 +17,7 @@ from edged.errors import EdgedError
 from edged.fleet.desk import FleetDesk
 from edged.fleet.door import MCP_PATH, FleetEntrance, FleetGuard, bearer_head
 from edged.fleet.pages import FleetPages
-from edged.fleet.reach import Reach
+from edged.fleet.reach import EdgeReach
 from edged.fleet.table import Edge, EdgeTable
 from edged.fleet.tools import INSTRUCTIONS, FleetTools
 from edged.http.connection import RequestHandler
@@ -108,7 +108,7 @@ class Fleet:
         tools = FleetTools()
         self._desk = FleetDesk(
             table=table,
-            reach=Reach(exchanges),
+            reach=EdgeReach(exchanges),
             tools=tools,
             clock=clock,
             is_complete=self._is_complete,

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from edged.auth.claims import EVERY_EDGE, is_edge_id
 from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of, read_said
+from edged.sharing.leases import Moment
 
-__all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTable", "Moment"]
+__all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTable"]
 
 MAX_TABLED_EDGES: Final = 10_000
 MAX_TABLED_BYTES: Final = 256 * 1024 * 1024
@@ -28,14 +29,6 @@ class EdgeState(enum.StrEnum):
 
     HERE = "here"
     AWAY = "away"
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A time on both clocks: monotonic seconds, and Unix epoch milliseconds."""
-
-    monotonic_s: float
-    wall_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
