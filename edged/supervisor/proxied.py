@@ -63,11 +63,13 @@ def refusal_bytes(refused: Rejected) -> bytes:
     return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + refused.body
 
 
+SOON: Final = (("Retry-After", "1"), ("Refresh", "1"))
+"""For clients, and for a browser that opened the page meanwhile: it looks again by itself."""
 AWAY: Final = refusal_bytes(
     rejection(
         503,
         "The engine is not running; it is being started again.",
-        headers=(("Retry-After", "1"),),
+        headers=SOON,
     )
 )
 LOST: Final = refusal_bytes(
@@ -82,7 +84,7 @@ SILENT: Final = refusal_bytes(
         503,
         "The engine does not answer at the moment. Nothing of this request was passed on to it; "
         "try again in a second.",
-        headers=(("Retry-After", "1"),),
+        headers=SOON,
     )
 )
 UNANSWERED: Final = refusal_bytes(
