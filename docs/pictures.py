@@ -97,7 +97,7 @@ def usual(folder: Path, browser: Browser) -> None:
 
 
 def unusual(folder: Path, browser: Browser) -> None:
-    """A call that waits, what a stop has confirmed beside a unit that hangs, an engine that is away."""
+    """A call that waits, a stop while a unit hangs, an engine that is away."""
     with engine_with() as engine:
         begin(engine)
         lease = {"instruments": ["dmm1"], "purpose": "burn-in of the new shunts"}

@@ -63,8 +63,9 @@ def refusal_bytes(refused: Rejected) -> bytes:
     return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + refused.body
 
 
-SOON: Final = (("Retry-After", "1"), ("Refresh", "1"))
-"""For clients, and for a browser that opened the page meanwhile: it looks again by itself."""
+LOOK_AGAIN: Final = ("Refresh", "1")
+"""For a browser that opened the page meanwhile: it gets it by itself, once there is an engine."""
+SOON: Final = (("Retry-After", "1"), LOOK_AGAIN)
 AWAY: Final = refusal_bytes(
     rejection(
         503,
@@ -77,6 +78,7 @@ LOST: Final = refusal_bytes(
         503,
         "The engine ended with this request unanswered, and is being started again. What was asked "
         "may have been carried out: look at the state before you ask for it again.",
+        headers=(LOOK_AGAIN,),
     )
 )
 SILENT: Final = refusal_bytes(
@@ -92,6 +94,7 @@ UNANSWERED: Final = refusal_bytes(
         503,
         "The engine does not answer. This request was passed on before that was seen, and may "
         "still be carried out: look at the state before you ask for it again.",
+        headers=(LOOK_AGAIN,),
     )
 )
 

@@ -51,8 +51,9 @@ def violations(browser: Browser) -> Any:
 def sideways(browser: Browser) -> list[str]:
     """What stands out of the window to the right, and is in nothing that scrolls."""
     found: list[str] = browser.run(
-        "return [...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, .canvas') "
-        "&& e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1)"
+        "return [...document.querySelectorAll('body *')].filter((e) => "
+        "!e.closest('.scroll, .canvas') && e.getClientRects().length && "
+        "e.getBoundingClientRect().right > innerWidth + 1)"
         ".map((e) => e.outerHTML.slice(0, 200))"
     )
     wide = browser.run("return document.documentElement.scrollWidth > innerWidth")

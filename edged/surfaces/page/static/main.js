@@ -235,6 +235,8 @@ function show() {
   $("away").hidden = !isAway;
   $("away").textContent = state.why || `The engine does not answer since ${age(Date.now() - state.since)}. What is shown is old. STOP ALL tries for a minute.`;
   const error = state.error ? [h("p", { key: "error", class: "bad", role: "alert" }, state.error)] : [];
+  // Where nothing may be seen there is nothing to say of instruments.
+  if (state.why && !state.status) return fill($("view"), []);
   fill($("view"), [...error, ...troubles(state), ...approvals(state, act), ...shownView(view, name)]);
 }
 

@@ -17,7 +17,8 @@ export class Plot {
     this.legend = h("ul", { class: "legend" });
     this.said = h("p", { class: "faint" });
     this.bar = h("div", { class: "bar" });
-    this.element = h("figure", { class: "plot", "data-own": true }, this.canvas, h("figcaption", null, this.legend, this.bar, this.said));
+    this.element = h("figure", { class: "plot" }, this.canvas, h("figcaption", null, this.legend, this.bar, this.said));
+    this.element.isOwn = true;
     this.watcher = new ResizeObserver(() => this.resize());
     this.watcher.observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
