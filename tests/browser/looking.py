@@ -52,7 +52,7 @@ def sideways(browser: Browser) -> list[str]:
     """What stands out of the window to the right, and is in nothing that scrolls."""
     found: list[str] = browser.run(
         "return [...document.querySelectorAll('body *')].filter((e) => "
-        "!e.closest('.scroll, .canvas') && e.getClientRects().length && "
+        "!e.closest('.scroll, .canvas, .s') && e.getClientRects().length && "
         "e.getBoundingClientRect().right > innerWidth + 1)"
         ".map((e) => e.outerHTML.slice(0, 200))"
     )
