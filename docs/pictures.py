@@ -30,7 +30,7 @@ CROWD = "psu*10=rigol_dp832,dmm*12=keysight_34461a,scope*8=rigol_ds1054z"
 BENCH = """\
 format: 1
 psu1: {confirm: [set_current], confirm_ttl_s: 600, confirm_by: [page], location: rack 2}
-scope1: {location: the far end of the second bench behind the oven}
+scope1: {location: second bench}
 """
 
 

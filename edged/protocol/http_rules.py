@@ -543,9 +543,15 @@ def _judge_host(_: HttpHead, headers: Mapping[str, str], door: AccessPolicy) -> 
 
 def _judge_origin(_: HttpHead, headers: Mapping[str, str], door: AccessPolicy) -> Rejected | None:
     origin = headers.get("origin")
-    if origin is None:
-        return None
     host, site = headers.get("host", ""), headers.get(FETCH_SITE_HEADER.lower())
+    if origin is None:
+        # A link elsewhere may lead to the page; a page elsewhere may not embed what is under it.
+        is_link = headers.get("sec-fetch-mode", "").lower() == "navigate"
+        if not door.is_page or is_link or (site or SAME_ORIGIN).lower() in {SAME_ORIGIN, "none"}:
+            return None
+        return rejection(
+            403, f"This is for the bench page alone (Sec-Fetch-Site: {str(site)[:40]})."
+        )
     allows = door.guard.allows_page if door.is_page else door.guard.allows_origin
     if allows(origin, host=host, fetch_site=site):
         return None

@@ -126,12 +126,14 @@ async def test_long_and_hostile_names_stay_text_and_within_a_phone(
     await client.call("start_stream", {**MEASURED, "interval_ms": 500, "detach": True})
     hold = {"instruments": ["psu1"], "purpose": f"<b>{'p' * 150}"}
     held = (await client.call("bench__reserve", hold))["structuredContent"]
-    browser.size(390, 844)
+    browser.size(320, 640)
     for view in ("", "#record", "#runs", "#unit/psu1"):
         look(browser, engine, view)
         await asyncio.to_thread(browser.sees, "onerror" if view != "#unit/psu1" else "<b>ppp")
         assert sideways(browser) == [], view
     assert browser.run("return document.querySelectorAll('img').length") == 0
+    look(browser, engine, "#unit/%E0<img src=x>")
+    await asyncio.to_thread(browser.sees, "No instrument here is called %E0<img src=x>.")
     assert browser.complaints() == []
     await client.call("bench__release", {"lease_id": held["lease_id"]})
 
@@ -355,3 +357,26 @@ async def test_axe_finds_nothing_while_a_call_waits_and_after_a_stop(
         for one in engine.rpc("approvals.list")["approvals"]:
             engine.rpc("approvals.deny", approval_id=one["approval_id"], by="a test")
         await call
+
+
+@promise("page.shows")
+async def test_when_more_is_done_than_a_page_is_told_it_says_so(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    client = await agent(engine)
+    look(browser, engine)
+    await asyncio.to_thread(browser.sees, "Record, the newest")
+    assert "not all" not in browser.text
+
+    async def call_on() -> None:
+        while True:
+            await asyncio.gather(*(client.call("get_status") for _ in range(50)))
+
+    calling = asyncio.create_task(call_on())
+    try:
+        await asyncio.to_thread(browser.sees, "Record, the newest, not all")
+    finally:
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+    look(browser, engine, "#record")
+    await asyncio.to_thread(browser.sees, "get_status")

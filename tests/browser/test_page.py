@@ -329,6 +329,32 @@ def test_it_is_painted_within_half_a_second(engine: EngineProcess, browser: Brow
     assert min(painted) <= 500, painted
 
 
+@promise("page.forms")
+def test_a_command_is_found_filled_in_and_sent_by_keys_alone(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    look(browser, engine, "#unit/psu1")
+    browser.sees("set voltage")
+    where = "return document.activeElement.name || document.activeElement.tagName"
+
+    def tab_to(name: str) -> None:
+        for _ in range(20):
+            browser.press(TAB)
+            if browser.run(where) == name:
+                return
+        raise AssertionError(f"no tab leads to {name}")
+
+    tab_to("SUMMARY")
+    browser.press(ENTER)
+    tab_to("channel")
+    browser.run("document.activeElement.value = ''")
+    browser.press("1")
+    tab_to("voltage")
+    browser.press("3", ENTER)
+    browser.sees("done")
+    assert engine.tool("execute_command", **VOLTS)["result"]["data"] == 3
+
+
 VIEWS = ("", "#runs", "#record", "#unit/psu1", "#run/RUN")
 
 

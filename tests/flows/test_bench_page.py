@@ -290,14 +290,32 @@ def page_key(engine: EngineProcess) -> str:
     return (engine.state_dir / "page_key").read_text().strip()
 
 
-def opened(engine: EngineProcess, *flags: str) -> dict[str, Any]:
+def typed(engine: EngineProcess, *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "edged", "open", "--json", *flags,
-         "--state-dir", str(engine.state_dir)],
-        capture_output=True, text=True, timeout=30, check=True, cwd=REPOSITORY,
+        [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)],
+        capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY,
     )  # fmt: skip
-    told_: dict[str, Any] = json.loads(done.stdout)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def opened(engine: EngineProcess, *flags: str) -> dict[str, Any]:
+    told_: dict[str, Any] = json.loads(typed(engine, "open", "--json", *flags))
     return told_
+
+
+@promise("page.named")
+def test_the_page_is_named_by_status_doctor_and_open_the_key_by_open_full_alone(
+    engine: EngineProcess,
+) -> None:
+    page = f"{base(engine)}/bench"
+    key = keep_page_key(engine.state_dir)
+    for words in (("status",), ("doctor",), ("open", "--print"), ("open", "--qr")):
+        told_ = typed(engine, *words)
+        assert page in told_, words
+        assert key not in told_
+    assert "\N{FULL BLOCK}" in typed(engine, "open", "--qr")
+    assert typed(engine, "open", "--full", "--print").strip() == f"{page}#key={key}"
 
 
 @promise("page.key")

@@ -64,7 +64,7 @@ export class Link {
       const { topic, event, data } = message.params;
       if (topic === "value") this.hear.values(data);
       else this.hear.event(topic, event, data);
-    } else if (message.method === "missed") this.hear.missed(message.params);
+    } else if (message.method === "missed") this.hear.missed(message.params.topics);
   }
 
   // The result of a tool; throws CallError.

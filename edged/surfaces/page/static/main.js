@@ -24,7 +24,7 @@ const facts = JSON.parse(document.querySelector('meta[name="edged"]').content);
 const $ = (id) => document.getElementById(id);
 const state = {
   facts, key: takeKey(), isOpen: null, why: "", since: Date.now(), ahead: 0, now: Date.now(), status: null, instruments: [], values: new Map(),
-  record: [], runs: null, shown: null, capabilities: new Map(), traces: new Map(), said: new Map(), error: "",
+  record: [], runs: null, shown: null, capabilities: new Map(), traces: new Map(), said: new Map(), error: "", leftOut: -Infinity,
 };
 const plots = new Map();
 const link = new Link(facts, { state: opened, event: heard, values: measured, missed, clock(ahead) { state.ahead = ahead; } });
@@ -40,7 +40,13 @@ function takeKey() {
 
 function route() {
   const [view, ...rest] = location.hash.replace(/^#/, "").split("/");
-  return { view: view || "bench", name: decodeURIComponent(rest.join("/")) };
+  let name = rest.join("/");
+  try {
+    name = decodeURIComponent(name);
+  } catch {
+    // Typed by hand; then it is what it is.
+  }
+  return { view: view || "bench", name };
 }
 
 // What is heard
@@ -61,10 +67,12 @@ function answering(isOpen, why = "") {
   Object.assign(state, { isOpen, why });
 }
 
-// More was done than a page is told at once: the record is read again, a little later.
+// More was done than a page is told at once: it says so, and who looks at the record gets it anew.
 let reading = 0;
 function missed(topics) {
-  if (topics.audit) reading ||= setTimeout(() => { reading = 0; readRecord(); }, 2 * SPACED_MS);
+  if (!topics.audit) return;
+  state.leftOut = Date.now();
+  if (route().view === "record") reading ||= setTimeout(() => { reading = 0; readRecord(); }, REFRESH_MS);
 }
 
 function heard(topic, _name, data) {
@@ -247,7 +255,7 @@ function shownView(view, name) {
     case "runs": return runsView(state);
     case "run": return runView(state, name, act, drawn.get(name));
     case "record": return [recordTable(state, state.record, "Record")];
-    default: return [units(state), running(state, act, drawn), recordTable(state, state.record.slice(0, MOST_NEWEST), "Record, the newest", true)];
+    default: return [units(state), running(state, act, drawn), recordTable(state, state.record.slice(0, MOST_NEWEST), `Record, the newest${Date.now() - state.leftOut < 2 * REFRESH_MS ? ", not all" : ""}`, true)];
   }
 }
 

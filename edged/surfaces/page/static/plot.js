@@ -60,7 +60,12 @@ export class Plot {
     const units = [...new Set(this.series.map((one) => one.unit))];
     const scaleOf = (one) => (one.unit === units[0] ? "y" : "y2");
     const scale = { distr: this.log.y ? 3 : 1 };
-    const numbers = { size: rem * 3.6, values: (_, ticks) => ticks.map((v) => (v === null ? "" : text(v, "", 4))) };
+    // Where plain numbers would be long, the ticks have the unit's prefix.
+    const numbers = (unit) => ({ size: rem * 3.6, values: (_, ticks) => {
+      const most = Math.max(...ticks.map((v) => Math.abs(v ?? 0)));
+      const shown = most < 0.01 || most >= 1e4 ? unit : "";
+      return ticks.map((v) => (v === null ? "" : text(v, shown, 4)));
+    } });
     const isTime = this.x.isTime;
     const options = {
       ...this.size(),
@@ -72,9 +77,9 @@ export class Plot {
         y: scale, ...(units.length > 1 ? { y2: scale } : {}),
       },
       axes: [
-        { ...axis, size: rem * 2.2, ...(isTime ? {} : { label: label(this.x), values: numbers.values }) },
-        { ...axis, ...numbers, label: units[0] || "" },
-        ...(units.length > 1 ? [{ ...axis, ...numbers, scale: "y2", side: 1, grid: { show: false }, label: units.slice(1).join(", ") }] : []),
+        { ...axis, size: rem * 2.2, ...(isTime ? {} : { label: label(this.x), values: numbers(this.x.unit).values }) },
+        { ...axis, ...numbers(units[0]), label: units[0] || "" },
+        ...(units.length > 1 ? [{ ...axis, ...numbers(units[1]), scale: "y2", side: 1, grid: { show: false }, label: units.slice(1).join(", ") }] : []),
       ],
       series: [{}, ...this.series.map((one, index) => ({
         label: label(one), scale: scaleOf(one), stroke: colour(`--line${(index % COLOURS) + 1}`), width: Math.max(2, rem / 9), dash: index < COLOURS ? undefined : [6, 3],
