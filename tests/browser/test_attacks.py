@@ -169,6 +169,11 @@ def test_thirty_instruments_are_stopped_and_the_doubtful_are_named_first(
         first = browser.run("return document.querySelector('#stopped li').innerText")
         assert first.startswith("psu10: not confirmed: OUTP CH1")
         assert browser.run("return document.querySelectorAll('#stopped li').length") == 30
+        tones = browser.run(
+            "return ['first', 'last'].map((which) => getComputedStyle("
+            "document.querySelector(`#stopped li:${which}-child`)).color)"
+        )
+        assert tones[0] != tones[1], "only what is doubtful is red"
         box = browser.run(
             "const box = document.getElementById('head').getBoundingClientRect(); "
             "return [box.top, box.bottom < innerHeight * 0.75]"
