@@ -15,7 +15,7 @@ from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
 from edged.supervisor.http_framing import BadFramingError, Framer
 
-__all__ = ["ClientSide", "Switchboard", "refusal_bytes"]
+__all__ = ["SOON", "ClientSide", "Switchboard", "refusal_bytes"]
 
 LINGER_S: Final = 1.0
 """Closing at once with the request unread would reset the answer away."""

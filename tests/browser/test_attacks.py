@@ -126,16 +126,18 @@ async def test_long_and_hostile_names_stay_text_and_within_a_phone(
     await client.call("start_stream", {**MEASURED, "interval_ms": 500, "detach": True})
     hold = {"instruments": ["psu1"], "purpose": f"<b>{'p' * 150}"}
     held = (await client.call("bench__reserve", hold))["structuredContent"]
-    browser.size(320, 640)
-    for view in ("", "#record", "#runs", "#unit/psu1"):
-        look(browser, engine, view)
-        await asyncio.to_thread(browser.sees, "onerror" if view != "#unit/psu1" else "<b>ppp")
-        assert sideways(browser) == [], view
-    assert browser.run("return document.querySelectorAll('img').length") == 0
-    look(browser, engine, "#unit/%E0<img src=x>")
-    await asyncio.to_thread(browser.sees, "No instrument here is called %E0<img src=x>.")
-    assert browser.complaints() == []
-    await client.call("bench__release", {"lease_id": held["lease_id"]})
+    try:
+        browser.size(320, 640)
+        for view in ("", "#record", "#runs", "#unit/psu1"):
+            look(browser, engine, view)
+            await asyncio.to_thread(browser.sees, "onerror" if view != "#unit/psu1" else "<b>ppp")
+            assert sideways(browser) == [], view
+        assert browser.run("return document.querySelectorAll('img').length") == 0
+        look(browser, engine, "#unit/%E0<img src=x>")
+        await asyncio.to_thread(browser.sees, "No instrument here is called %E0%3Cimg%20src=x%3E.")
+        assert browser.complaints() == []
+    finally:
+        await client.call("bench__release", {"lease_id": held["lease_id"]})
 
 
 @promise("page.text")
