@@ -88,7 +88,7 @@ class Announcer:
         is_said = False
         with surviving(self._log, "relay_not_announced"):
             is_said = await self._announce(http)
-        return is_said
+        return is_said  # noqa: RET504 - a bug leaves it false
 
     async def _announce(self, http: aiohttp.ClientSession) -> bool:
         """Say it, if there is anything to say and anybody to hear it."""
