@@ -19,9 +19,10 @@ from edged.auth.claims import EVERY_EDGE
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
-from edged.fleet.reach import EdgeAnswer, Reach
-from edged.fleet.table import Edge, EdgeState, EdgeTable, Moment
+from edged.fleet.reach import EdgeAnswer, EdgeReach
+from edged.fleet.table import Edge, EdgeState, EdgeTable
 from edged.fleet.tools import CALL, FIND, HISTORY, LIST, STOP, FleetTools
+from edged.sharing.leases import Moment
 
 __all__ = ["FleetDesk", "allowed_edges"]
 
@@ -56,7 +57,7 @@ class FleetDesk:
         self,
         *,
         table: EdgeTable,
-        reach: Reach,
+        reach: EdgeReach,
         tools: FleetTools,
         clock: Clock,
         is_complete: Callable[[], bool],

@@ -23,7 +23,7 @@ from edged.auth.permissions import Permissions
 from edged.errors import EdgedError, ErrorCode, Failed, Refused
 from edged.fleet.desk import allowed_edges
 from edged.fleet.door import PAGES_PATH, FleetGuard, bearer_head
-from edged.fleet.table import EdgeTable, Moment
+from edged.fleet.table import EdgeTable
 from edged.fleet.tools import LIST
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
 from edged.protocol.http_rules import (
@@ -36,6 +36,7 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.protocol.jsonrpc import RpcCode
+from edged.sharing.leases import Moment
 from edged.surfaces.mcp.request import unguarded
 
 __all__ = ["FleetPages"]

@@ -19,7 +19,7 @@ from edged.errors import EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.protocol.jsonrpc import RpcCode, encode
 from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
 
-__all__ = ["EdgeAnswer", "Reach"]
+__all__ = ["EdgeAnswer", "EdgeReach"]
 
 REVISION: Final = "2025-11-25"
 """In which a call without a session is served, and one whose caller goes away goes on."""
@@ -46,7 +46,7 @@ class EdgeAnswer:
     pictures: tuple[Picture, ...] = ()
 
 
-class Reach:
+class EdgeReach:
     """Calls tools of edges.
 
     Args:

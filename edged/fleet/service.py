@@ -17,7 +17,7 @@ from edged.errors import EdgedError
 from edged.fleet.desk import FleetDesk
 from edged.fleet.door import MCP_PATH, FleetEntrance, FleetGuard, bearer_head
 from edged.fleet.pages import FleetPages
-from edged.fleet.reach import Reach
+from edged.fleet.reach import EdgeReach
 from edged.fleet.table import Edge, EdgeTable
 from edged.fleet.tools import INSTRUCTIONS, FleetTools
 from edged.http.connection import RequestHandler
@@ -36,6 +36,7 @@ __all__ = ["Fleet", "Keep", "forget"]
 OFFERED: Final = frozenset(
     {"initialize", "ping", "server/discover", "tools/list", "tools/call", "subscriptions/listen"}
 )
+MAX_COMPLAINTS: Final = 1_000
 COMPLETE_AFTER_S: Final = 2 * EVERY_S
 """Every edge that is here has spoken twice by then."""
 
@@ -98,6 +99,7 @@ class Fleet:
         self._keep = keep
         self._table = table
         self._began_s = clock.monotonic()
+        self._complaints: dict[str, str] = {}
         self._log = structlog.get_logger("edged.fleet")
         guard = FleetGuard(
             RelayGuard(
@@ -110,7 +112,7 @@ class Fleet:
         tools = FleetTools()
         self._desk = FleetDesk(
             table=table,
-            reach=Reach(exchanges),
+            reach=EdgeReach(exchanges),
             tools=tools,
             clock=clock,
             is_complete=self._is_complete,
@@ -155,11 +157,20 @@ class Fleet:
         try:
             self._table.hear(message.subject, message.data, self._desk.now())
         except BadAnnouncementError as bad:
-            self._log.warning("announcement_dropped", subject=message.subject, reason=str(bad))
+            self._complain(message.subject, str(bad))
             return
         edge = self._table.find(message.subject.split(".")[1])
         if edge is not None:
             self._keep.note(edge, message.data)
+
+    def _complain(self, subject: str, reason: str) -> None:
+        """Once for each trouble of each edge: one that babbles must not fill the log."""
+        if self._complaints.get(subject) == reason:
+            return
+        if len(self._complaints) >= MAX_COMPLAINTS:
+            self._complaints.clear()
+        self._complaints[subject] = reason
+        self._log.warning("announcement_dropped", subject=subject[:128], reason=reason)
 
     def _is_complete(self) -> bool:
         has_waited = self._clock.monotonic() - self._began_s >= COMPLETE_AFTER_S

@@ -13,12 +13,16 @@ from typing import Any, Final
 
 from edged.auth.claims import EVERY_EDGE, is_edge_id
 from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of, read_said
+from edged.sharing.leases import Moment
 
-__all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTable", "Moment"]
+__all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTable"]
 
 MAX_TABLED_EDGES: Final = 10_000
 MAX_TABLED_BYTES: Final = 256 * 1024 * 1024
 """Of all announcements as they came; a front holds some four times as much."""
+SPEAKS_AT_ONCE: Final = 10.0
+SPEAKS_A_SECOND: Final = 0.5
+"""New words of one edge that are read; who says more than that is not listened to."""
 ANSWERING: Final = "ready"
 """A unit that is at work for somebody is not free, nor is one that does not answer."""
 
@@ -28,14 +32,6 @@ class EdgeState(enum.StrEnum):
 
     HERE = "here"
     AWAY = "away"
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A time on both clocks: monotonic seconds, and Unix epoch milliseconds."""
-
-    monotonic_s: float
-    wall_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,6 +97,8 @@ class EdgeTable:
         self._most_bytes = most_bytes
         self._edges: dict[str, Edge] = {}
         self._bytes = 0
+        # How many words of each are read yet, and when that was counted.
+        self._patience: dict[str, tuple[float, float]] = {}
 
     def __len__(self) -> int:
         return len(self._edges)
@@ -121,6 +119,7 @@ class EdgeTable:
             return None
         if not edge_id:
             raise BadAnnouncementError("It is on the subject of no edge.")
+        self._listen(edge_id, now)
         said = read_said(data)
         return self._take(Edge(edge_id=edge_id, said=said, size=len(data), mark=mark, heard=now))
 
@@ -147,6 +146,15 @@ class EdgeTable:
         """The edges that are known, of those that a caller may see, by their ids."""
         wanted = self._edges if EVERY_EDGE in allowed else sorted(set(allowed) & set(self._edges))
         return [self._edges[edge_id] for edge_id in sorted(wanted)]
+
+    def _listen(self, edge_id: str, now: Moment) -> None:
+        left, counted_s = self._patience.get(edge_id, (SPEAKS_AT_ONCE, now.monotonic_s))
+        left = min(SPEAKS_AT_ONCE, left + (now.monotonic_s - counted_s) * SPEAKS_A_SECOND)
+        if left < 1:
+            raise BadAnnouncementError("It says too much too often.")
+        if len(self._patience) > 2 * self._most_edges:
+            self._patience.clear()
+        self._patience[edge_id] = left - 1, now.monotonic_s
 
     def _take(self, edge: Edge) -> Edge:
         known = self._edges.get(edge.edge_id)

@@ -39,7 +39,7 @@ from edged.relay.envelope import (
 )
 from edged.relay.link import RelayMessage
 
-__all__ = ["Asked", "BrokenError", "Exchange", "Exchanges", "NoRoomError"]
+__all__ = ["Asked", "BrokenError", "EdgeExchange", "Exchanges", "NoRoomError"]
 
 OFFLINE_S: Final = 1.5
 """How long an edge may take to say that it has a request."""
@@ -73,7 +73,7 @@ def _is_here() -> bool:
     return True
 
 
-class Exchange:
+class EdgeExchange:
     """One request under way.
 
     Attributes:
@@ -166,7 +166,7 @@ class Exchanges:
         self.clock = clock
         self.id = secrets.token_hex(8)
         self._log = structlog.get_logger("edged.relay")
-        self._open: dict[str, Exchange] = {}
+        self._open: dict[str, EdgeExchange] = {}
         self._sweeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -185,7 +185,7 @@ class Exchanges:
     @contextlib.asynccontextmanager
     async def opened(
         self, edge_id: str, asked: Asked, *, is_here: Callable[[], bool] = _is_here
-    ) -> AsyncIterator[Exchange]:
+    ) -> AsyncIterator[EdgeExchange]:
         """Ask an edge; leaving it by an error tells the edge that nobody waits any more.
 
         Raises:
@@ -195,7 +195,7 @@ class Exchanges:
         """
         if len(self._open) >= MAX_EXCHANGES:
             raise NoRoomError
-        exchange = Exchange(edge_id, self, is_here)
+        exchange = EdgeExchange(edge_id, self, is_here)
         self._open[exchange.id] = exchange
         is_whole = False
         try:
@@ -207,12 +207,12 @@ class Exchanges:
             if not is_whole:
                 await self.tell(exchange, Cancel(exchange=exchange.id, front=self.id))
 
-    async def tell(self, exchange: Exchange, envelope: Envelope) -> None:
+    async def tell(self, exchange: EdgeExchange, envelope: Envelope) -> None:
         """Say something to its edge; what cannot go out is lost."""
         with contextlib.suppress(ConnectionError):
             await self._wire.publish(down_subject(exchange.edge_id), encode(envelope))
 
-    async def _send(self, exchange: Exchange, asked: Asked) -> None:
+    async def _send(self, exchange: EdgeExchange, asked: Asked) -> None:
         if not self._is_connected():
             raise BrokenError
         body = asked.body

@@ -44,10 +44,19 @@ class KeyStore:
             ConnectionError: the server is away, has no JetStream, or does not let us.
         """
         try:
-            watcher = await (await self._open()).watchall()
+            bucket = await self._open()
+            left = (await bucket.status()).values
+            if not left:
+                return {}
+            watcher = await bucket.watchall()
             found = {}
             try:
-                while (entry := await watcher.updates(WITHIN_S)) is not None:
+                # nats-py (2.16) may say that it was all before the first has come: it is counted.
+                while left > 0:
+                    entry = await watcher.updates(WITHIN_S)
+                    if entry is None:
+                        continue
+                    left -= 1
                     if entry.operation is None and entry.value is not None:
                         found[entry.key] = entry.value
             finally:

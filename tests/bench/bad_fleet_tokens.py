@@ -45,6 +45,15 @@ def fleet_claims(**changes: Any) -> dict[str, Any]:
     return {"aud": "fleet", "edge_id": ..., "edges_allow": ["edge-1", "edge-2"], **changes}
 
 
+HEALED_BY_TIME = ("iat 31 s ahead", "nbf in the future")
+
+
+def lasting_bad_fleet_tokens(issuer: TokenIssuer) -> dict[str, str]:
+    """Those that are still bad a minute later, for tests by the machine's clock."""
+    made = bad_fleet_tokens(issuer)
+    return {name: token for name, token in made.items() if name not in HEALED_BY_TIME}
+
+
 def bad_fleet_tokens(issuer: TokenIssuer) -> dict[str, str]:
     """What is wrong → the token."""
     wrong = {

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from edged.fleet.table import Edge, EdgeTable, Moment
+from edged.fleet.table import Edge, EdgeTable
 from edged.relay.announcement import BadAnnouncementError, here_subject
+from edged.sharing.leases import Moment
 from tests.promises import promise
 from tests.unit.relay.test_announcement import GOOD, UNIT
 
@@ -118,6 +119,25 @@ def test_who_has_been_away_for_longest_makes_room_and_who_is_here_never_does() -
         small.hear(here_subject("b"), word(), at(1))
     small.hear(here_subject("a"), word(version="1.2.3"), at(2))
     assert len(small) == 1
+
+
+@promise("fleet.announcement-bounds")
+def test_an_edge_that_babbles_is_not_listened_to_until_it_has_been_quiet() -> None:
+    table = EdgeTable()
+    taken = 0
+    for number in range(1_000):
+        try:
+            table.hear(here_subject("a"), word(version=str(number)), at(0))
+        except BadAnnouncementError:
+            continue
+        taken += 1
+    assert taken == 10
+    # The same again costs nothing, and still says that it is here.
+    table.hear(here_subject("a"), word(version="9"), at(1))
+    assert table.hear(here_subject("a"), word(version="later"), at(10)) is not None
+    # Others are heard meanwhile, and who speaks as edges do is always heard.
+    for turn in range(100):
+        table.hear(here_subject("b"), word(version=str(turn)), at(10.0 * turn))
 
 
 def test_what_was_kept_gives_way_to_what_was_heard_since() -> None:

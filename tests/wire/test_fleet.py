@@ -15,7 +15,7 @@ from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
 from edged.errors import Refused
 from edged.fleet import desk
-from tests.bench.bad_fleet_tokens import bad_fleet_tokens
+from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
 from tests.bench.mcp_client import Answer, McpClient, modern
 from tests.promises import promise
@@ -138,7 +138,7 @@ async def test_prometheus_finds_the_metrics_of_the_edges_that_have_some(bench: B
 @promise("fleet.token-claims")
 async def test_no_bad_token_gets_in_at_any_of_the_fleet_s_doors(bench: Bench) -> None:
     front = await bench.front()
-    bad = {**bad_fleet_tokens(bench.issuer), "of an edge": bench.issuer.mint(), "none": ""}
+    bad = {**lasting_bad_fleet_tokens(bench.issuer), "of an edge": bench.issuer.mint(), "none": ""}
     for name, token in bad.items():
         for path in ("/fleet", "/fleet/http_sd"):
             assert (await get(front, path, token)).status == 401, (name, path)
@@ -312,7 +312,7 @@ async def test_every_bad_fleet_token_that_a_hostile_front_sends_is_refused_by_th
     edge = await bench.edge()
     reach = front.fleet._desk._reach
     bad = {
-        **bad_fleet_tokens(bench.issuer),
+        **lasting_bad_fleet_tokens(bench.issuer),
         "of other edges": bench.token(edges_allow=["edge-2"]),
         "a month for Prometheus": bench.token(
             "fleet/http_sd", exp=bench.issuer.now_s + 30 * 86_400

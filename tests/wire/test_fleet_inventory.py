@@ -11,10 +11,11 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
-from edged.fleet.table import EdgeTable, Moment
+from edged.fleet.table import EdgeTable
 from edged.relay.announcement import here_subject
 from edged.relay.key_store import KeyStore
 from edged.relay.link import NatsLink
+from edged.sharing.leases import Moment
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fleet_bench import UNIT, FleetBench, running_fleet
 from tests.bench.nats_server import JETSTREAM_USERS

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from edged.auth.claims import Door
+from edged.auth.claims import Door, EdgeDoor
 from edged.auth.keys import JwksError, KeyBook
 from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
@@ -87,7 +87,10 @@ class Bench:
 
     async def edge(self, edge_id: str = EDGE) -> tuple[Endpoint, Carrier]:
         guard = RelayGuard(
-            verifier=verifier(self.issuer), edge_id=edge_id, refuse=lambda *_: None, clock=CLOCK
+            verifier=verifier(self.issuer),
+            door=EdgeDoor(edge_id),
+            refuse=lambda *_: None,
+            clock=CLOCK,
         )
         endpoint = await self.stack.enter_async_context(running_endpoint(guard=guard))
         link = await self.link(edge_id)

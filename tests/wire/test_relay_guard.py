@@ -62,7 +62,7 @@ class Relayed:
         book = KeyBook(self.keys, url="u", state_dir=None, clock=clock)
         self.guard = RelayGuard(
             verifier=Verifier(book, issuer=ISSUER, clock=clock),
-            edge_id=EDGE,
+            door=EdgeDoor(EDGE),
             refuse=lambda caller, tool, error: self.audit.append((caller, tool, error)),
             clock=clock,
         )

@@ -318,6 +318,7 @@ class McpSurface:
 
 
 def _server(registry: ToolSource) -> Server:
+    """What the endpoint says of itself."""
     return Server(
         name="edged",
         version=__version__,
