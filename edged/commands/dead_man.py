@@ -168,6 +168,10 @@ class DeadManControl:
         self._wake.set()
         return timer
 
+    def wake(self) -> None:
+        """Something is on that nobody told so."""
+        self._wake.set()
+
     def listed(self) -> list[dict[str, Any]]:
         """One entry for each that runs or has switched off, for get_status."""
         now = self.clock.monotonic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,9 +16,11 @@ from edged.errors import Invalid
 from edged.profiles.expr import Expression
 from edged.profiles.interlocks import Interlock
 
-__all__ = ["Reading", "Verdict", "WatchState", "Watching", "judged"]
+__all__ = ["Reading", "Told", "Verdict", "WatchState", "Watching", "judged"]
 
 MOST_SHOWN: Final = 80
+Told = tuple[str, str, int]
+"""A unit, an output of it that may be on, and which telling that was."""
 
 
 class Verdict(enum.Enum):
@@ -93,8 +95,9 @@ class Watching:
     Attributes:
         rule: see there.
         last: the last reading.
-        reason: why it tripped last; empty if it has not.
+        reason: why it tripped last; empty if it has not, or a guarded write was let through since.
         tripped_s: when that was.
+        aborted: what was on when it tripped; all of it is told to go off.
     """
 
     def __init__(self, rule: Interlock) -> None:
@@ -103,24 +106,36 @@ class Watching:
         self.last: Reading | None = None
         self.reason = ""
         self.tripped_s: float | None = None
+        self.aborted: frozenset[Told] = frozenset()
         # When the last good reading was asked; while watching, where there was none yet, the
         # moment from which its age counts: that of the first try.
         self._good_s: float | None = None
         self._first_try_s: float | None = None
 
-    def begin(self) -> None:
-        """A guarded output is on, or is about to be."""
+    def waits(self) -> bool:
+        """Whether it has tripped, and what is on waits for its abort."""
+        return self.state is WatchState.TRIPPED
+
+    def begin(self, told: Collection[Told]) -> None:
+        """Guarded outputs are on, or are about to be.
+
+        Where it has tripped, what was on then waits for its abort; what is told so since is watched
+        anew.
+        """
+        if self.state is WatchState.TRIPPED and not self.aborted.issuperset(told):
+            self.state = WatchState.IDLE
         if self.state is WatchState.IDLE:
             self.state, self._first_try_s = WatchState.WATCHING, None
 
     def rest(self) -> None:
         """Nothing that it guards is on."""
-        self.state, self._first_try_s = WatchState.IDLE, None
+        self.state, self._first_try_s, self.aborted = WatchState.IDLE, None, frozenset()
 
     def let_through(self) -> None:
         """A guarded write has met a good reading: what tripped it is over."""
+        self.reason = ""
         if self.state is WatchState.TRIPPED:
-            self.state, self._first_try_s = WatchState.IDLE, None
+            self.rest()
 
     def note_try(self, now_s: float) -> None:
         """The meter is about to be asked, or could not be found."""
@@ -158,9 +173,10 @@ class Watching:
         since_s = max(self._first_try_s, self._good_s or -math.inf)
         return since_s + self.rule.poll_s + self.rule.max_age_s
 
-    def trip(self, reason: str, now_s: float) -> None:
-        """It has tripped."""
+    def trip(self, reason: str, now_s: float, told: Collection[Told]) -> None:
+        """It has tripped, and this is made safe."""
         self.state, self.reason, self.tripped_s = WatchState.TRIPPED, reason, now_s
+        self.aborted = frozenset(told)
 
     def cools_until_s(self) -> float:
         """Until when guarded writes are refused, whatever is read."""

@@ -29,6 +29,9 @@ interlocks:
 """
 
 
+ON = ("psu1", "OUTP CH1", 1)
+
+
 def parsed(text: str) -> tuple[Interlock, ...]:
     return parse_bench(text, "bench.yaml", shipped_library()).interlocks
 
@@ -118,7 +121,7 @@ def reading(verdict: Verdict, asked_s: float) -> Reading:
 
 def test_its_age_counts_from_the_first_try_and_not_from_the_start() -> None:
     watching = Watching(the_rule())
-    watching.begin()
+    watching.begin([ON])
     assert watching.overdue(1_000.0) == ""
     watching.note_try(1_000.0)
     assert watching.overdue(1_005.9) == ""
@@ -129,10 +132,23 @@ def test_it_trips_on_no_reading_of_before_it_watched() -> None:
     watching = Watching(the_rule())
     assert watching.take(reading(Verdict.BAD, 0.0)) == ""
     watching.take(reading(Verdict.GOOD, 1.0))
-    watching.begin()
+    watching.begin([ON])
     watching.note_try(500.0)
     assert watching.overdue(505.0) == ""
     assert watching.take(reading(Verdict.BAD, 501.0)) != ""
+
+
+def test_what_was_on_waits_for_its_abort_and_what_is_told_so_since_is_watched_anew() -> None:
+    watching, again = Watching(the_rule()), ("psu1", "OUTP CH1", 2)
+    watching.begin([ON])
+    watching.trip("bad", 1.0, [ON])
+    watching.begin([ON])
+    assert watching.state is WatchState.TRIPPED
+    watching.begin([ON, again])
+    assert watching.state is WatchState.WATCHING
+    assert watching.reason == "bad"
+    watching.let_through()
+    assert watching.reason == ""
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -153,7 +169,7 @@ class AnyOrder(RuleBasedStateMachine):
     def switched_on(self) -> None:
         if self.watching.state is WatchState.IDLE:
             self.since_s = None
-        self.watching.begin()
+        self.watching.begin([ON])
 
     @rule()
     def switched_off(self) -> None:
@@ -175,7 +191,7 @@ class AnyOrder(RuleBasedStateMachine):
         if verdict is Verdict.GOOD:
             self.good_s = self.now_s
         if reason:
-            self.watching.trip(reason, self.now_s)
+            self.watching.trip(reason, self.now_s, [ON])
             assert self.watching.state is WatchState.TRIPPED
 
     @precondition(lambda self: self.watching.state is WatchState.TRIPPED)
