@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -38,6 +38,7 @@ LAST_WORDS_S: Final = 1.0
 UNTIL_TAKEN_S: Final = 86_400.0
 """One that is not taken stays in, and shows by that how things are."""
 
+T = TypeVar("T")
 FailOn = Callable[[str], Awaitable[Sequence[str]]]
 """Has what runs on the instrument with that id fail; returns the ids of what it ended."""
 
@@ -52,6 +53,7 @@ class _Kept:
         flying: what is on its way to it.
         tried_s: since when the trial of a stop waits to be taken; ``None``: it was.
         stage: as it was told last.
+        refused: why it is not set going though something is on, as it was told last.
     """
 
     instrument: Instrument
@@ -59,6 +61,7 @@ class _Kept:
     flying: Due | None = None
     tried_s: float | None = None
     stage: Stage = Stage.OFF
+    refused: str = ""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -126,7 +129,11 @@ class DeadManControl:
             words = words_of(armed.payload)
             if words is not None:
                 self._left[armed.instrument_id] = _Left(armed=armed, words=words, fed_s=now)
-        await asyncio.gather(*map(self._visit, self._left.values()))
+        first = {self._begin_visit(left) for left in self._left.values()}
+        while first:
+            # One that hangs is waited for, and the others are fed meanwhile.
+            _, first = await asyncio.wait(first, timeout=LONGEST_TICK_S)
+            self.tick()
 
     def start(self) -> None:
         """Begin."""
@@ -299,12 +306,20 @@ class DeadManControl:
 
     def tick(self) -> float | None:
         """Look after all; gives when to do so again, or ``None`` while nothing wants it."""
-        every_s = [self._look_after(kept) for kept in tuple(self._kept.values())]
-        every_s += [self._look_after_left(left) for left in tuple(self._left.values())]
+        every_s = [self._safely(self._look_after, kept) for kept in tuple(self._kept.values())]
+        every_s += [
+            self._safely(self._look_after_left, left) for left in tuple(self._left.values())
+        ]
         shortest_s = min((one for one in every_s if one), default=None)
         if shortest_s is None:
             return None
         return min(max(shortest_s / LOOKS, SHORTEST_TICK_S), LONGEST_TICK_S)
+
+    def _safely(self, look_after: Callable[[T], float], one: T) -> float:
+        """What goes wrong with one keeps no other from being fed."""
+        with surviving(log, "dead_man_failed"):
+            return look_after(one)
+        return LOOKS * LONGEST_TICK_S
 
     def _look_after(self, kept: _Kept) -> float:
         """How often it is fed; 0 where nothing is to be done."""
@@ -352,7 +367,11 @@ class DeadManControl:
         make: Callable[[], Any] = timer.asking
         if due is Due.ARM:
             # Something is on, and nobody's order for that is on its way.
-            self.before(instrument)
+            try:
+                self.before(instrument)
+            except Refused as refused:
+                self._note_refused(kept, refused)
+                return
             make = timer.arming
         elif due is Due.DISARM:
             make = timer.disarming
@@ -372,6 +391,18 @@ class DeadManControl:
             )
         except EdgedError as error:
             told(error)
+
+    def _note_refused(self, kept: _Kept, refused: Refused) -> None:
+        """What is on stays on, and is not guarded as its owner wants: that is told once."""
+        if refused.message != kept.refused:
+            kept.refused = refused.message
+            log.warning("dead_man_refused", id=kept.instrument.id, reason=refused.message)
+            self.tell(
+                "dead_man.refused",
+                f"{kept.instrument.called}: something is on, and its dead-man is not set going: "
+                f"{refused.message}",
+                kept.instrument.id,
+            )
 
     def _has_said(self, kept: _Kept, due: Due, error: EdgedError | None) -> None:
         instrument, state = kept.instrument, kept.timer.state
@@ -457,8 +488,12 @@ class DeadManControl:
         is_due = now >= left.fed_s + every_s and (left.visit is None or left.visit.done())
         # Where discovery has a line of its own, the questions on that feed it.
         if is_due and not self.pool.has_line(address_of(left.armed)):
-            left.visit = asyncio.create_task(self._visit(left), name="edged-dead-man-visit")
+            self._begin_visit(left)
         return every_s
+
+    def _begin_visit(self, left: _Left) -> asyncio.Task[None]:
+        left.visit = asyncio.create_task(self._visit(left), name="edged-dead-man-visit")
+        return left.visit
 
     async def _visit(self, left: _Left) -> None:
         now = self.clock.monotonic()

@@ -276,8 +276,7 @@ class Engine:
         if self._sim is not None:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
-        await self._work.clean_up()
-        await self._guards.dead_man.feed_left()
+        await asyncio.gather(self._work.clean_up(), self._guards.dead_man.feed_left())
         self._budgets.start()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
