@@ -16,7 +16,7 @@ import structlog
 
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Refused
-from edged.guards.dead_man import LEAST_SUPERVISED_S, Due, Stage
+from edged.guards.dead_man import LEAST_SUPERVISED_S, Duty, Stage
 from edged.instruments.dead_man import Timer, Words, words_of
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
@@ -58,7 +58,7 @@ class _Kept:
 
     instrument: Instrument
     timer: Timer
-    flying: Due | None = None
+    flying: Duty | None = None
     tried_s: float | None = None
     stage: Stage = Stage.OFF
     refused: str = ""
@@ -317,9 +317,10 @@ class DeadManControl:
 
     def _safely(self, look_after: Callable[[T], float], one: T) -> float:
         """What goes wrong with one keeps no other from being fed."""
+        every_s = [LOOKS * LONGEST_TICK_S]
         with surviving(log, "dead_man_failed"):
-            return look_after(one)
-        return LOOKS * LONGEST_TICK_S
+            every_s.append(look_after(one))
+        return every_s[-1]
 
     def _look_after(self, kept: _Kept) -> float:
         """How often it is fed; 0 where nothing is to be done."""
@@ -333,7 +334,7 @@ class DeadManControl:
             kept.instrument.actor.gate = timer.gate
         state.beat(now, is_stoppable=self._is_stoppable(kept, now))
         due = state.due(now, kept.instrument.meeting, may_be_on=may_be_on)
-        if due is not Due.NOTHING and kept.flying is None:
+        if due is not Duty.NOTHING and kept.flying is None:
             self._say(kept, due, now)
         return state.every_s
 
@@ -361,11 +362,11 @@ class DeadManControl:
             return False
         return True
 
-    def _say(self, kept: _Kept, due: Due, now: float) -> None:
+    def _say(self, kept: _Kept, due: Duty, now: float) -> None:
         instrument, timer = kept.instrument, kept.timer
         timer.state.tried(now)
         make: Callable[[], Any] = timer.asking
-        if due is Due.ARM:
+        if due is Duty.ARM:
             # Something is on, and nobody's order for that is on its way.
             try:
                 self.before(instrument)
@@ -373,7 +374,7 @@ class DeadManControl:
                 self._note_refused(kept, refused)
                 return
             make = timer.arming
-        elif due is Due.DISARM:
+        elif due is Duty.DISARM:
             make = timer.disarming
 
         def told(error: EdgedError | None) -> None:
@@ -404,19 +405,19 @@ class DeadManControl:
                 kept.instrument.id,
             )
 
-    def _has_said(self, kept: _Kept, due: Due, error: EdgedError | None) -> None:
+    def _has_said(self, kept: _Kept, due: Duty, error: EdgedError | None) -> None:
         instrument, state = kept.instrument, kept.timer.state
         if error is not None:
             log.warning(
                 "dead_man_unanswered", id=instrument.id, due=due.name.lower(), reason=str(error)
             )
-        elif due is Due.ARM and state.stage is Stage.ARMED:
+        elif due is Duty.ARM and state.stage is Stage.ARMED:
             self.tell(
                 "dead_man.armed",
                 f"{instrument.called}: its dead-man was set going anew.",
                 instrument.id,
             )
-        if due is Due.DISARM and state.stage is Stage.OFF and not kept.timer.may_be_on:
+        if due is Duty.DISARM and state.stage is Stage.OFF and not kept.timer.may_be_on:
             self._remove(instrument)
         self._tell_stage(kept)
 
@@ -474,7 +475,7 @@ class DeadManControl:
         except EdgedError as error:
             log.warning("dead_man_left_armed", id=kept.instrument.id, reason=str(error))
             return
-        self._has_said(kept, Due.DISARM, None)
+        self._has_said(kept, Duty.DISARM, None)
 
     # What was left by a former life
 

@@ -23,7 +23,7 @@ from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
 from edged.commands.target import SendGuard, Target
 from edged.errors import EdgedError, ErrorCode, NotFound, Refused
-from edged.guards.interlocks import Reading, Told, Verdict, Watching, WatchState, judged
+from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Event, InstrumentPool
 from edged.log import surviving
@@ -192,7 +192,7 @@ class InterlockControl:
             is_step = bool(action.caller.on_behalf_of)
             if not (is_step and is_watched and watching.is_fresh(now_s, rule.poll_s)):
                 reading = await self._read_since(watching, now_s)
-                if reading.verdict is not Verdict.GOOD:
+                if reading.verdict is not ReadingWorth.GOOD:
                     raise _refused(target, rule, reading)
         over = [watching for watching in about if watching.reason]
         for watching in about:
@@ -289,7 +289,7 @@ class InterlockControl:
 
     # Reading
 
-    async def _read_since(self, watching: Watching, since_s: float) -> Reading:
+    async def _read_since(self, watching: Watching, since_s: float) -> MeterReading:
         """Ask the meter, unless somebody has asked it since: many wait for one answer."""
         async with self._reading[watching.rule.name]:
             last = watching.last
@@ -297,7 +297,7 @@ class InterlockControl:
                 return last
             return await self._read(watching)
 
-    async def _read(self, watching: Watching) -> Reading:
+    async def _read(self, watching: Watching) -> MeterReading:
         """Ask the meter, and trip where that says so; one that is late gave no reading."""
         rule, asked_s = watching.rule, self._clock.monotonic()
         within_s = rule.max_age_s
@@ -308,18 +308,20 @@ class InterlockControl:
                 reading = await self._asked(rule, asked_s)
         except TimeoutError:
             said = f"it did not answer within {within_s:.3g} s"
-            reading = Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+            reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
         except EdgedError as error:
-            reading = Reading(verdict=Verdict.MISSING, said=error.message, asked_s=asked_s)
+            reading = MeterReading(
+                verdict=ReadingWorth.MISSING, said=error.message, asked_s=asked_s
+            )
         except Exception as bug:
             log.exception("interlock_read_failed", name=rule.name)
             said = f"edged made a mistake reading it ({type(bug).__name__})"
-            reading = Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+            reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
         if reason := watching.take(reading) or watching.overdue(self._clock.monotonic()):
             self._trip(watching, reason)
         return reading
 
-    async def _asked(self, rule: Interlock, asked_s: float) -> Reading:
+    async def _asked(self, rule: Interlock, asked_s: float) -> MeterReading:
         meter = self._pool.get(rule.instrument)
         command = meter.profile.commands.get(rule.command) if meter.profile else None
         if command is None:
@@ -342,7 +344,7 @@ class InterlockControl:
         stale = STALE_NOTES.intersection(outcome.data.get("notes", ()))
         if stale:
             said = f"no new reading: {', '.join(stale)}"
-            return Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+            return MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
         data = outcome.data["data"]
         if isinstance(data, Mapping) and not rule.column:
             data = data.get(outcome.data.get("primary", ""))
@@ -547,8 +549,8 @@ def _refusal(target: Target, rule: Interlock, why: str, remedy: str, **data: Any
     )
 
 
-def _refused(target: Target, rule: Interlock, reading: Reading) -> Refused:
-    if reading.verdict is Verdict.BAD:
+def _refused(target: Target, rule: Interlock, reading: MeterReading) -> Refused:
+    if reading.verdict is ReadingWorth.BAD:
         why = f"{rule.asked} is {reading.said}, and must be: {rule.must.text}"
         remedy = "Bring it there first, and call again; it is read anew before each such write."
     else:

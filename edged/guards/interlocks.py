@@ -16,14 +16,14 @@ from edged.errors import Invalid
 from edged.profiles.expr import Expression
 from edged.profiles.interlocks import Interlock
 
-__all__ = ["Reading", "Told", "Verdict", "WatchState", "Watching", "judged"]
+__all__ = ["MeterReading", "ReadingWorth", "Told", "WatchState", "Watching", "judged"]
 
 MOST_SHOWN: Final = 80
 Told = tuple[str, str, int]
 """A unit, an output of it that may be on, and which telling that was."""
 
 
-class Verdict(enum.Enum):
+class ReadingWorth(enum.Enum):
     """What a reading is worth. ``MISSING``: none came, or no number."""
 
     GOOD = "good"
@@ -40,7 +40,7 @@ class WatchState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class MeterReading:
     """One try to read.
 
     Attributes:
@@ -48,13 +48,13 @@ class Reading:
         asked_s: when it was asked.
     """
 
-    verdict: Verdict
+    verdict: ReadingWorth
     said: str
     asked_s: float
     value: float | None = None
 
 
-def judged(rule: Interlock, data: Any, unit: str, asked_s: float) -> Reading:
+def judged(rule: Interlock, data: Any, unit: str, asked_s: float) -> MeterReading:
     """What an answer means.
 
     Args:
@@ -64,11 +64,11 @@ def judged(rule: Interlock, data: Any, unit: str, asked_s: float) -> Reading:
     value = _value(rule, data)
     if value is None:
         said = f"no number, but {str(data)[:MOST_SHOWN]!r}"
-        return Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+        return MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
     is_good = _is_true(rule.must, value)
     said = f"{value:g} {unit}".rstrip()
-    verdict = Verdict.GOOD if is_good else Verdict.BAD
-    return Reading(verdict=verdict, said=said, asked_s=asked_s, value=value)
+    verdict = ReadingWorth.GOOD if is_good else ReadingWorth.BAD
+    return MeterReading(verdict=verdict, said=said, asked_s=asked_s, value=value)
 
 
 def _value(rule: Interlock, data: Any) -> float | None:
@@ -103,7 +103,7 @@ class Watching:
     def __init__(self, rule: Interlock) -> None:
         self.rule = rule
         self.state = WatchState.IDLE
-        self.last: Reading | None = None
+        self.last: MeterReading | None = None
         self.reason = ""
         self.tripped_s: float | None = None
         self.aborted: frozenset[Told] = frozenset()
@@ -142,12 +142,12 @@ class Watching:
         if self._first_try_s is None:
             self._first_try_s = now_s
 
-    def take(self, reading: Reading) -> str:
+    def take(self, reading: MeterReading) -> str:
         """What a reading comes to: why it trips, empty where it does not."""
         self.last = reading
-        if reading.verdict is Verdict.GOOD:
+        if reading.verdict is ReadingWorth.GOOD:
             self._good_s = max(reading.asked_s, self._good_s or reading.asked_s)
-        if reading.verdict is Verdict.BAD and self.state is WatchState.WATCHING:
+        if reading.verdict is ReadingWorth.BAD and self.state is WatchState.WATCHING:
             return f"{self.rule.asked} is {reading.said}, and must be: {self.rule.must.text}"
         return ""
 
@@ -157,7 +157,7 @@ class Watching:
         if ends_s is None or now_s < ends_s:
             return ""
         why = self.last.said if self.last is not None else "it was never read"
-        if self.last is not None and self.last.verdict is Verdict.GOOD:
+        if self.last is not None and self.last.verdict is ReadingWorth.GOOD:
             why = "it does not answer"
         return f"{self.rule.asked} gave no reading for {self.rule.max_age_s:g} s: {why}"
 
@@ -188,5 +188,5 @@ class Watching:
 
     def is_fresh(self, now_s: float, within_s: float) -> bool:
         """Whether the last reading of all was good, and asked within that time."""
-        good = self.last is not None and self.last.verdict is Verdict.GOOD
+        good = self.last is not None and self.last.verdict is ReadingWorth.GOOD
         return good and self._good_s is not None and now_s - self._good_s <= within_s
