@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -38,6 +39,7 @@ from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
+from edged.config.keys import BenchPage
 from edged.config.load import Config, ToolNames
 from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
@@ -142,6 +144,7 @@ class Engine:
     ) -> None:
         clock = SystemClock()
         self._config = config
+        self._is_supervised = is_supervised
         self._clock = clock
         self._sim = sim
         self._log = structlog.get_logger("edged.engine")
@@ -322,6 +325,19 @@ class Engine:
             rpc_port=self._rpc.port,
             instruments=len(self._pool.all()),
         )
+        if not self._is_supervised:
+            self._say_where()
+
+    def _say_where(self) -> None:
+        """For the person who started it: where it can be reached, last of all."""
+        base = f"http://127.0.0.1:{self._mcp.surface.port}"
+        lines = [f"RPC:           http://127.0.0.1:{self._rpc.port}/rpc"]
+        if self._mcp.surface.port:
+            lines.append(f"MCP endpoint:  {base}{self._config.mcp_path}")
+        if self._mcp.surface.port and self._config.bench_page is not BenchPage.OFF:
+            lines.append(f"The page:      {base}/bench")
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
 
     def restart_by(self, asked: asyncio.Event) -> None:
         """What to set when the engine is to end and be started again."""
@@ -392,6 +408,7 @@ class Engine:
                 self._config, knowledge.library.heads.values(), self._sim, self._clock
             ),
             pick_monitor=monitor_for(self._config),
+            note_usb=lambda usb_ids: self._sdk.registry.note_seen(usb_ids),
         )
 
     def _make_work(self, new_id: NewId, visited: Mapping[str, LeftWork]) -> LongWork:
