@@ -5,8 +5,8 @@ as ``text`` where they are ASCII, else as ``base64``. What is refused is a JSON-
 has the ``code`` of ours and the SCPI number under which it stands in the program's error queue.
 
 An answer that is there within ``wait_ms`` goes back with the question's own ``write``, and keeps
-the line until the program has read it there: its next ``write`` says so (``taken``), or a notification
-where none follows at once. So a query takes one turn on the wire.
+the line until the program has read it there: its next ``write`` says so (``taken``), or a
+notification where none follows at once. So a query takes one turn on the wire.
 """
 
 from __future__ import annotations
