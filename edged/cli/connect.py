@@ -168,7 +168,12 @@ def _vscode(target: ClientTarget) -> str:
 
 
 def _pyvisa(target: ClientTarget) -> str:
-    return f'import pyvisa\nrm = pyvisa.ResourceManager("{target.url}@edged")'
+    lines = f'import pyvisa\nrm = pyvisa.ResourceManager("{target.url}@edged")'
+    if target.needs_token:
+        lines += (
+            f"\n# The program's environment: what goes as Authorization: Bearer ${TOKEN_VARIABLE}"
+        )
+    return lines
 
 
 CLIENTS: Final[Mapping[str, Client]] = MappingProxyType(
