@@ -114,7 +114,7 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
         """Open a unit by VISA name, alias, id or serial number."""
         opened = OpenResource(Wire(self._bench, self._session), self._later, resource_name)
         try:
-            self._told(session, lambda: self._live(opened, lambda: None))
+            self._told(session, opened, lambda _: None)
         except VisaIOError:
             opened.let_go()
             raise
@@ -272,26 +272,25 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
 
     def _do(self, session: Any, work: Callable[[OpenResource], T]) -> T:
         """Have a unit do something; open it again where the bench has forgotten it."""
-        opened = self._of(session)
-        return self._told(session, lambda: self._live(opened, lambda: work(opened)))
+        return self._told(session, self._of(session), work)
 
-    def _live(self, opened: OpenResource, work: Callable[[], T]) -> T:
+    def _live(self, opened: OpenResource, work: Callable[[OpenResource], T]) -> T:
         for _ in range(2):
             known = self._session.id
             try:
                 if not known:
                     self._session.id_for(self._wire)
                 opened.come_to(self._generation)
-                return work()
+                return work(opened)
             except SessionGone:
                 # Nothing was done: who does not know the session does nothing in it.
                 self._session.forget(known or self._session.id)
         raise connection_lost("The bench forgets this program at once.")
 
-    def _told(self, session: Any, work: Callable[[], T]) -> T:
+    def _told(self, session: Any, opened: OpenResource, work: Callable[[OpenResource], T]) -> T:
         """Keep what went wrong as VISA's last status."""
         try:
-            return work()
+            return self._live(opened, work)
         except VisaIOError as error:
             self._last_status = StatusCode(error.error_code)
             self._last_status_in_session[session] = self._last_status

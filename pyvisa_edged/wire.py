@@ -12,6 +12,7 @@ import select
 import socket
 import ssl
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ __all__ = ["Bench", "Wire"]
 OPEN_S = 10.0
 SILENT_S = 50.0
 """The bench shows a sign of life each 15 s of a request that takes long."""
+IDLE_S = 0.5
+"""A connection that was not used for so long may have been closed; that is looked at first."""
 MAX_HEAD = 65_536
 JSON = "application/json"
 VERSION = "2025-06-18"
@@ -80,7 +83,10 @@ class Wire:
         self._lock = threading.RLock()
         self._socket: socket.socket | None = None
         self._buffer = bytearray()
+        # Of an answer as it came, and read: most are alike.
+        self._last_head, self._last_read = b"", (0, {"": ""})
         self._owes = False
+        self._used_s = 0.0
         self._count = 0
 
     def call(self, method: str, **params: Any) -> Any:
@@ -183,8 +189,14 @@ class Wire:
 
     def _connected(self) -> socket.socket:
         """The connection; another where the bench has closed it meanwhile."""
-        if self._socket is not None and _is_readable(self._socket):
+        now_s = time.monotonic()
+        if (
+            self._socket is not None
+            and now_s - self._used_s > IDLE_S
+            and _is_readable(self._socket)
+        ):
             self.close()
+        self._used_s = now_s
         if self._socket is None:
             made = socket.create_connection((self._host, self._port), OPEN_S)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -223,13 +235,19 @@ class Wire:
             if len(self._buffer) > MAX_HEAD:
                 raise OSError("its answer has no end of its head")
             self._fill()
-        first, *lines = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")
+        head = bytes(self._buffer[:end])
         del self._buffer[: end + 4]
+        if head == self._last_head:
+            # The same but for its date, and that changes each second.
+            return self._last_read
+        first, *lines = head.decode("latin-1").split("\r\n")
         words = first.split(" ", 2)
         if not first.startswith("HTTP/1.") or len(words) < 2 or not words[1].isdigit():
             raise OSError("what it answered is no HTTP")
         pairs = (line.partition(":") for line in lines)
-        return int(words[1]), {name.lower(): value.strip() for name, _, value in pairs}
+        self._last_head = head
+        self._last_read = int(words[1]), {name.lower(): value.strip() for name, _, value in pairs}
+        return self._last_read
 
     def _read_body(self, head: Mapping[str, str]) -> bytes:
         if head.get("transfer-encoding", "").lower() == "chunked":

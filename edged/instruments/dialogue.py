@@ -34,7 +34,7 @@ from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
-from edged.scpi.blocks import find_block_head, whole_length
+from edged.scpi.blocks import digits_lacking, find_block_head, whole_length
 from edged.transports.link import Link, LinkGarbled, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
@@ -517,10 +517,12 @@ class Dialogue:
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
 
-        begun = b""
-        head = None
+        # ``#4`` and its four digits at once; anything else byte by byte.
+        begun = self._link.read_exactly(2, left_s())
+        head = find_block_head(begun)
         while head is None:
-            begun += self._link.read_exactly(1, left_s())
+            lacks = digits_lacking(begun) or 1
+            begun += self._link.read_exactly(lacks, left_s())
             head = find_block_head(begun)
         data: bytes | bytearray
         if head.total is None:
