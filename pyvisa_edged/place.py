@@ -61,10 +61,9 @@ def _state_dirs() -> Iterator[Path]:
     named = os.environ.get("STATE_DIR")
     if named:
         yield Path(named)
-        return
-    if sys.platform == "win32":
+    elif sys.platform == "win32":
         yield Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "edged" / "state"
-        return
-    state = os.environ.get("XDG_STATE_HOME", "")
-    yield (Path(state) if state.startswith("/") else Path.home() / ".local/state") / "edged"
-    yield Path("/var/lib/edged")
+    else:
+        state = os.environ.get("XDG_STATE_HOME", "")
+        yield (Path(state) if state.startswith("/") else Path.home() / ".local/state") / "edged"
+        yield Path("/var/lib/edged")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from edged.errors import EdgedError
 
-__all__ = ["Question"]
+__all__ = ["ProgramQuestion"]
 
 
-class Question:
+class ProgramQuestion:
     """What became of it.
 
     Attributes:

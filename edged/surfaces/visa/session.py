@@ -20,7 +20,7 @@ from edged.actions.action import Action, SendProgram
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.commands.leases import LeaseControl, Standing
+from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, Tell, settled
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
@@ -28,7 +28,7 @@ from edged.operations.leases import Release, Renew, Reserve
 from edged.scpi.errors import ErrorQuestion
 from edged.scpi.program import Incoming, ProgramMessage
 from edged.surfaces.visa.own import Own, Step, asks, steps_of
-from edged.surfaces.visa.question import Question
+from edged.surfaces.visa.question import ProgramQuestion
 from edged.surfaces.visa.status import ProgramStatus, StatusBit
 
 __all__ = ["PERMISSION", "VisaSession", "VisaWork"]
@@ -98,7 +98,7 @@ class VisaSession:
         self._on_close = on_close
         self._incoming = Incoming()
         self._status = ProgramStatus()
-        self._question: Question | None = None
+        self._question: ProgramQuestion | None = None
         self._pending: Pending | None = None
         self._hold: Hold | None = None
         self._hold_ends: asyncio.TimerHandle | None = None
@@ -273,10 +273,10 @@ class VisaSession:
         until = self._work.clock.monotonic() + timeout_s
         while True:
             standing = self._work.leases.standing(self._caller, self.instrument)
-            if standing is Standing.OWN:
+            if standing is LeaseStanding.OWN:
                 return self._caller.lease
             is_last = self._work.clock.monotonic() >= until
-            if standing is Standing.FREE or is_last:
+            if standing is LeaseStanding.FREE or is_last:
                 break
             await self._work.clock.sleep(LOOK_AGAIN_S)
         if self._lease_id:
@@ -347,7 +347,7 @@ class VisaSession:
 
     def _ask(self, message: ProgramMessage) -> None:
         """Begin a question."""
-        question = Question()
+        question = ProgramQuestion()
 
         def tell(outcome: Outcome | None) -> None:
             if question is self._question:
@@ -371,7 +371,7 @@ class VisaSession:
             raise error
         self._conclude(question, begun)
 
-    def _conclude(self, question: Question, outcome: Outcome | None) -> None:
+    def _conclude(self, question: ProgramQuestion, outcome: Outcome | None) -> None:
         if outcome is None:
             question.failed(Failed("What was asked was given up.", code=ErrorCode.CANCELLED))
         elif outcome.error is not None:
@@ -393,7 +393,7 @@ class VisaSession:
             if step.asks:
                 answers.append(answer)
         if answers:
-            self._question = Question()
+            self._question = ProgramQuestion()
             self._question.answered(b";".join(answers) + self._line_end())
             self._settled.set()
             if self.on_answer is not None:
@@ -438,7 +438,7 @@ class VisaSession:
 
     async def _ask_events(self, text: str) -> int:
         """The instrument's event register; not where somebody else has the instrument."""
-        if self._work.leases.standing(self._caller, self.instrument) is Standing.ANOTHERS:
+        if self._work.leases.standing(self._caller, self.instrument) is LeaseStanding.ANOTHERS:
             return 0
         answer = await self._exchange(_message(text))
         return _number(answer)
