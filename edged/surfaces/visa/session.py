@@ -20,7 +20,7 @@ from edged.actions.action import Action, SendProgram
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.commands.leases import LeaseControl, LeaseStanding
+from edged.commands.leases import LeaseControl, Standing
 from edged.commands.pending import Hold, Pending, Tell, settled
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
@@ -273,10 +273,10 @@ class VisaSession:
         until = self._work.clock.monotonic() + timeout_s
         while True:
             standing = self._work.leases.standing(self._caller, self.instrument)
-            if standing is LeaseStanding.OWN:
+            if standing is Standing.OWN:
                 return self._caller.lease
             is_last = self._work.clock.monotonic() >= until
-            if standing is LeaseStanding.FREE or is_last:
+            if standing is Standing.FREE or is_last:
                 break
             await self._work.clock.sleep(LOOK_AGAIN_S)
         if self._lease_id:
@@ -438,7 +438,7 @@ class VisaSession:
 
     async def _ask_events(self, text: str) -> int:
         """The instrument's event register; not where somebody else has the instrument."""
-        if self._work.leases.standing(self._caller, self.instrument) is LeaseStanding.ANOTHERS:
+        if self._work.leases.standing(self._caller, self.instrument) is Standing.ANOTHERS:
             return 0
         answer = await self._exchange(_message(text))
         return _number(answer)
