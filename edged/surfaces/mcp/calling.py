@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -38,9 +38,13 @@ from edged.surfaces.mcp.methods import (
 from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+from edged.surfaces.mcp.visa_methods import VISA_METHODS, VISA_NOTIFICATIONS
 from edged.telemetry.conventions import OperationFacts
 
-__all__ = ["Serving"]
+__all__ = ["ALL_METHODS", "ALL_NOTIFICATIONS", "Serving"]
+
+ALL_METHODS: Final = {**METHODS, **VISA_METHODS}
+ALL_NOTIFICATIONS: Final = {**NOTIFICATIONS, **VISA_NOTIFICATIONS}
 
 
 class Serving:
@@ -77,7 +81,7 @@ class Serving:
                 post.session.answered(post.message)
             for notification in exchange.notifications:
                 if notification.method in post.revision.notifications:
-                    NOTIFICATIONS[notification.method](post.session, notification)
+                    ALL_NOTIFICATIONS[notification.method](post.session, notification)
             post.carry_out(exchange.begin())
             post.calls = tuple(
                 PendingCall(post, call.slot, call.request) for call in exchange.calls
@@ -129,7 +133,7 @@ class Serving:
                 return refusal
             if self._must_wait_for_look(call):
                 return self._look(call)
-            method = METHODS[call.request.method]
+            method = ALL_METHODS[call.request.method]
             if self._parts.telemetry is None:
                 return method(self._parts, call)
             call.span = self._parts.telemetry.begin(_facts_of(self._parts, call))

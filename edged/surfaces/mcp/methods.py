@@ -43,6 +43,7 @@ from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
+from edged.surfaces.visa.desk import VisaDesk
 
 if TYPE_CHECKING:
     from edged.telemetry.spans import Telemetry
@@ -54,6 +55,7 @@ __all__ = [
     "NOTIFICATIONS",
     "AnsweredError",
     "Handler",
+    "NoteHandler",
     "Parts",
     "complete",
     "find_tool",
@@ -87,6 +89,7 @@ class Parts:
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: ``initialize`` opens none.
         telemetry: told of every request, where the owner exports that.
+        desk: opens units for programs that know VISA; ``None``: nothing does.
     """
 
     dispatcher: Dispatcher
@@ -101,6 +104,7 @@ class Parts:
     offers: Collection[str]
     keeps_sessions: bool
     telemetry: Telemetry | None = None
+    desk: VisaDesk | None = None
 
 
 Handler = Callable[[Parts, PendingCall], Served]

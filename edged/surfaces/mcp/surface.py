@@ -40,6 +40,7 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.sessions import SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
+from edged.surfaces.visa.desk import VisaDesk
 
 if TYPE_CHECKING:
     from edged.telemetry.spans import Telemetry
@@ -103,6 +104,7 @@ class McpRoom:
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: each request stands alone, so that it may come to any of many rooms.
         telemetry: told of every request, where the owner exports that.
+        desk: opens units for programs that know VISA.
 
     Attributes:
         handler: takes the requests of the port.
@@ -129,6 +131,7 @@ class McpRoom:
         offers: Collection[str] = METHODS,
         keeps_sessions: bool = True,
         telemetry: Telemetry | None = None,
+        desk: VisaDesk | None = None,
     ) -> None:
         replay = ReplayBuffer()
         self._registry = registry
@@ -141,6 +144,7 @@ class McpRoom:
             idle_s=settings.session_idle_s,
             max_sessions=settings.max_sessions,
             replay=replay,
+            **({"leave": desk.leave} if desk is not None else {}),
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
         self._news = NewsFeed(board=self._board, replay=replay, keep_alives=self._keep_alives)
@@ -161,6 +165,7 @@ class McpRoom:
             offers=offers,
             keeps_sessions=keeps_sessions,
             telemetry=telemetry,
+            desk=desk,
         )
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
         self.handler = Endpoint(
@@ -245,6 +250,7 @@ class McpSurface:
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
         telemetry: Telemetry | None = None,
+        desk: VisaDesk | None = None,
     ) -> None:
         self._room = McpRoom(
             dispatcher=dispatcher,
@@ -262,6 +268,7 @@ class McpSurface:
             resources=resources,
             neighbour=neighbour,
             telemetry=telemetry,
+            desk=desk,
         )
         self._listener = Listener(
             handler=self._room.handler,
