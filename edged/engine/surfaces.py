@@ -63,6 +63,7 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
+from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
@@ -182,7 +183,7 @@ class McpParts:
                 permissions=permissions,
             ),
             telemetry=telemetry,
-            desk=desk,
+            extension=visa_extension(desk),
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(

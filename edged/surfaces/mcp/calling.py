@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -38,13 +38,9 @@ from edged.surfaces.mcp.methods import (
 from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
-from edged.surfaces.mcp.visa_methods import VISA_METHODS, VISA_NOTIFICATIONS
 from edged.telemetry.conventions import OperationFacts
 
-__all__ = ["ALL_METHODS", "ALL_NOTIFICATIONS", "Serving"]
-
-ALL_METHODS: Final = {**METHODS, **VISA_METHODS}
-ALL_NOTIFICATIONS: Final = {**NOTIFICATIONS, **VISA_NOTIFICATIONS}
+__all__ = ["Serving"]
 
 
 class Serving:
@@ -61,6 +57,11 @@ class Serving:
 
     def __init__(self, *, parts: Parts, keep_alives: KeepAlives, clock: Clock) -> None:
         self._parts = parts
+        more = parts.extension
+        self._methods = METHODS if more is None else {**METHODS, **more.methods}
+        self._notifications = (
+            NOTIFICATIONS if more is None else {**NOTIFICATIONS, **more.notifications}
+        )
         self._log = structlog.get_logger("edged.mcp")
         self._running: set[PendingCall] = set()
         self._settled = asyncio.Event()
@@ -81,7 +82,7 @@ class Serving:
                 post.session.answered(post.message)
             for notification in exchange.notifications:
                 if notification.method in post.revision.notifications:
-                    ALL_NOTIFICATIONS[notification.method](post.session, notification)
+                    self._notifications[notification.method](post.session, notification)
             post.carry_out(exchange.begin())
             post.calls = tuple(
                 PendingCall(post, call.slot, call.request) for call in exchange.calls
@@ -133,7 +134,7 @@ class Serving:
                 return refusal
             if self._must_wait_for_look(call):
                 return self._look(call)
-            method = ALL_METHODS[call.request.method]
+            method = self._methods[call.request.method]
             if self._parts.telemetry is None:
                 return method(self._parts, call)
             call.span = self._parts.telemetry.begin(_facts_of(self._parts, call))

@@ -48,7 +48,6 @@ from edged.protocol.session import (
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
 from edged.surfaces.mcp.reply import StreamReply
 from edged.surfaces.mcp.seams import Choice
-from edged.surfaces.visa.session import VisaSession
 
 __all__ = [
     "Announcement",
@@ -254,7 +253,7 @@ class Session:
         self.watched: dict[str, str] = {}
         self.news_log: EventLog | None = None
         self.resumable: dict[str, Resumable] = {}
-        self.visa: dict[int, VisaSession] = {}
+        self.visa: dict[int, object] = {}
         self.visa_count = 0
         self._caller: Caller | None = None
         self._caller_here: Caller | None = None
@@ -301,7 +300,11 @@ LONGEST_LOOK_S: Final = 30.0
 LOOKS_PER_IDLE: Final = 4
 
 
-def _nothing_is_open(_sessions: Iterable[VisaSession]) -> None:
+Leave = Callable[[Iterable[object]], None]
+"""Told what a session that has ended had opened by an extension's methods."""
+
+
+def _nothing_is_open(_opened: Iterable[object]) -> None:
     return
 
 
@@ -323,7 +326,7 @@ class SessionRegistry:
         idle_s: float,
         max_sessions: int,
         replay: ReplayBuffer,
-        leave: Callable[[Iterable[VisaSession]], None] = _nothing_is_open,
+        leave: Leave = _nothing_is_open,
     ) -> None:
         self._clock = clock
         self._idle_s = idle_s

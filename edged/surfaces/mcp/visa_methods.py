@@ -15,8 +15,9 @@ import asyncio
 import base64
 import binascii
 import math
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -26,14 +27,14 @@ from edged.errors import Conflict, EdgedError, ErrorCode
 from edged.protocol import messages
 from edged.protocol.jsonrpc import ErrorReply, Notification, Request, encode, encode_long
 from edged.surfaces.mcp.error_codes import error_reply
-from edged.surfaces.mcp.methods import AnsweredError, Handler, NoteHandler, Parts
+from edged.surfaces.mcp.methods import AnsweredError, Handler, MethodExtension, Parts
 from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.sessions import Session
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaSession
 from edged.surfaces.visa.status import entry_of
 
-__all__ = ["VISA_METHODS", "VISA_NOTIFICATIONS"]
+__all__ = ["visa_extension"]
 
 MAX_OPEN: Final = 64
 """Units that one client may have open at once."""
@@ -46,12 +47,12 @@ WHOLE: Final = 1_048_576
 IN_TIME_OR_NOT: Final = Outcome(status=OutcomeStatus.OK)
 
 
-def list_units(parts: Parts, _call: PendingCall) -> bytes:
+def list_units(desk: VisaDesk, _parts: Parts, _call: PendingCall) -> bytes:
     """The units that can be opened, by all their names."""
-    return encode({"units": [asdict(unit) for unit in _desk(parts).units()]})
+    return encode({"units": [asdict(unit) for unit in desk.units()]})
 
 
-async def open_unit(parts: Parts, call: PendingCall) -> bytes:
+async def open_unit(desk: VisaDesk, parts: Parts, call: PendingCall) -> bytes:
     """Open a unit; the number names it in this session of MCP."""
     await parts.first_look.wait()
     request, session = call.request, _whose(call)
@@ -59,7 +60,7 @@ async def open_unit(parts: Parts, call: PendingCall) -> bytes:
     try:
         if len(session.visa) >= MAX_OPEN:
             raise Conflict(f"{MAX_OPEN} units are open here already.", code=ErrorCode.BUSY)
-        opened = _desk(parts).open(
+        opened = desk.open(
             _text(request, "resource"), program=program or session.client, caller=call.post.caller
         )
     except EdgedError as refused:
@@ -213,17 +214,11 @@ def taken(session: Session | None, notification: Notification) -> None:
     """The program has read the answer that went back with its question."""
     number = notification.params.get("session")
     visa = session.visa.get(number) if session is not None and isinstance(number, int) else None
-    if visa is not None:
+    if isinstance(visa, VisaSession):
         visa.taken()
 
 
 NOTHING: Final = encode({})
-
-
-def _desk(parts: Parts) -> VisaDesk:
-    if parts.desk is None:
-        raise AssertionError("a surface without a desk admits no method of it")
-    return parts.desk
 
 
 def _whose(call: PendingCall) -> Session:
@@ -238,7 +233,7 @@ def _opened(call: PendingCall) -> VisaSession:
     request, session = call.request, _whose(call)
     number = request.params.get("session")
     visa = session.visa.get(number) if type(number) is int else None
-    if visa is None:
+    if not isinstance(visa, VisaSession):
         raise messages.wrong_params(request, "session is none that is open; open it anew.")
     visa.come_as(call.post.caller)
     if request.params.get("taken") is True:
@@ -297,8 +292,6 @@ def _refused(call: PendingCall, error: EdgedError) -> AnsweredError:
 
 VISA_METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
     {
-        "edged/visa.list": list_units,
-        "edged/visa.open": open_unit,
         "edged/visa.write": write,
         "edged/visa.read": read,
         "edged/visa.stb": status_byte,
@@ -310,6 +303,20 @@ VISA_METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
         "edged/visa.close": close,
     }
 )
-VISA_NOTIFICATIONS: Final[Mapping[str, NoteHandler]] = MappingProxyType(
-    {"notifications/edged/visa.taken": taken}
-)
+
+
+def visa_extension(desk: VisaDesk) -> MethodExtension:
+    """The methods, over what opens units."""
+    opening: dict[str, Handler] = {
+        "edged/visa.list": partial(list_units, desk),
+        "edged/visa.open": partial(open_unit, desk),
+    }
+
+    def leave(opened: Iterable[object]) -> None:
+        desk.leave(one for one in opened if isinstance(one, VisaSession))
+
+    return MethodExtension(
+        methods={**opening, **VISA_METHODS},
+        notifications={"notifications/edged/visa.taken": taken},
+        leave=leave,
+    )
