@@ -17,6 +17,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
 	done; true)
 CLIENTS := mcp1 mcp2 fastmcp
+# Whose drivers work the bench through PyVISA.
+DRIVERS := pymeasure qcodes
 PEERS := mcp2 fastmcp
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
@@ -24,9 +26,9 @@ NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
 # Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
 SHUFFLED := -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
-PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
+PATHS := edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb \
+.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb wheels \
 	deb-test lock shape soak clean
 
 help: ## show this table
@@ -49,7 +51,7 @@ faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kern
 browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
-conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok .venv-clients/grafana/.ok $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
+conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok .venv-clients/grafana/.ok $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
@@ -97,6 +99,9 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a s
 
 deb: $(VENV)/.ok ## build dist/edged_VERSION_all.deb, for every Debian since bookworm
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb
+
+wheels: $(VENV)/.ok ## build the wheels in dist/: edged, and its PyVISA backend alone (pyvisa-edged)
+	@PYTHON=$(CURDIR)/$(PY) packaging/build_wheels
 
 deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (root, a quarter of an hour)
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb

@@ -15,9 +15,9 @@ from edged.actions.outcome import Done, Outcome
 from edged.actions.tool import Tell, Underway
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Reply
-from edged.instruments.mailbox import Job, Waiter
+from edged.instruments.mailbox import Hold, Job, Waiter
 
-__all__ = ["LineJob", "Pending", "Running", "settled"]
+__all__ = ["Hold", "LineJob", "Pending", "Running", "settled"]
 
 
 class LineJob:

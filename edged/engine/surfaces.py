@@ -63,11 +63,13 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
+from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
 from edged.surfaces.rpc.server import Sights
+from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
 from edged.tools.resources import ResourceNews, Resources
@@ -110,6 +112,7 @@ class McpParts:
         arrivals: how its requests are read.
         neighbour: what else is served on the port, beside the metrics.
         metrics: gives their page and its content type.
+        desk: opens units for programs that know VISA.
         is_supervised: the supervisor listens on the same port.
         telemetry: told of every request, where that is exported.
 
@@ -134,6 +137,7 @@ class McpParts:
         arrivals: Arrivals,
         neighbour: Neighbour,
         metrics: Callable[[], Awaitable[tuple[bytes, str]]],
+        desk: VisaDesk,
         is_supervised: bool,
         clock: Clock,
         telemetry: Telemetry | None = None,
@@ -179,6 +183,7 @@ class McpParts:
                 permissions=permissions,
             ),
             telemetry=telemetry,
+            extension=visa_extension(desk),
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(

@@ -29,7 +29,7 @@ from edged.instruments.identify import has_name_form, identify
 from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
 from edged.instruments.line_state import LineState
-from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
+from edged.instruments.mailbox import Deadlines, Hold, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import JobWatch, JobWatchOf, Trace, TraceEntry
 from edged.profiles.model import Connection
 from edged.transports.address import Address
@@ -130,7 +130,7 @@ class Actor:
     @property
     def is_idle(self) -> bool:
         """The line is ready, and nobody is or waits to be served."""
-        is_free = self._serving is None and len(self._mailbox) == 0
+        is_free = self._serving is None and len(self._mailbox) == 0 and not self._mailbox.is_held
         return is_free and self.state is LineState.READY
 
     @property
@@ -239,8 +239,12 @@ class Actor:
         priority: Priority,
         timeout_s: float,
         name: str,
+        hold: Hold | None = None,
     ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
+
+        Args:
+            hold: keeps the line once it was served.
 
         Raises:
             Failed: DISCONNECTED, the line is being closed.
@@ -254,11 +258,14 @@ class Actor:
             unit=unit,
             future=waiter,
             owner=self,
+            hold=hold,
         )
         if self._is_stopping:
             raise self._closed(job)
         if self._watch_of is not None:
             job.watch = self._watch_of(name)
+        if hold is not None:
+            hold.on(self._mailbox)
         self._mailbox.put(job)
         if priority is Priority.SAFE:
             self._make_way()
@@ -366,10 +373,14 @@ class Actor:
             job.deliver(None)
         elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
             self._mailbox.put_back(job)
-        elif job.watch is None:
-            self._line.serve(job, ticket)
         else:
-            self._serve_watched(job, job.watch, ticket)
+            if job.hold is not None:
+                # Before its answer is told: whoever reads that ends the hold.
+                self._mailbox.hold(job.hold)
+            if job.watch is None:
+                self._line.serve(job, ticket)
+            else:
+                self._serve_watched(job, job.watch, ticket)
         self._serving = None
 
     def _serve_watched(self, job: Job, watch: JobWatch, ticket: int) -> None:

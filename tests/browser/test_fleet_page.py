@@ -17,7 +17,7 @@ from tests.bench.browser import Browser
 from tests.bench.fleet_bench import UNIT
 from tests.bench.nats_server import running_nats
 from tests.bench.relay_chain import a_port, fleet_token, process
-from tests.browser.test_page import AXE
+from tests.browser.looking import violations
 from tests.promises import promise
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
@@ -133,10 +133,5 @@ def test_axe_finds_no_violation_in_the_fleet_s_page(
     browser.type("#token", front.token("fleet__list_edges"))
     browser.click("button")
     browser.sees("benches are here")
-    browser.run(AXE.read_text())
-    found = browser.run_later(
-        "const done = arguments[0]; axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', "
-        "'wcag21aa', 'wcag22aa', 'best-practice']}).then((r) => done(r.violations.map("
-        "(v) => [v.id, v.nodes.map((n) => n.failureSummary)])))"
-    )
+    found = violations(browser)
     assert found == []

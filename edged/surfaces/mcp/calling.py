@@ -57,6 +57,11 @@ class Serving:
 
     def __init__(self, *, parts: Parts, keep_alives: KeepAlives, clock: Clock) -> None:
         self._parts = parts
+        more = parts.extension
+        self._methods = METHODS if more is None else {**METHODS, **more.methods}
+        self._notifications = (
+            NOTIFICATIONS if more is None else {**NOTIFICATIONS, **more.notifications}
+        )
         self._log = structlog.get_logger("edged.mcp")
         self._running: set[PendingCall] = set()
         self._settled = asyncio.Event()
@@ -77,7 +82,7 @@ class Serving:
                 post.session.answered(post.message)
             for notification in exchange.notifications:
                 if notification.method in post.revision.notifications:
-                    NOTIFICATIONS[notification.method](post.session, notification)
+                    self._notifications[notification.method](post.session, notification)
             post.carry_out(exchange.begin())
             post.calls = tuple(
                 PendingCall(post, call.slot, call.request) for call in exchange.calls
@@ -129,7 +134,7 @@ class Serving:
                 return refusal
             if self._must_wait_for_look(call):
                 return self._look(call)
-            method = METHODS[call.request.method]
+            method = self._methods[call.request.method]
             if self._parts.telemetry is None:
                 return method(self._parts, call)
             call.span = self._parts.telemetry.begin(_facts_of(self._parts, call))

@@ -41,7 +41,7 @@ from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, Leave, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ __all__ = [
     "NOTIFICATIONS",
     "AnsweredError",
     "Handler",
+    "NoteHandler",
     "Parts",
     "complete",
     "find_tool",
@@ -87,6 +88,7 @@ class Parts:
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: ``initialize`` opens none.
         telemetry: told of every request, where the owner exports that.
+        extension: methods beside MCP's own.
     """
 
     dispatcher: Dispatcher
@@ -101,10 +103,26 @@ class Parts:
     offers: Collection[str]
     keeps_sessions: bool
     telemetry: Telemetry | None = None
+    extension: MethodExtension | None = None
 
 
 Handler = Callable[[Parts, PendingCall], Served]
 """Gives the encoded result of a request, the error instead of one, or what will come to one."""
+
+NoteHandler = Callable[[Session | None, Notification], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodExtension:
+    """Methods of ours beside MCP's own, listed nowhere.
+
+    Attributes:
+        leave: told what a session that has ended had opened by them.
+    """
+
+    methods: Mapping[str, Handler]
+    notifications: Mapping[str, NoteHandler]
+    leave: Leave
 
 
 async def list_resources(parts: Parts, call: PendingCall) -> bytes:
@@ -446,8 +464,6 @@ AFTER_FIRST_LOOK: Final = frozenset({"tools/list", "tools/call"})
 
 ENDABLE: Final = frozenset({"tools/call", "resources/read", "subscriptions/listen"})
 """Requests that may take long, and so can be cancelled."""
-
-NoteHandler = Callable[[Session | None, Notification], None]
 
 NOTIFICATIONS: Final[Mapping[str, NoteHandler]] = MappingProxyType(
     {

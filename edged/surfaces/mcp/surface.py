@@ -17,7 +17,7 @@ from edged.protocol.server_card import ServerCard
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
-from edged.surfaces.mcp.methods import METHODS, Parts
+from edged.surfaces.mcp.methods import METHODS, MethodExtension, Parts
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.request import BodyReader
@@ -103,6 +103,7 @@ class McpRoom:
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: each request stands alone, so that it may come to any of many rooms.
         telemetry: told of every request, where the owner exports that.
+        extension: methods beside MCP's own.
 
     Attributes:
         handler: takes the requests of the port.
@@ -129,6 +130,7 @@ class McpRoom:
         offers: Collection[str] = METHODS,
         keeps_sessions: bool = True,
         telemetry: Telemetry | None = None,
+        extension: MethodExtension | None = None,
     ) -> None:
         replay = ReplayBuffer()
         self._registry = registry
@@ -141,6 +143,7 @@ class McpRoom:
             idle_s=settings.session_idle_s,
             max_sessions=settings.max_sessions,
             replay=replay,
+            **({"leave": extension.leave} if extension is not None else {}),
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
         self._news = NewsFeed(board=self._board, replay=replay, keep_alives=self._keep_alives)
@@ -158,9 +161,10 @@ class McpRoom:
             new_action_id=new_action_id,
             stopping=self._stopping,
             first_look=first_look or _over(),
-            offers=offers,
+            offers=offers if extension is None else {*offers, *extension.methods},
             keeps_sessions=keeps_sessions,
             telemetry=telemetry,
+            extension=extension,
         )
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
         self.handler = Endpoint(
@@ -245,6 +249,7 @@ class McpSurface:
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
         telemetry: Telemetry | None = None,
+        extension: MethodExtension | None = None,
     ) -> None:
         self._room = McpRoom(
             dispatcher=dispatcher,
@@ -262,6 +267,7 @@ class McpSurface:
             resources=resources,
             neighbour=neighbour,
             telemetry=telemetry,
+            extension=extension,
         )
         self._listener = Listener(
             handler=self._room.handler,
