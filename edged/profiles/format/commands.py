@@ -116,6 +116,8 @@ ABORT: Final = Table(
         is_required=True),
     Key("expect", PATTERN._replace(read=None),
         "Searched in the answer; needed unless `ask` is `none`."),
+    Key("takes_back", array(text(64), 100),
+        "The commands that it takes back though their lines begin otherwise, like `START`."),
     other=SENDABLE,
 )  # fmt: skip
 ABORT_KIND: Final = Kind(

@@ -47,6 +47,7 @@ from edged.profiles.format.tables import (
 )
 from edged.profiles.format.watchdog import WATCHDOG_KIND
 from edged.profiles.model import (
+    AbortStep,
     Acquisition,
     Command,
     Connection,
@@ -194,6 +195,8 @@ def read_profile(root: Node, path: str) -> Profile:
     sequences = _read_sequences(fields, commands, broken, gathering)
     found["settings"] = _read_settings(fields, commands, broken, gathering)
     names = (*commands, *broken)
+    with gathering.part():
+        _check_taken_back(fields, found.get("abort", ()), names)
     with gathering.part():
         acquisition = fields.get("acquisition")
         if acquisition is not None:
@@ -395,6 +398,15 @@ def _read_for(fields: Fields, set_command: Command | None) -> dict[str, tuple[Sc
             raise complaint(entry.mark, f"{owner} lists no values.")
         found[name] = tuple(values)
     return found
+
+
+def _check_taken_back(
+    fields: Fields, abort: Collection[AbortStep], commands: Collection[str]
+) -> None:
+    for name in (name for step in abort for name in step.takes_back):
+        if name not in commands:
+            message = f'abort: "takes_back" names "{name}", which is no command.'
+            raise complaint(fields.mark_of("abort"), message, nearest(name, commands))
 
 
 def _read_excludes(fields: Fields, commands: Collection[str]) -> dict[str, str]:
