@@ -276,10 +276,11 @@ def check_interlocks(facts: Facts) -> CheckLine:
     if not rules:
         return passed("There are none.")
     for rule in rules:
-        if rule["state"] == "tripped" or rule["cools_s"]:
+        if rule["reason"]:
             return warn(
                 f"{rule['name']} has tripped: {rule['reason']}.",
-                "See to what it read; docs/guards.md says what lifts it.",
+                "See to what it read; it is told until a guarded write has met a good reading "
+                "(docs/guards.md).",
             )
     for rule in rules:
         if rule["unknown"]:

@@ -26,9 +26,7 @@ from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
 from edged.commands.budgets import BudgetControl
 from edged.commands.capture import Captures
-from edged.commands.dead_man import DeadManControl
 from edged.commands.freshness import Acquisitions
-from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.memory import Memory
@@ -45,6 +43,7 @@ from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
+from edged.engine.guarding import Guards
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart, Work
 from edged.engine.last_resort import end_at_last
@@ -70,7 +69,6 @@ from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
-from edged.profiles.interlocks import Interlock, Trip
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
@@ -174,7 +172,7 @@ class Engine:
             self._locked_out,
             self._policy.check_again,
             self._leased,
-            lambda action, target: self._interlocks.send_guard(action, target),
+            lambda action, target: self._guards.interlocks.send_guard(action, target),
         )
         self._discovery = self._make_discovery()
         self._sdk = SdkParts(
@@ -203,7 +201,7 @@ class Engine:
         self._budgets = BudgetControl(pool=self._pool, rows=self._stores.budgets, clock=clock)
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
-        self._memory = Memory()
+        self._memory = Memory(lambda unit, output: self._guards.hear_on(unit, output))
         self._work = self._make_work(new_id, visited)
         self._lockout = LockoutControl(
             pool=self._pool,
@@ -217,26 +215,18 @@ class Engine:
             ),
             is_wrapper=self._sdk.is_wrapper,
         )
-        self._interlocks = InterlockControl(
+        self._guards = Guards(
             pool=self._pool,
-            told_on=self._stores.told_on,
-            is_off=self._memory.is_off,
+            stores=self._stores,
+            work=self._work,
+            lockout=self._lockout,
+            budgets=self._budgets,
+            memory=self._memory,
             perform=self._perform,
             new_id=new_id,
             clock=clock,
-            rows=self._stores.trips,
-            trip=self._trip,
             tell=self._tell,
             is_first_look_over=lambda: self._mcp.first_look.is_set(),
-        )
-        self._dead_man = DeadManControl(
-            pool=self._pool,
-            rows=self._stores.armed,
-            told_on=self._stores.told_on,
-            clock=clock,
-            visit=self._work.visit,
-            fail_on=(self._work.fail_on,),
-            tell=self._tell,
             is_supervised=is_supervised,
         )
         self._heartbeat = Heartbeat(
@@ -286,12 +276,11 @@ class Engine:
         if self._sim is not None:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
-        await self._work.clean_up()
-        await self._dead_man.feed_left()
+        await asyncio.gather(self._work.clean_up(), self._guards.dead_man.feed_left())
         self._budgets.start()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
-        await self._interlocks.learn(self._profiles.knowledge.bench.interlocks)
+        await self._guards.interlocks.learn(self._profiles.knowledge.bench.interlocks)
         parts.push_async_callback(self._approvals.close)
         parts.callback(self._registry.close)
         parts.push_async_callback(self._late.stop)
@@ -302,10 +291,7 @@ class Engine:
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
-        self._interlocks.start()
-        parts.push_async_callback(self._interlocks.stop)
-        self._dead_man.start()
-        parts.push_async_callback(self._dead_man.stop)
+        self._guards.start(parts)
         self._mcp.start_news(parts)
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
@@ -356,7 +342,7 @@ class Engine:
             knowledge,
             before=lambda: self._catalog.keep_for(self._work.run_ids(), self._pool.known()),
         )
-        await self._interlocks.learn(knowledge.bench.interlocks)
+        await self._guards.interlocks.learn(knowledge.bench.interlocks)
         return changed
 
     async def _perform(self, action: Action) -> Outcome:
@@ -382,9 +368,7 @@ class Engine:
             self._stores.lockouts.changes,
             self._leases.changes,
             self._approvals.changes,
-            self._interlocks.changes,
-            self._budgets.changes,
-            self._dead_man.changes,
+            self._guards.changes,
             self._stores.database.health,
         )
 
@@ -487,6 +471,8 @@ class Engine:
             leases=self._leases,
             runs=self._work.runs,
             report=self._work.reports.html,
+            trace=self._pool.trace,
+            now_ms=self._clock.wall_ms,
             peer=peer,
             note=self._stores.record.method,
             new_id=new_id,
@@ -536,9 +522,7 @@ class Engine:
                 "lockouts": self._lockouts,
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
-                "interlocks": self._interlocks.listed,
-                "budgets": self._budgets.listed,
-                "dead_man": self._dead_man.listed,
+                **self._guards.status(),
                 "told_on": self._stores.told_on.told,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
@@ -562,27 +546,13 @@ class Engine:
             "lockouts": self._lockouts(),
             "leases": self._leases.listed(),
             "approvals": self._approvals.listed(),
-            "interlocks": self._interlocks.listed(),
+            "interlocks": self._guards.interlocks.listed(),
             "budgets": self._budgets.listed(),
         }
 
     def _tell(self, name: str, text: str, instrument_id: str) -> None:
         """Write a row about what nobody called for."""
         self._stores.audit.event(name, text, instrument=instrument_id)
-
-    def _note_told(self, unit: str, instrument_id: str, outputs: frozenset[str]) -> None:
-        """Something is about to be told to put something out."""
-        self._stores.told_on.note(unit, instrument_id, outputs)
-        self._interlocks.wake()
-
-    async def _trip(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
-        """An interlock has tripped: the abort goes out before anything is written down."""
-        made_safe = asyncio.ensure_future(self._work.trip(rule, units, reason))
-        if rule.trip is Trip.LOCKOUT:
-            for unit in units:
-                by = f"the interlock {rule.name}"
-                await self._lockout.set(unit.id, reason=reason, by=by)
-        await made_safe
 
     def _recall(self) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
@@ -660,9 +630,9 @@ class Engine:
             ),
             send_guards=self._send_guards,
             approvals=self._approvals,
-            interlocks=self._interlocks,
+            interlocks=self._guards.interlocks,
             budgets=self._budgets,
-            note_told=noting_tellings(self._note_told, self._dead_man.before),
+            note_told=noting_tellings(self._guards.note_told, self._guards.dead_man.before),
         )
 
     def _rpc_parts(self) -> RpcParts:
