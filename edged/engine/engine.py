@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -38,12 +39,14 @@ from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
+from edged.config.keys import BenchPage
 from edged.config.load import Config, ToolNames
 from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
 from edged.engine.guarding import Guards
+from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart, Work
 from edged.engine.last_resort import end_at_last
@@ -52,7 +55,8 @@ from edged.engine.parts import SdkParts, Stores, make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
-from edged.engine.surfaces import McpParts, RelayRoute, RpcParts
+from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
+from edged.engine.telemetry import EngineTelemetry
 from edged.host import (
     ExitStatus,
     keep_edge_id,
@@ -75,11 +79,10 @@ from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
-from edged.supervisor.peer_header import keep_peer_secret, peer_reader
 from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
-from edged.surfaces.mcp.seams import TrustedPeer, socket_peer
+from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.rpc.server import RpcListener
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
@@ -141,6 +144,7 @@ class Engine:
     ) -> None:
         clock = SystemClock()
         self._config = config
+        self._is_supervised = is_supervised
         self._clock = clock
         self._sim = sim
         self._log = structlog.get_logger("edged.engine")
@@ -160,7 +164,12 @@ class Engine:
         self._counts = CountedRecord(self._stores.record)
         self._values = ValueFeed(clock)
         self._counts.listener = self._values.hear
-        self._pool = InstrumentPool(clock=clock, max_block_mb=config.max_block_mb)
+        self._telemetry = EngineTelemetry(os.environ, edge_id=self._edge_id, clock=clock)
+        self._pool = InstrumentPool(
+            clock=clock,
+            max_block_mb=config.max_block_mb,
+            watch_of=self._telemetry.watch_of,
+        )
         self._stores.watch(self._pool)
         self._catalog = Catalog()
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
@@ -256,11 +265,9 @@ class Engine:
             clock=clock,
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
-        peer: TrustedPeer = socket_peer
-        if is_supervised:
-            peer = peer_reader(keep_peer_secret(config.state_dir))
-        self._page = self._make_page(permissions, new_id, peer)
-        self._mcp = self._make_mcp(permissions, new_id, peer, is_supervised=is_supervised)
+        arrivals = Arrivals.of(config.state_dir if is_supervised else None)
+        self._page = self._make_page(permissions, new_id, arrivals.peer)
+        self._mcp = self._make_mcp(permissions, new_id, arrivals, is_supervised=is_supervised)
         self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -270,6 +277,7 @@ class Engine:
             Failed: the RPC port is taken, or the simulated bench did not start.
         """
         self._report_complaints()
+        parts.push_async_callback(self._telemetry.stop)
         await self._stores.start(parts)
         self._watch.start()
         parts.callback(self._watch.stop)
@@ -317,6 +325,19 @@ class Engine:
             rpc_port=self._rpc.port,
             instruments=len(self._pool.all()),
         )
+        if not self._is_supervised:
+            self._say_where()
+
+    def _say_where(self) -> None:
+        """For the person who started it: where it can be reached, last of all."""
+        base = f"http://127.0.0.1:{self._mcp.surface.port}"
+        lines = [f"RPC:           http://127.0.0.1:{self._rpc.port}/rpc"]
+        if self._mcp.surface.port:
+            lines.append(f"MCP endpoint:  {base}{self._config.mcp_path}")
+        if self._mcp.surface.port and self._config.bench_page is not BenchPage.OFF:
+            lines.append(f"The page:      {base}/bench")
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
 
     def restart_by(self, asked: asyncio.Event) -> None:
         """What to set when the engine is to end and be started again."""
@@ -387,6 +408,7 @@ class Engine:
                 self._config, knowledge.library.heads.values(), self._sim, self._clock
             ),
             pick_monitor=monitor_for(self._config),
+            note_usb=lambda usb_ids: self._sdk.registry.note_seen(usb_ids),
         )
 
     def _make_work(self, new_id: NewId, visited: Mapping[str, LeftWork]) -> LongWork:
@@ -435,13 +457,14 @@ class Engine:
 
     def _make_rpc(self, new_id: NewId) -> RpcListener:
         parts = self._rpc_parts()
+        self._sights = parts.sights()
         return RpcListener(
             dispatcher=self._dispatcher,
             port=self._config.rpc_port,
             token=self._config.inbound_auth_token,
             new_action_id=new_id,
             record=self._stores.record,
-            sights=parts.sights(),
+            sights=self._sights,
             clock=self._clock,
             own=parts.methods(),
         )
@@ -479,11 +502,11 @@ class Engine:
         )
 
     def _make_mcp(
-        self, permissions: Permissions, new_id: NewId, peer: TrustedPeer, *, is_supervised: bool
+        self, permissions: Permissions, new_id: NewId, arrivals: Arrivals, *, is_supervised: bool
     ) -> McpParts:
         return McpParts(
             self._config,
-            dispatcher=self._dispatcher,
+            dispatcher=self._telemetry.around(self._dispatcher),
             registry=self._registry,
             path=self._path,
             permissions=permissions,
@@ -492,10 +515,12 @@ class Engine:
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
             new_id=new_id,
-            trusted_peer=peer,
+            arrivals=arrivals,
             neighbour=self._page,
+            metrics=self._sights.metrics,
             is_supervised=is_supervised,
             clock=self._clock,
+            telemetry=self._telemetry.telemetry,
         )
 
     def _make_status(self) -> StatusReport:
@@ -524,6 +549,7 @@ class Engine:
                 "approvals": self._approvals.listed,
                 **self._guards.status(),
                 "told_on": self._stores.told_on.told,
+                "telemetry": self._telemetry.status,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
         )
@@ -644,6 +670,7 @@ class Engine:
             lockout=self._lockout,
             leases=self._leases,
             approvals=self._approvals,
+            interlocks=self._guards.interlocks,
             runs=self._work.runs,
             streams=self._work.streams,
             waveforms=self._work.waveforms,
@@ -655,6 +682,13 @@ class Engine:
             discovery=self._discovery,
             restart=self._restart,
             hub=self._hub,
+            here=Here(
+                pool=self._pool,
+                work=self._work,
+                state_of=self._state_of,
+                lease=self._leases.of,
+                lockouts=self._lockouts,
+            ),
             clock=self._clock,
         )
 
