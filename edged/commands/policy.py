@@ -130,7 +130,9 @@ class Policy:
         if rules.dead_man_s is not None or instrument.timer is not None:
             _check_dead_man(instrument, action.scpi, action.scpi)
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
-        modes, checks = rules.raw_scpi_rules(self._raw_scpi.value), target.profile_checks
+        profile, checks = instrument.profile, target.profile_checks
+        is_imported = profile is not None and profile.is_imported
+        modes = rules.raw_scpi_rules(self._raw_scpi.value, is_imported=is_imported)
         if RawScpi.OFF in modes:
             raise _restricted(action.scpi, "raw SCPI is switched off here")
         if checks is None:

@@ -292,7 +292,19 @@ def lint_profile(profile: Profile, library: ProfileLibrary) -> tuple[Finding, ..
         library: the profiles that stand beside it; it may be among them.
     """
     place = LintPlace(profile)
-    found = [finding for rule in RULES for finding in rule(profile, library, place)]
+    found = [
+        replace(finding, severity="warning")
+        if profile.is_imported and rule in OF_A_REVIEW
+        else finding
+        for rule in RULES
+        for finding in rule(profile, library, place)
+    ]
+    if profile.is_imported:
+        message = "The profile is imported: nobody has held it against the manual."
+        remedy = (
+            "When you have, write status: reviewed; what is a warning until then must be mended."
+        )
+        found.append(place.warning("status", message, remedy))
     return tuple(sorted(found, key=lambda f: (f.path, f.line, f.column, f.message)))
 
 
@@ -302,7 +314,12 @@ def _lint_examples(
     """Real answers match this profile and no other, and its pattern none of the others'."""
     if not profile.match.examples:
         yield place.error("match", "There is no example of an *IDN? answer.", "Add match.examples.")
-    others = [p for key, p in library.profiles.items() if key != profile.key]
+    # An imported one never goes before a reviewed one, so that it takes nothing from it.
+    others = [
+        other
+        for key, other in library.profiles.items()
+        if key != profile.key and (profile.is_imported or not other.is_imported)
+    ]
     for index, example in enumerate(profile.match.examples):
         path = f"match.examples.{index}"
         if found_in(example, profile.match.idn) is None:
@@ -520,3 +537,5 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_names,
     _lint_manners,
 )
+OF_A_REVIEW: Final = frozenset({_lint_examples, _lint_safety, lint_abort})
+"""What only the manual or the real instrument tells; of an imported profile a second look."""

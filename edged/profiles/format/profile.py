@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.format.commands import ABORT_KIND, read_command
@@ -43,15 +44,28 @@ from edged.profiles.format.tables import (
     text,
 )
 from edged.profiles.format.watchdog import WATCHDOG_KIND
-from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting
+from edged.profiles.model import (
+    Acquisition,
+    Command,
+    Mark,
+    Profile,
+    ProfileStatus,
+    Scalar,
+    Sequence,
+    Setting,
+    WaveformAnswer,
+)
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
+from edged.scpi.words import may_put_out
 from edged.yaml.tree import MapNode, Node
 
 __all__ = ["ACQUISITION", "PROFILE", "SETTING", "read_profile"]
 
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
+SOURCING: Final = frozenset({"smu", "source_meter", "calibrator", "lcr_meter", "other"})
+"""Classes that put something out to measure, or may."""
 
 
 def _key(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
@@ -123,6 +137,10 @@ PROFILE: Final = Table(
         is_required=True),
     Key("source", _IDENTITY, "Where the commands come from: manual, driver, capture.",
         is_required=True),
+    Key("status", choice(ProfileStatus),
+        "`imported`: read off another program's source and held against no manual; whatever may "
+        "put something out is dangerous, raw SCPI is judged as `known`, and a reviewed profile "
+        "goes before it."),
     Key("match", _section(MATCH), "Which instruments it fits.", is_required=True, is_own=True),
     Key("connection", _section(CONNECTION), "How to talk to it."),
     Key("abort", ABORT_KIND, "What makes the whole instrument safe."),
@@ -165,6 +183,9 @@ def read_profile(root: Node, path: str) -> Profile:
     _check_watchdog(fields, head)
     commands = _read_commands(fields)
     _check_readbacks(fields.node, commands)
+    if head.get("status") is ProfileStatus.IMPORTED:
+        sources = head["instrument_class"] in SOURCING
+        commands = {name: _as_imported(one, sources) for name, one in commands.items()}
     sequences = _read_sequences(fields, commands)
     acquisition = fields.get("acquisition")
     return Profile(
@@ -211,6 +232,19 @@ def _read_sequences(fields: Fields, commands: Mapping[str, Command]) -> dict[str
             raise complaint(node.keys[name].mark, message)
         found[name] = read_sequence(name, node.keys[name], entry, commands)
     return found
+
+
+def _as_imported(command: Command, sources: bool) -> Command:
+    """Dangerous where it may put something out: nobody has looked up that it does not.
+
+    A safe command stays safe: it is never refused, so that whatever happens can be ended.
+    """
+    setup = command.returns.setup if isinstance(command.returns, WaveformAnswer) else ()
+    asked = [may_put_out(line, is_query=command.is_query, sources=sources) for line in command.scpi]
+    told = [may_put_out(line, is_query=False, sources=sources) for line in setup]
+    if command.is_safe or not any((*asked, *told)):
+        return command
+    return replace(command, is_dangerous=True)
 
 
 def _check_readbacks(root: MapNode, commands: Mapping[str, Command]) -> None:
