@@ -16,7 +16,6 @@ UV := $(shell command -v uv 2>/dev/null)
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
 	done; true)
-MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1 mcp2 fastmcp
 PEERS := mcp2 fastmcp
 WARMED := profiles/.library.cache
@@ -34,10 +33,7 @@ help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench, ready for curl and MCP clients
-	@echo "MCP endpoint:  $(MCP_URL)"
-	@echo "Try it:        make smoke        (in another terminal)"
-	@echo "Look at it:    $(MCP_URL:/mcp=/bench)        (or: $(VENV)/bin/edged status --state-dir var)"
-	@echo "Stop it:       Ctrl-C"
+	@echo "Its addresses come once it is up. Try it then: make smoke (in another terminal). Stop it: Ctrl-C."
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
 test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite
@@ -53,7 +49,7 @@ faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kern
 browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
-conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok .venv-clients/pymeasure/.ok $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
+conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok .venv-clients/pymeasure/.ok .venv-clients/grafana/.ok $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
@@ -76,7 +72,7 @@ format: $(VENV)/.ok ## ruff's fixes and format
 	$(VENV)/bin/ruff format $(PATHS)
 
 smoke: ## curl against a running engine: initialize, tools/list, one call
-	@MCP_URL=$(MCP_URL) bash tests/smoke.sh
+	@MCP_URL="$(MCP_URL)" bash tests/smoke.sh
 
 soak: $(VENV)/.ok $(WARMED) clients ## the flow tests fifty times (hours); what fails once is a bug
 	@failed=0; for turn in $$(seq $(or $(TURNS),50)); do \

@@ -296,6 +296,7 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.BIND_FAILED: "a port is taken or cannot be bound; by whom is said",
         ErrorCode.NO_KEYS: "no key of a token's issuer can be had now, to judge it by: try again",
         ErrorCode.NO_ENGINE: "no engine answers",
+        ErrorCode.EDGE_FAILED: "an edge of the fleet is not there, or did not answer as it should",
         ErrorCode.INTERNAL: "edged made a mistake; the id is in its log",
     }
 )

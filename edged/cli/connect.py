@@ -20,7 +20,14 @@ from edged.cli.shared.options import add_config_options, load, locate
 from edged.config.keys import ListedTools
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Invalid
-from edged.host import LOOPBACK, ExitStatus, keep_edge_id, reached_at, read_supervisor_file
+from edged.host import (
+    LOOPBACK,
+    ExitStatus,
+    keep_edge_id,
+    netloc_of,
+    reached_at,
+    read_supervisor_file,
+)
 
 __all__ = ["CLIENTS", "ClientTarget", "run"]
 
@@ -115,8 +122,7 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
     host = options.host or reached_at(bound)
     if host == LOOPBACK and not remark:
         remark = why_loopback(bound)
-    netloc = f"[{host}]" if ":" in host else host
-    return ClientTarget(name=options.name, url=f"http://{netloc}:{port}{path}"), remark
+    return ClientTarget(name=options.name, url=f"http://{netloc_of(host, port)}{path}"), remark
 
 
 def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTarget, str]:

@@ -40,10 +40,12 @@ __all__ = [
     "RENAMED",
     "Bus",
     "Exposure",
+    "InventoryPlace",
     "Key",
     "ListedTools",
     "LogFormat",
     "LogLevel",
+    "MetricsAccess",
     "RawScpi",
     "ToolNames",
 ]
@@ -79,6 +81,20 @@ class BenchPage(enum.StrEnum):
     OFF = "off"
     READ = "read"
     FULL = "full"
+
+
+class InventoryPlace(enum.StrEnum):
+    """Where relay fronts keep what edges said of themselves."""
+
+    MEMORY = "memory"
+    JETSTREAM = "jetstream"
+
+
+class MetricsAccess(enum.StrEnum):
+    """Whether /metrics is served on the MCP port."""
+
+    OFF = "off"
+    READ = "read"
 
 
 class ToolNames(enum.StrEnum):
@@ -421,6 +437,31 @@ _TABLE: Final = (
         kind=url("https", insecure="http"),
         default=None,
         sentence="Where the issuer's public keys are.",
+    ),
+    Key(
+        name="RELAY_FLEET",
+        kind=BOOL,
+        default=False,
+        sentence="Tokens for many edges (aud: fleet) that list this one are accepted over NATS.",
+    ),
+    Key(
+        name="FLEET_ALL",
+        kind=BOOL,
+        default=False,
+        sentence="A relay front accepts fleet tokens for every edge (edges_allow: ['*']).",
+    ),
+    Key(
+        name="RELAY_INVENTORY",
+        kind=choice(InventoryPlace),
+        default=InventoryPlace.MEMORY,
+        sentence="Where relay fronts keep the edges: memory, or NATS JetStream, which outlives all "
+        "fronts.",
+    ),
+    Key(
+        name="METRICS",
+        kind=choice(MetricsAccess),
+        default=MetricsAccess.READ,
+        sentence="/metrics on the MCP port, for Prometheus, behind the endpoint's guard.",
     ),
     Key(
         name="SESSION_IDLE_SEC",

@@ -293,10 +293,11 @@ def check_interlocks(facts: Facts) -> CheckLine:
     if not rules:
         return passed("There are none.")
     for rule in rules:
-        if rule["state"] == "tripped" or rule["cools_s"]:
+        if rule["reason"]:
             return warn(
                 f"{rule['name']} has tripped: {rule['reason']}.",
-                "See to what it read; docs/guards.md says what lifts it.",
+                "See to what it read; it is told until a guarded write has met a good reading "
+                "(docs/guards.md).",
             )
     for rule in rules:
         if rule["unknown"]:
@@ -352,7 +353,7 @@ def check_wrappers(facts: Facts) -> CheckLine:
     sdk = facts.status.get("sdk", {})
     wrappers = sdk.get("wrappers", [])
     # Those that were loaded before and are about to be again are at work, not at fault.
-    bad = [one for one in wrappers if not one["is_usable"]]
+    bad = [one for one in wrappers if one["is_listed"] and not one["is_usable"]]
     complaints = [f"{one['wrapper']} ({one['state']}): {one['problem']}" for one in bad]
     complaints += sdk.get("complaints", [])
     if complaints:
@@ -370,6 +371,8 @@ def check_wrappers(facts: Facts) -> CheckLine:
 
 def _with_tools(wrapper: Mapping[str, Any]) -> str:
     """A module without MCP_TOOL_SPECS may be there to help others."""
+    if not wrapper["is_listed"]:
+        return f"{wrapper['wrapper']} (no such device was seen; SDK_SETTINGS lists its tools)"
     has_none = wrapper["state"] == "ready" and not wrapper["tools"]
     return f"{wrapper['wrapper']} " + (
         "(no tools declared)" if has_none else f"with {wrapper['tools']} tools"

@@ -34,7 +34,14 @@ from edged.doctor.machine_checks import (
     check_usb,
     check_visa,
 )
-from edged.doctor.port_checks import check_engine, check_mcp, check_reach, check_relay, check_rpc
+from edged.doctor.port_checks import (
+    check_engine,
+    check_mcp,
+    check_reach,
+    check_relay,
+    check_rpc,
+    check_telemetry,
+)
 from edged.doctor.report import CheckLine, fail
 
 __all__ = ["CHECKS", "run_checks"]
@@ -62,6 +69,7 @@ CHECKS: Final[Mapping[str, Callable[[Facts], CheckLine]]] = MappingProxyType(
         "lockouts": check_lockouts,
         "interlocks": check_interlocks,
         "relay": check_relay,
+        "telemetry": check_telemetry,
         "recorded data": check_budget,
         "clock": check_clock,
     }

@@ -30,7 +30,7 @@ from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
-from edged.instruments.trace import Trace, TraceEntry
+from edged.instruments.trace import JobWatch, JobWatchOf, Trace, TraceEntry
 from edged.profiles.model import Connection
 from edged.transports.address import Address
 from edged.transports.link import Link
@@ -63,6 +63,7 @@ class Actor:
         is_same_unit: Callable[[str, str], bool],
         report: Callable[[Actor, LineReport], None],
         max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
+        watch_of: JobWatchOf | None = None,
     ) -> None:
         """Make a line that is not connected to anything yet.
 
@@ -70,11 +71,13 @@ class Actor:
             is_same_unit: whether two ``*IDN?`` answers come from one unit.
             report: told on the event loop when the known unit is lost, back, or another one.
             max_block_mb: a longer block is not read.
+            watch_of: who wants to be told of jobs, if anybody does.
         """
         self.address = address
         self._link = link
         self._clock = clock
         self._report_to = report
+        self._watch_of = watch_of
         self._loop = asyncio.get_running_loop()
         self._wake = link.wake
         self.tell = self._wake.teller(self._loop)
@@ -254,6 +257,8 @@ class Actor:
         )
         if self._is_stopping:
             raise self._closed(job)
+        if self._watch_of is not None:
+            job.watch = self._watch_of(name)
         self._mailbox.put(job)
         if priority is Priority.SAFE:
             self._make_way()
@@ -287,6 +292,8 @@ class Actor:
     def forget(self, job: Job) -> None:
         """See ``JobOwner``."""
         self._deadlines.discard(job)
+        if job.watch is not None:
+            job.watch.taken()
 
     def withdraw(self, job: Job) -> None:
         """See ``JobOwner``."""
@@ -359,9 +366,20 @@ class Actor:
             job.deliver(None)
         elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
             self._mailbox.put_back(job)
-        else:
+        elif job.watch is None:
             self._line.serve(job, ticket)
+        else:
+            self._serve_watched(job, job.watch, ticket)
         self._serving = None
+
+    def _serve_watched(self, job: Job, watch: JobWatch, ticket: int) -> None:
+        watch.taken()
+        self._trace.watch = watch
+        try:
+            self._line.serve(job, ticket)
+        finally:
+            self._trace.watch = None
+            watch.over()
 
     def _heal(self) -> None:
         ticket = next(self._tickets)

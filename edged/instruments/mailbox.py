@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 
 from edged.errors import Conflict, EdgedError
 from edged.instruments.conversation import Conversation
+from edged.instruments.trace import JobWatch
 from edged.transports.link import Tokens
 
 __all__ = ["Deadlines", "Job", "JobOwner", "Mailbox", "Priority", "Waiter"]
@@ -88,6 +89,7 @@ class Job:
         sent: SCPI lines that have gone out; the line's work writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
         is_trial: it only shows that it is taken; nothing is said for it.
+        watch: told of what becomes of it.
     """
 
     make: Callable[[], Conversation[Any]]
@@ -100,6 +102,7 @@ class Job:
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
     is_trial: bool = False
+    watch: JobWatch | None = None
 
     def deliver(self, result: object) -> None:
         """Hand the result to whoever waits, by the line's work or on the loop."""

@@ -37,6 +37,7 @@ __all__ = [
     "FieldsAnswer",
     "ForStep",
     "ImageAnswer",
+    "InstrumentWatchdog",
     "Mark",
     "Match",
     "Parameter",
@@ -59,7 +60,6 @@ __all__ = [
     "Tripped",
     "Verify",
     "WaitStep",
-    "Watchdog",
     "WaveformAnswer",
     "head_of",
     "is_sequence_dangerous",
@@ -538,7 +538,7 @@ class Tripped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watchdog:
+class InstrumentWatchdog:
     """The timer inside an instrument that switches its outputs off when nobody talks to it.
 
     Attributes:
@@ -591,7 +591,7 @@ class Profile:
     acquisition: Acquisition | None = None
     sequences: Mapping[str, Sequence] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    watchdog: Watchdog | None = None
+    watchdog: InstrumentWatchdog | None = None
     sim: str | None = None
     extends: str | None = None
     unverified: tuple[str, ...] = ()

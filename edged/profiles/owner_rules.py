@@ -74,7 +74,7 @@ class UnitRules:
         confirm_by: the ways by which that may be answered, or ``None`` when nothing was said.
         confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
         dead_man_s: after so long a silence the unit switches its outputs off by itself (see
-            ``Watchdog``), or ``None`` when nothing was said.
+            ``InstrumentWatchdog``), or ``None`` when nothing was said.
         calibration_due: the day by which the unit is to be calibrated; reports of runs show it.
         marks: dotted path within the entry → its place ("" is the entry), for messages.
     """

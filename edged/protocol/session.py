@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NewType
 
@@ -98,12 +98,23 @@ def next_state(state: SessionState, event: SessionEvent) -> SessionState:
     return row[event]
 
 
-def admit(request: Request, *, revision: Revision, state: SessionState) -> ErrorReply | None:
+def admit(
+    request: Request,
+    *,
+    revision: Revision,
+    state: SessionState,
+    offers: Collection[str] | None = None,
+) -> ErrorReply | None:
     """Whether a request may be served here; ``None`` if so.
 
     The revision's set of methods is the version gate: a method that is not in it does not exist.
+
+    Args:
+        offers: the methods of this server; ``None``: all.
     """
-    if request.method not in revision.methods:
+    if request.method not in revision.methods or (
+        offers is not None and request.method not in offers
+    ):
         return ErrorReply(
             request_id=request.id,
             rpc_code=RpcCode.METHOD_NOT_FOUND,

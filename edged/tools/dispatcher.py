@@ -10,10 +10,10 @@ from typing import Any, Final, NoReturn
 from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import DRY_RUN, LEASE, Tool, ToolCall
+from edged.actions.tool import DRY_RUN, LEASE, Tell, Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
-from edged.commands.pending import Pending, Tell, settled
+from edged.commands.pending import Pending, settled
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.profiles.arguments import shown, shown_value
 from edged.tools.registry import ToolRegistry
