@@ -133,7 +133,9 @@ class Policy:
         if rules.dead_man_s is not None or instrument.timer is not None:
             _check_dead_man(instrument, action.scpi, action.scpi)
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
-        modes, checks = rules.raw_scpi_rules(self._raw_scpi.value), target.profile_checks
+        profile, checks = instrument.profile, target.profile_checks
+        is_imported = profile is not None and profile.is_imported
+        modes = rules.raw_scpi_rules(self._raw_scpi.value, is_imported=is_imported)
         error_query = instrument.connection.errors.query
         left = [m for m in messages(action.scpi) if not is_always_let_pass(m, error_query)]
         if RawScpi.OFF in modes and left:

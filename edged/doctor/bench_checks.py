@@ -26,6 +26,7 @@ __all__ = [
     "check_budget",
     "check_clock",
     "check_discovery",
+    "check_imported",
     "check_interlocks",
     "check_lines",
     "check_lockouts",
@@ -58,6 +59,7 @@ def check_profiles(facts: Facts) -> CheckLine:
     findings = [
         finding
         for profile in library.profiles.values()
+        if not profile.is_imported
         for finding in lint_profile(profile, library)
     ]
     if findings:
@@ -68,6 +70,21 @@ def check_profiles(facts: Facts) -> CheckLine:
             first.suggestion or "See docs/profiles.md.",
         )
     return passed(f"{count} profiles, all clean.")
+
+
+def check_imported(facts: Facts) -> CheckLine:
+    """Which profiles nobody has held against the manual; those of this bench by their units."""
+    imported = sorted(key for key, head in _library(facts).heads.items() if head.is_imported)
+    if not imported:
+        return passed("None is imported.")
+    more = len(imported) - SHOWN
+    named = ", ".join(imported[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return warn(
+        f"{len(imported)} profiles are imported and held against no manual: {named}. Raw SCPI is "
+        "judged as known by them, and whatever may put something out is dangerous.",
+        "Hold what you use against its manual (`edged profile docs KEY`), then write "
+        "status: reviewed.",
+    )
 
 
 def _library(facts: Facts) -> ProfileLibrary:

@@ -250,6 +250,10 @@ def monitor_for(config: Config) -> PickMonitor | None:
     return pick_monitor if is_pluggable else None
 
 
+NO_PARITY: Final[Mapping[str, Any]] = {"data_bits": 8, "parity": "none", "flow": "none"}
+"""A simulated serial port is a pseudo-terminal, which has no others."""
+
+
 class SimulatedBus:
     """The instruments that are on the simulated bench now; see ``BusSource``.
 
@@ -270,7 +274,13 @@ class SimulatedBus:
         found = [
             Candidate(
                 # Nobody works at a front panel here that a heartbeat could disturb.
-                entry=InstrumentEntry(address=entry["address"], name=entry["name"], heartbeat=True),
+                entry=InstrumentEntry(
+                    address=entry["address"],
+                    name=entry["name"],
+                    heartbeat=True,
+                    profile=entry["profile"] or None,
+                    **(NO_PARITY if entry["address"].startswith("ASRL") else {}),
+                ),
                 plug=f"{entry['serial']} {entry['address']}",
             )
             for entry in state["instruments"].values()

@@ -6,6 +6,7 @@ a line that is out of step back (``in_step.py`` says when that is).
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ NO_TEXT: Final = b"\r\n\x00"
 """Bytes around an answer that are none of it."""
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
+_ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
@@ -403,6 +405,7 @@ class Dialogue:
         allowed_s: float | None = None,
         data: bytes | None = None,
     ) -> float:
+        _refuse_unasked(text, connection)
         if data is None:
             data = _encoded(text, connection)
         else:
@@ -452,6 +455,8 @@ class Dialogue:
         text = self._read_line(connection, limit, encoding)
         if "?" in text or text == step.text:
             self._refuse_echo(text, step.text)
+        if step.takes_first:
+            return text
         passed = 0
         while not text.strip() and passed < MOST_STRAY_LINES:
             passed += 1
@@ -558,6 +563,21 @@ def _check_size(announced: int, most_mb: int) -> None:
         raise LinkGarbled(
             f"the block is too large: {announced} bytes were announced, and MAX_BLOCK_MB is "
             f"{most_mb}"
+        )
+
+
+def _refuse_unasked(text: str, connection: Connection) -> None:
+    """Raise where the name is asked for of a unit that is never asked it: here bytes leave.
+
+    Raises:
+        Invalid: BAD_SCPI.
+    """
+    if connection.never_ask_idn and _ASKS_IDN.search(text):
+        raise Invalid(
+            "*IDN? was not sent: this instrument is never asked it (never_ask_idn).",
+            code=ErrorCode.BAD_SCPI,
+            data={"scpi": text[:200]},
+            remedy="Ask what its profile has; identify says what takes the place of *IDN?.",
         )
 
 

@@ -49,7 +49,7 @@ from edged.errors import EdgedError
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
-from edged.profiles.raw import is_query
+from edged.profiles.raw import asks
 from edged.runs.sequences.registry import SequenceRegistry
 
 __all__ = ["OPERATIONS", "CommandOperations"]
@@ -280,7 +280,11 @@ class CommandOperations:
             return Done(data=data, scpi=reply.sent)
 
         return ProgramJob(
-            action, target, asks=is_query(action.scpi), finish=finish, remembers=remembers
+            action,
+            target,
+            asks=asks(instrument.profile, action.scpi),
+            finish=finish,
+            remembers=remembers,
         )
 
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:

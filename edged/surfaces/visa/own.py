@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
+from edged.profiles.model import Profile
+from edged.profiles.raw import asks as is_question
 from edged.scpi.errors import ErrorQuestion, error_question
 from edged.scpi.line import Message, messages
 from edged.scpi.program import ProgramMessage
@@ -44,9 +46,13 @@ class Step:
     asks: bool
 
 
-def asks(message: ProgramMessage) -> bool:
-    """Whether it is answered."""
-    return "?" in message.text and any(one.is_query for one in messages(message.text))
+def asks(message: ProgramMessage, profile: Profile | None) -> bool:
+    """Whether it is answered: some message of it asks, or the profile says that it does."""
+    if "?" in message.text and any(one.is_query for one in messages(message.text)):
+        return True
+    # A block is in it; such a message sets something.
+    is_plain = len(message.data) == len(message.text)
+    return is_plain and is_question(profile, message.text)
 
 
 def steps_of(message: ProgramMessage, error_query: str) -> list[Step]:

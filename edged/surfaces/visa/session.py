@@ -182,7 +182,7 @@ class VisaSession:
         except Invalid as broken:
             self._status.refuse(broken)
             raise
-        if len(taken) == 1 and not self._turn.locked() and asks(taken[0]):
+        if len(taken) == 1 and not self._turn.locked() and self._asks(taken[0]):
             steps = self._steps(taken[0])
             if not steps:
                 self._drop_unread()
@@ -341,7 +341,7 @@ class VisaSession:
         steps = self._steps(message)
         if steps:
             await self._take_apart(steps)
-        elif asks(message):
+        elif self._asks(message):
             self._ask(message)
         else:
             await self._exchange(message)
@@ -506,6 +506,9 @@ class VisaSession:
         return outcome.data
 
     # Small things
+
+    def _asks(self, message: ProgramMessage) -> bool:
+        return asks(message, self.instrument.profile)
 
     def _limits(self) -> tuple[float, float]:
         """What an answer may take, and how long it holds the line unread, in seconds."""
