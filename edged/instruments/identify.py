@@ -10,29 +10,22 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Ask, Beat, Conversation, Listen, Send
+from edged.profiles.match import has_name_form
 from edged.scpi.answer_text import clean_text
 
 __all__ = [
     "IDENTITY_QUESTION",
     "beat",
-    "has_name_form",
     "identify",
     "identify_again",
     "identify_known",
 ]
 
 IDENTITY_QUESTION: Final = "*IDN?"
-NAME_COMMAS: Final = 2
-"""A name has four fields; some instruments leave one out."""
 SETTLED_S: Final = 0.2
 """A banner, or old answers, have ended when nothing more came for so long."""
 MOST_PASSED_OVER: Final = 30
 """Lines of a banner."""
-
-
-def has_name_form(idn: str) -> bool:
-    """Whether an answer looks like what IEEE 488.2 (10.14) has ``*IDN?`` answered by."""
-    return idn.count(",") >= NAME_COMMAS
 
 
 def identify(is_name: Callable[[str], bool] = has_name_form) -> Conversation[str]:
