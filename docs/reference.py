@@ -27,6 +27,7 @@ from edged.operations.table import bench_tools, static_tools  # noqa: E402
 from edged.profiles.format.schema import TABLES, UNIONS  # noqa: E402
 from edged.profiles.format.tables import Table  # noqa: E402
 from edged.profiles.loading import load_library  # noqa: E402
+from edged.profiles.raw import question_by_heart  # noqa: E402
 from edged.protocol.jsonrpc import RpcCode  # noqa: E402
 from edged.surfaces.mcp.error_codes import PLACES, Place  # noqa: E402
 
@@ -173,7 +174,7 @@ def _heartbeats() -> Iterator[str]:
     yield "\n| profile | heartbeat | asked | where it stands, or why it is off |\n|---|---|---|---|"
     for key, profile in sorted(load_library([ROOT / "profiles"]).profiles.items()):
         connection = profile.connection
-        asked = connection.probe.query if connection.probe is not None else "*IDN?"
+        asked = question_by_heart(connection)
         word = "on" if connection.heartbeat else "off"
         yield f"| {key} | {word} | `{asked}` | {_cell(connection.heartbeat_source)} |"
 

@@ -252,7 +252,10 @@ def _is_one_command(line: str, parts: tuple[RawPart, ...], error_query: str) -> 
     text = texts[0].upper()
     if text in COMMON_READS or text.lstrip(":") == error_query.upper().lstrip(":"):
         return True
-    return any(match.command.is_query == part.is_query for part in parts for match in part.matches)
+    return any(
+        part.is_declared or any(match.command.is_query == part.is_query for match in part.matches)
+        for part in parts
+    )
 
 
 def _is_common_read(text: str) -> bool:

@@ -43,7 +43,7 @@ from edged.profiles.model import (
     Profile,
     Scalar,
 )
-from edged.profiles.raw import is_query
+from edged.profiles.raw import asks
 from edged.profiles.template import render
 from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
@@ -381,7 +381,7 @@ class RawJob(LineJob):
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         return raw_conversation(
             lines=self._lines,
-            asks=is_query(self._lines[-1]),
+            asks=asks(self._instrument.profile, self._lines[-1]),
             connection=connection,
             is_known=self._is_known,
         )

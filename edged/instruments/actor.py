@@ -25,7 +25,7 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, lines_conversation
 from edged.instruments.failures import another_unit
-from edged.instruments.identify import identify
+from edged.instruments.identify import identify, identify_otherwise
 from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
 from edged.instruments.line_state import LineState
@@ -468,7 +468,10 @@ class OtherLine:
 
 
 def named_first(
-    make: Callable[[], Conversation[T]], is_wanted: Callable[[str], bool], address: str
+    make: Callable[[], Conversation[T]],
+    is_wanted: Callable[[str], bool],
+    connection: Connection,
+    address: str,
 ) -> Callable[[], Conversation[T]]:
     """A conversation that is held with the wanted unit only.
 
@@ -477,7 +480,10 @@ def named_first(
     """
 
     def talk() -> Conversation[T]:
-        idn = yield from identify(lambda idn: is_wanted(idn) or has_name_form(idn))
+        if connection.asks_idn:
+            idn = yield from identify(lambda idn: is_wanted(idn) or has_name_form(idn))
+        else:
+            idn = yield from identify_otherwise(connection)
         if not is_wanted(idn):
             raise another_unit("Another unit", address)
         return (yield from make())

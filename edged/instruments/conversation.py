@@ -92,13 +92,15 @@ class Send:
 class Ask:
     """Write one line and read one; answered by its text without line ends.
 
-    Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. ``proves``
-    tells whether an answer can be to no other question, by its form alone.
+    Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. Where it
+    ``takes_first``, the first line is it, though it be empty. ``proves`` tells whether an answer
+    can be to no other question, by its form alone.
     """
 
     text: str
     timeout_s: float | None = None
     may_be_empty: bool = False
+    takes_first: bool = False
     proves: Callable[[str], bool] | None = None
 
 
@@ -451,9 +453,12 @@ def _write(
         is_urgent: all of them go out before what acknowledges them is waited for.
     """
     pattern = connection.acknowledge
+    is_blank = bool(pattern) and found_in("", pattern or "") is not None
     for line in lines:
         if pattern and not is_urgent:
-            answer = yield Ask(line, connection.timeout_ms / 1000, may_be_empty=True)
+            answer = yield Ask(
+                line, connection.timeout_ms / 1000, may_be_empty=True, takes_first=is_blank
+            )
             yield from _acknowledge(pattern, line, answer)
         else:
             yield Send(line)

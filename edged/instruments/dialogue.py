@@ -6,6 +6,7 @@ a line that is out of step back (``in_step.py`` says when that is).
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ MOST_LEFT_OVER: Final = 30
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
+_ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
@@ -442,6 +444,8 @@ class Dialogue:
         text = self._read_line(connection, limit)
         if "?" in text or text == step.text:
             self._refuse_echo(text, step.text)
+        if step.takes_first:
+            return text
         passed = 0
         while not text.strip() and passed < MOST_STRAY_LINES:
             passed += 1
@@ -553,6 +557,13 @@ def _encoded(text: str, connection: Connection) -> bytes:
     """
     if "\n" in text or "\r" in text:
         raise Invalid("One line of SCPI cannot hold a line end.", code=ErrorCode.BAD_SCPI)
+    if connection.never_ask_idn and _ASKS_IDN.search(text):
+        raise Invalid(
+            "*IDN? was not sent: this instrument is never asked it (never_ask_idn).",
+            code=ErrorCode.BAD_SCPI,
+            data={"scpi": text[:200]},
+            remedy="Ask what its profile has; identify says what takes the place of *IDN?.",
+        )
     try:
         return (text + connection.write_termination).encode(connection.encoding)
     except UnicodeEncodeError as error:

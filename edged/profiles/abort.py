@@ -148,7 +148,7 @@ def _told_by_part(profile: Profile, part: RawPart) -> frozenset[str]:
         except EdgedError:
             # Another line of the command has what this one does not say.
             return frozenset({ANYTHING})
-    sets_something = any(map(may_set, messages(part.text)))
+    sets_something = not part.is_declared and any(map(may_set, messages(part.text)))
     return frozenset({ANYTHING}) if sets_something else frozenset()
 
 

@@ -112,7 +112,7 @@ def says_name(answer: str) -> bool:
         return False
     if has_name_form(answer):
         # In the header, ``*IDN GE Druck,PACE5000,…``, and in a maker's name much may stand.
-        return is_refusal(answer.split(",")[0].split()[-1]) is False
+        return not is_refusal(answer.split(",")[0].rpartition(" ")[2])
     return is_odd_name(answer)
 
 

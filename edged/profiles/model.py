@@ -35,6 +35,7 @@ __all__ = [
     "ErrorCheck",
     "FieldsAnswer",
     "ForStep",
+    "Identify",
     "ImageAnswer",
     "Mark",
     "Match",
@@ -119,10 +120,11 @@ DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarAnswer:
-    """``returns: {type, unit?, map?, scale?}``: the whole answer is one value.
+    r"""``returns: {type, unit?, map?, scale?}``: the whole answer is one value.
 
     ``map`` is wire text → label; ``scale`` an expression over ``value``; ``extra_lines`` how many
-    lines that mean nothing may follow in the same message.
+    lines that mean nothing may follow in the same message. ``keeps_control``: control characters
+    stay, as ``\x01``.
     """
 
     type: AnswerType
@@ -131,6 +133,7 @@ class ScalarAnswer:
     scale: str | None = None
     sentinels: tuple[float, ...] = DEFAULT_SENTINELS
     extra_lines: int = 0
+    keeps_control: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,7 @@ class AnswerField:
     index: int | None = None
     key: str | None = None
     pattern: str | None = None
+    keeps_control: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,9 +471,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Which instruments a profile fits: a pattern searched in the whole IDN, ids, real examples."""
+    """Which instruments a profile fits: a pattern searched in the whole IDN, ids, real examples.
 
-    idn: str
+    Without a pattern it fits none, and is used where the owner names it.
+    """
+
+    idn: str = ""
     usb_ids: tuple[tuple[int, int], ...] = ()
     examples: tuple[str, ...] = ()
 
@@ -483,12 +490,28 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identify:
+    """What is asked in place of ``*IDN?``.
+
+    Attributes:
+        expect: a pattern that is searched in the answer: where it fits, it is this instrument.
+        serial: its group is the serial number in that answer; empty where none is told.
+    """
+
+    ask: str
+    expect: str
+    serial: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     """How to talk to the instrument; ``None`` leaves the transport's own.
 
     ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
     nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
     ``heartbeat_source`` says where it stands that this is harmless, or why it is off.
+    ``identify`` and ``never_ask_idn`` are the profile's own keys; ``unit_name`` is its maker and
+    model as they stand for an answer to ``*IDN?``, for a unit that is not asked that.
     """
 
     read_termination: str = "\n"
@@ -512,6 +535,14 @@ class Connection:
     probe: Probe | None = None
     heartbeat: bool = True
     heartbeat_source: str = ""
+    identify: Identify | None = None
+    never_ask_idn: bool = False
+    unit_name: str = ""
+
+    @property
+    def asks_idn(self) -> bool:
+        """Whether the unit says who it is by ``*IDN?``."""
+        return self.identify is None and not self.never_ask_idn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,11 +25,25 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from edged.profiles.model import Command, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.model import (
+    Command,
+    Connection,
+    ErrorCheck,
+    ForStep,
+    ImageAnswer,
+    Parameter,
+    ParameterType,
+    PollStep,
+    Profile,
+    QueryStep,
+    Scalar,
+    Step,
+    WaveformAnswer,
+)
 from edged.profiles.template import (
     Hole,
     Optional,
@@ -49,11 +63,13 @@ from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
 __all__ = [
     "RawMatch",
     "RawPart",
+    "asks",
     "bare_choices",
     "classify",
     "identify",
     "is_query",
     "means_another_unit",
+    "question_by_heart",
     "split_compound",
     "value_choices",
 ]
@@ -175,10 +191,15 @@ class RawPart:
     """One message of a line; ``matches`` are the commands that it may be, likeliest first.
 
     All of them must be allowed for the line to be; no match: the profile does not know it.
+
+    Attributes:
+        is_query: an answer will come.
+        is_declared: that stands in the profile, and cannot be seen (it has no ``?``).
     """
 
     text: str
     is_query: bool
+    is_declared: bool = False
     matches: tuple[RawMatch, ...] = ()
 
     @property
@@ -220,12 +241,145 @@ def _identified(profile: Profile, line: str) -> tuple[RawPart, ...]:
     found = list(itertools.islice(messages(line), MAX_MESSAGES + 1))
     if len(found) > MAX_MESSAGES:
         return (RawPart(text=line[:80], is_query=is_query(line)),)
-    return tuple(
-        RawPart(
-            text=message.text, is_query=message.is_query, matches=_commands_of(profile, message)
-        )
-        for message in found
+    return tuple(_part(profile, message) for message in found)
+
+
+def _part(profile: Profile, message: Message) -> RawPart:
+    is_declared = not message.is_query and _is_declared(profile, message.text)
+    return RawPart(
+        text=message.text,
+        is_query=message.is_query or is_declared,
+        is_declared=is_declared,
+        matches=_commands_of(profile, message),
     )
+
+
+def asks(profile: Profile | None, line: str) -> bool:
+    """Whether an answer to a line will come: some message of it asks, or its profile says so.
+
+    The one judge of what is a question; without a profile SCPI's ``?`` alone tells.
+    """
+    if is_query(line):
+        return True
+    if profile is None or len(line) > MAX_LINE or not _declared(profile):
+        return False
+    return any(_is_declared(profile, text) for text in (line.strip(), *split_compound(line)))
+
+
+def question_by_heart(connection: Connection) -> str:
+    """What an idle unit is asked: its probe, else who it is; empty where nothing is known."""
+    if connection.probe is not None:
+        return connection.probe.query
+    if connection.identify is not None:
+        return connection.identify.ask
+    return "" if connection.never_ask_idn else "*IDN?"
+
+
+def _is_declared(profile: Profile, text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in _declared(profile))
+
+
+def _declared(profile: Profile) -> tuple[re.Pattern[str], ...]:
+    """What the profile asks though it does not look like a question; mostly nothing."""
+    known = _declarations.get(id(profile))
+    if known is not None and known[0] is profile:
+        return known[1]
+    templates = (t for t in dict.fromkeys(_templates_that_ask(profile)) if not is_query(_plain(t)))
+    found = tuple(map(_spelled_exactly, templates))
+    if len(_declarations) >= MOST_KEPT:
+        _declarations.clear()
+    _declarations[id(profile)] = (profile, found)
+    return found
+
+
+# As ``_found``, for a profile as a whole.
+_declarations: Final[dict[int, tuple[Profile, tuple[re.Pattern[str], ...]]]] = {}
+
+
+def _templates_that_ask(profile: Profile) -> Iterator[str]:
+    """Every template whose place says that it asks, wherever it stands in the profile."""
+    connection = profile.connection
+    yield from _checked(connection.errors)
+    if connection.probe is not None:
+        yield connection.probe.query
+    if connection.identify is not None:
+        yield connection.identify.ask
+    yield from (step.ask for step in profile.abort if step.ask)
+    if profile.acquisition is not None:
+        yield profile.acquisition.ask
+    if profile.watchdog is not None:
+        yield profile.watchdog.tripped.ask
+        if profile.watchdog.precondition is not None:
+            yield profile.watchdog.precondition.query
+    for command in profile.commands.values():
+        yield from _asked_by(command)
+    yield from (setting.get for setting in profile.settings.values())
+    for sequence in profile.sequences.values():
+        yield from _asked_in((*sequence.steps, *sequence.finally_steps))
+
+
+def _checked(errors: ErrorCheck | None) -> Iterator[str]:
+    if errors is not None:
+        yield from filter(None, (errors.query, errors.detail))
+
+
+def _asked_by(command: Command) -> Iterator[str]:
+    if command.is_query:
+        yield command.scpi[-1]
+    yield from _checked(command.errors)
+    match command.returns:
+        case WaveformAnswer(data=data, preamble_queries=queries):
+            yield from (data, *queries)
+        case ImageAnswer(data=data):
+            yield data
+        case _:
+            pass
+    if command.precondition is not None:
+        yield command.precondition.query
+    if command.verify is not None:
+        yield command.verify.query
+    if command.complete is not None and command.complete.query:
+        yield command.complete.query
+    if command.sweep is not None:
+        yield command.sweep.setpoint
+        yield from (step.ask for step in command.sweep.abort if step.ask)
+
+
+def _asked_in(steps: Collection[Step]) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case QueryStep(query=query) | PollStep(poll=query, is_command=False):
+                yield query
+            case ForStep(steps=inner):
+                yield from _asked_in(inner)
+            case _:
+                pass
+
+
+def _plain(template: str) -> str:
+    """A template with a letter for each placeholder, optional parts left out."""
+    return "".join(
+        part.text if isinstance(part, Text) else "x"
+        for part in parse_template(template)
+        if not isinstance(part, Optional)
+    )
+
+
+def _spelled_exactly(template: str) -> re.Pattern[str]:
+    """These words and no other form of them: only SCPI has long and short ones."""
+    pattern = ""
+    for part in parse_template(" ".join(template.split())):
+        if isinstance(part, Optional):
+            pattern += f"(?:{''.join(map(_piece_pattern, part.parts))})?"
+        else:
+            pattern += _piece_pattern(part)
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def _piece_pattern(piece: Text | Hole) -> str:
+    if isinstance(piece, Hole):
+        return r"[^\s,;]{1,64}?"
+    return re.escape(piece.text)
 
 
 # By a profile's identity, which the profile beside it keeps from meaning another.

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from edged.cli.profile.borrowing import Borrowed, at_running_engine, entry_for
 from edged.cli.shared.options import add_config_options, load
@@ -162,7 +162,7 @@ def connection_of(text: str, address: str, config: Config) -> Connection:
         Invalid: it cannot be read so.
     """
     entry = entry_for(address, config)
-    written = {key: entry[key] for key in WIRE_KEYS if key in entry}
+    written: dict[str, Any] = {key: entry[key] for key in WIRE_KEYS if key in entry}
     for key in TERMINATIONS:
         if written.get(key) == "none":
             written[key] = ""

@@ -52,6 +52,7 @@ from edged.profiles.model import (
     Step,
 )
 from edged.profiles.naming import SHORT_LENGTH, sequence_tool_name, tool_name
+from edged.profiles.raw import question_by_heart
 from edged.profiles.template import placeholders, possible_values, render
 from edged.scpi.words import (
     is_on,
@@ -300,6 +301,9 @@ def _lint_examples(
     profile: Profile, library: ProfileLibrary, place: LintPlace
 ) -> Iterator[Finding]:
     """Real answers match this profile and no other, and its pattern none of the others'."""
+    if not profile.match.idn:
+        yield from _lint_naming(profile, place)
+        return
     if not profile.match.examples:
         yield place.error("match", "There is no example of an *IDN? answer.", "Add match.examples.")
     others = [p for key, p in library.profiles.items() if key != profile.key]
@@ -314,6 +318,14 @@ def _lint_examples(
             if found_in(example, profile.match.idn):
                 message = f'The pattern also matches "{example}", an example of {other.key}.'
                 yield place.error("match.idn", message, r"Anchor the model number with \b.")
+
+
+def _lint_naming(profile: Profile, place: LintPlace) -> Iterator[Finding]:
+    """A unit that is asked nothing at all is known by its owner's word alone."""
+    connection = profile.connection
+    if connection.identify is None and connection.probe is None:
+        message = "It is never asked who it is: another instrument in its place is not noticed."
+        yield place.warning("never_ask_idn", message, "Give identify, or connection.probe.")
 
 
 def _lint_safety(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
@@ -397,7 +409,9 @@ def _lint_heartbeat(
     """Nobody is asked by itself unless somebody has looked up that it is harmless."""
     connection = profile.connection
     if connection.heartbeat and not connection.heartbeat_source:
-        asked = connection.probe.query if connection.probe is not None else "*IDN?"
+        asked = question_by_heart(connection)
+        if not asked:
+            return
         message = f"An idle line is asked {asked} by itself, and nothing says that it is harmless."
         suggestion = (
             "Say heartbeat: false (some units leave local for it), or the source in "

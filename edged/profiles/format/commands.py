@@ -49,6 +49,7 @@ from edged.profiles.format.tables import (
     number,
     pattern,
     query_of,
+    question_of,
     reference,
     text,
 )
@@ -98,7 +99,7 @@ def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
             message = f'{owner}: "expect" has no question whose answer it could fit.'
             raise complaint(fields.mark_of("expect"), message)
         return AbortStep(**found, is_unaskable=True)
-    question = query_of(fields, "ask", ask, names)
+    question = question_of(fields, "ask", ask, names)
     expect = pattern_of(fields.need("expect"), fields.name_of("expect"))
     return AbortStep(**found, ask=question, expect=expect)
 
@@ -108,8 +109,8 @@ ABORT: Final = Table(
     AbortStep,
     "One entry of `abort`: a line, or such a mapping.",
     Key("send", TEMPLATE, "The line.", is_required=True),
-    Key("ask", Kind("SCPI query or `none`", SENDABLE),
-        "The question whose answer shows that it was obeyed; `none`: nobody can ask.",
+    Key("ask", Kind("question or `none`", SENDABLE),
+        "The question whose answer shows that it was obeyed, `?` or not; `none`: nobody can ask.",
         is_required=True),
     Key("expect", PATTERN._replace(read=None),
         "Searched in the answer; needed unless `ask` is `none`."),
@@ -132,7 +133,7 @@ SWEEP: Final = Table(
     SweepPlan,
     "How the command is ramped.",
     Key("parameter", NAMED, "The number that is ramped.", is_required=True),
-    Key("setpoint", Kind("SCPI query", SENDABLE), "What the instrument holds as set.",
+    Key("setpoint", QUERY._replace(read=None), "What the instrument holds as set.",
         is_required=True),
     Key("pattern", pattern(1), "Its group is the set-point, where the answer tells more."),
     Key("readback", text(64, is_optional=True), "The query command that measures it."),
@@ -319,7 +320,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
         message = f"{inner.owner}: {name} is a {parameters[name].type}; only a number is swept."
         raise complaint(inner.mark_of("parameter"), message)
     setpoint = inner.need("setpoint")
-    query = template_of(setpoint, inner.name_of("setpoint"), parameters)
+    query = query_of(inner, "setpoint", setpoint, parameters)
     for placeholder in placeholders(query):
         if placeholder.name == name:
             message = f'{inner.owner}: "setpoint" asks for {name} and cannot hold it.'
@@ -329,7 +330,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
         raise complaint(inner.node.entries["step"].mark, f'{inner.owner}: "step" must be over 0.')
     return SweepPlan(
         parameter=name,
-        setpoint=query_of(inner, "setpoint", setpoint, parameters),
+        setpoint=query,
         step=step,
         **SWEEP.values(inner, parameters),
     )

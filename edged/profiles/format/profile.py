@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.format.commands import ABORT_KIND, read_command
-from edged.profiles.format.connection import CONNECTION, MATCH
+from edged.profiles.format.connection import CONNECTION, IDENTIFY, MATCH
 from edged.profiles.format.fields import (
     FORMAT,
     Fields,
@@ -26,9 +27,10 @@ from edged.profiles.format.tables import (
     NAME_PATTERN,
     NAMED,
     PATTERN,
-    PLAIN_QUERY,
+    PLAIN_QUESTION,
     QUERY,
     TEXT_SCHEMA,
+    TRUTH,
     Key,
     Kind,
     Schema,
@@ -43,7 +45,17 @@ from edged.profiles.format.tables import (
     text,
 )
 from edged.profiles.format.watchdog import WATCHDOG_KIND
-from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting
+from edged.profiles.model import (
+    Acquisition,
+    Command,
+    Connection,
+    Mark,
+    Match,
+    Profile,
+    Scalar,
+    Sequence,
+    Setting,
+)
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
 from edged.yaml.tree import MapNode, Node
@@ -86,7 +98,7 @@ ACQUISITION: Final = Table(
     Acquisition,
     "Of an oscilloscope: what it is doing, asked in one job with each waveform and picture. Where "
     "the answer fits neither `running` nor `stopped`, it waits for a trigger.",
-    Key("ask", PLAIN_QUERY, "What the instrument is doing.", is_required=True),
+    Key("ask", PLAIN_QUESTION, "What the instrument is doing.", is_required=True),
     Key("running", PATTERN, "Where the answer fits, the trace is fresh.", is_required=True),
     Key("stopped", PATTERN,
         "Where it fits, only once, and if one of `started_by` was run since the last stop.",
@@ -123,7 +135,13 @@ PROFILE: Final = Table(
         is_required=True),
     Key("source", _IDENTITY, "Where the commands come from: manual, driver, capture.",
         is_required=True),
-    Key("match", _section(MATCH), "Which instruments it fits.", is_required=True, is_own=True),
+    Key("match", _section(MATCH),
+        "Which instruments it fits; needed but for `identify` and `never_ask_idn`.", is_own=True),
+    Key("identify", IDENTIFY.link,
+        "What is asked in place of `*IDN?`, where INSTRUMENTS names the profile.", is_own=True),
+    Key("never_ask_idn", TRUTH._replace(read=None),
+        "Whether `*IDN?` is never sent, whatever happens; `identify`, else `connection.probe`, "
+        "is asked in its place. Such a profile is used only where INSTRUMENTS names it."),
     Key("connection", _section(CONNECTION), "How to talk to it."),
     Key("abort", ABORT_KIND, "What makes the whole instrument safe."),
     Key("abort_excludes",
@@ -161,7 +179,7 @@ def read_profile(root: Node, path: str) -> Profile:
     """
     fields = PROFILE.fields(root, "The profile")
     check_format(fields)
-    head = PROFILE.values(fields)
+    head = _with_naming(fields, PROFILE.values(fields))
     _check_watchdog(fields, head)
     commands = _read_commands(fields)
     _check_readbacks(fields.node, commands)
@@ -180,6 +198,27 @@ def read_profile(root: Node, path: str) -> Profile:
         source_path=path,
         marks=marks_of(fields.node),
     )
+
+
+def _with_naming(fields: Fields, head: dict[str, Any]) -> dict[str, Any]:
+    """How its instruments say who they are is part of how they are spoken to."""
+    node, is_never = fields.get("identify"), fields.truth("never_ask_idn")
+    asked = None if node is None else IDENTIFY.read(node, "identify")
+    if is_never and "match" in head:
+        message = "The profile says never_ask_idn, so nothing is there that match could fit."
+        raise complaint(fields.mark_of("match"), message, "Leave one of them out.")
+    if "match" not in head and asked is None and not is_never:
+        message = 'The profile has no "match".'
+        remedy = "Where the instrument does not know *IDN?, give identify in its place."
+        raise complaint(fields.mark, message, remedy)
+    name = (head[part].replace(",", " ").strip() for part in ("manufacturer", "model"))
+    connection = replace(
+        head.get("connection", Connection()),
+        identify=asked,
+        never_ask_idn=is_never,
+        unit_name=",".join(name),
+    )
+    return {"match": Match(), **head, "connection": connection}
 
 
 def _check_watchdog(fields: Fields, head: Mapping[str, Any]) -> None:

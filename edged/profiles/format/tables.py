@@ -29,7 +29,7 @@ from edged.profiles.format.fields import (
     truth_of,
     whole_number_of,
 )
-from edged.yaml.tree import Node, ScalarNode
+from edged.yaml.tree import MapNode, Node, ScalarNode
 
 __all__ = [
     "EXPRESSION",
@@ -37,8 +37,10 @@ __all__ = [
     "NAME_PATTERN",
     "PATTERN",
     "PLAIN_QUERY",
+    "PLAIN_QUESTION",
     "POSITIVE",
     "QUERY",
+    "QUESTION",
     "SCALAR_SCHEMA",
     "SENDABLE",
     "TEMPLATE",
@@ -57,6 +59,7 @@ __all__ = [
     "number",
     "pattern",
     "query_of",
+    "question_of",
     "reference",
     "text",
 ]
@@ -296,15 +299,29 @@ def known_name_of(
 
 
 def query_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
-    """A SCPI template that asks.
+    """A template that asks: one with a ``?``, or one that stands under ``ask``.
 
     Raises:
         Invalid: not a template over these names, or one that asks nothing.
     """
+    if isinstance(node, MapNode):
+        inner = QUESTION.fields(node, fields.name_of(key))
+        return question_of(inner, "ask", inner.need("ask"), names)
     template = template_of(node, fields.name_of(key), names)
     if "?" not in template:
-        raise complaint(node.mark, f'{fields.owner}: "{template}" is no query (it has no "?").')
+        message = f'{fields.owner}: "{template}" is no query (it has no "?").'
+        remedy = f'If the instrument answers it, write {{ask: "{template}"}} in its place.'
+        raise complaint(node.mark, message, remedy)
     return template
+
+
+def question_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+    """A template that asks because its key says so, ``?`` or not.
+
+    Raises:
+        Invalid: not a template over these names.
+    """
+    return template_of(node, fields.name_of(key), names)
 
 
 TRUTH: Final = Kind(
@@ -317,11 +334,22 @@ TEMPLATE: Final = Kind(
     SENDABLE,
     lambda fields, key, node, names: template_of(node, fields.name_of(key), names),
 )
-QUERY: Final = Kind("SCPI query", SENDABLE, query_of)
-PLAIN_QUERY: Final = Kind(
-    "SCPI query without parameters",
+QUESTION: Final[Table[dict[str, str]]] = Table(
+    "question",
+    dict,
+    "In place of any query's text: a question that has no `?`, like `{ask: \"VERSION\"}`.",
+    Key("ask", TEMPLATE, "What is asked, `?` or not.", is_required=True),
+    other=SENDABLE,
+)  # fmt: skip
+QUERY: Final = Kind("query or [question](#question)", reference("question"), query_of)
+PLAIN_QUERY: Final = QUERY._replace(
+    word="query or [question](#question), without parameters",
+    read=lambda fields, key, node, _: query_of(fields, key, node, ()),
+)
+PLAIN_QUESTION: Final = Kind(
+    "question without parameters",
     SENDABLE,
-    lambda fields, key, node, _: query_of(fields, key, node, ()),
+    lambda fields, key, node, _: question_of(fields, key, node, ()),
 )
 EXPRESSION: Final = Kind(
     "expression",

@@ -11,7 +11,7 @@ from edged.profiles.format.connection import PRECONDITION
 from edged.profiles.format.fields import Fields, complaint, list_of, number_of, text_of
 from edged.profiles.format.tables import (
     PATTERN,
-    PLAIN_QUERY,
+    PLAIN_QUESTION,
     POSITIVE,
     SENDABLE,
     Key,
@@ -105,7 +105,7 @@ TRIPPED: Final = Table(
     "tripped",
     Tripped,
     "How the timer tells that it has switched off: by one of `bit` and `expect`.",
-    Key("ask", PLAIN_QUERY, "The question; it changes nothing.", is_required=True),
+    Key("ask", PLAIN_QUESTION, "The question; it changes nothing.", is_required=True),
     Key("bit", integer(1, _MOST_BIT),
         "The answer is a number, and the bit of this weight is set in it (2048: bit 11)."),
     Key("expect", PATTERN, "Searched in the answer; where it fits, the timer has switched off."),

@@ -95,7 +95,6 @@ def test_a_profile_without_one_has_none() -> None:
         ({"clear": None}, 'no "clear"'),
         ({"tripped": "{ask: 'STAT?'}"}, "one of bit and expect"),
         ({"tripped": "{ask: 'STAT?', bit: 1, expect: a}"}, "one of bit and expect"),
-        ({"tripped": "{ask: 'STAT', bit: 1}"}, "is no query"),
         ({"tripped": "{ask: 'STAT?', bit: 0}"}, "outside of 1"),
         ({"tripped": "{ask: 'STAT?', expect: '('}"}, "no regular expression"),
         ({"feeds": "some"}, "must be a list"),
