@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from edged.cli.profile.borrowing import at_running_engine
+from edged.cli.profile.borrowing import at_running_engine, need_address
 from edged.cli.profile.new import connection_of
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
@@ -54,22 +54,33 @@ def run(arguments: Sequence[str]) -> int:
     clock = SystemClock()
     began = clock.monotonic()
     found, said = _probed(options, clock)
+    keys = keys_of(found, parse_address(options.address).transport)
     if options.json:
-        print_json({"address": options.address, "connection": flow_of(found.connection),
+        print_json({"address": options.address, "connection": keys,
                     "question": options.ask or NAME_QUESTION, "answer": found.answer,
                     "answered_after_ms": round(found.after_ms, 1), "lines_sent": said,
                     "took_s": round(clock.monotonic() - began, 1),
                     "doubts": list(found.doubts)})  # fmt: skip
         return ExitStatus.OK
-    line = in_one_line(flow_of(found.connection))
+    line = in_one_line(keys)
     print(f"# It answers {options.ask or NAME_QUESTION} by: {clean_text(found.answer)}")
     for doubt in found.doubts:
         print(f"# {doubt}")
     print(f"connection: {line}")
     ask = f" --ask {shlex.quote(options.ask)}" if options.ask else ""
-    known = f" --connection {shlex.quote(line)}" if flow_of(found.connection) else ""
+    known = f" --connection {shlex.quote(line)}"
     print(f"# Next: edged profile new --from {options.address}{ask}{known}")
     return ExitStatus.OK
+
+
+def keys_of(found: Findings, transport: Transport) -> dict[str, object]:
+    """What was found as keys of ``connection``, the usual ones too where the wire needs them."""
+    connection = found.connection
+    keys: dict[str, object] = {"timeout_ms": connection.timeout_ms}
+    if not transport.has_messages:
+        keys["read_termination"] = connection.read_termination
+        keys["write_termination"] = connection.write_termination
+    return {**keys, **flow_of(connection)}
 
 
 def in_one_line(keys: Mapping[str, object]) -> str:
@@ -80,7 +91,6 @@ def in_one_line(keys: Mapping[str, object]) -> str:
 def _probed(options: argparse.Namespace, clock: SystemClock) -> tuple[Findings, int]:
     """What was found, and how many lines went out for it."""
     loaded = load(options)
-    transport = parse_address(options.address).transport
     if at_running_engine(options.address, loaded) is not None:
         raise Failed(
             f"The running engine has {options.address}: two programs on one line disturb each "
@@ -88,6 +98,8 @@ def _probed(options: argparse.Namespace, clock: SystemClock) -> tuple[Findings, 
             code=ErrorCode.DISCONNECTED,
             remedy="Take it out of INSTRUMENTS, or stop the engine, and probe again.",
         )
+    need_address(options.address)
+    transport = parse_address(options.address).transport
     given = connection_of(options.connection, options.address, loaded.config)
     question = options.ask or NAME_QUESTION
     if transport.has_messages:

@@ -20,7 +20,14 @@ from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 from edged.transports.reach import knock
 
-__all__ = ["Borrowed", "at_running_engine", "borrowed", "entry_for", "errand_settings"]
+__all__ = [
+    "Borrowed",
+    "at_running_engine",
+    "borrowed",
+    "entry_for",
+    "errand_settings",
+    "need_address",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +76,24 @@ def borrowed(
     if there is not None:
         yield there
         return
-    if "::" not in address:
-        raise Invalid(
-            f"{address!r} is no VISA address, and no running engine knows such an instrument.",
-            remedy="Write it like TCPIP::192.168.1.20::5025::SOCKET.",
-        )
+    need_address(address)
     knock(address, clock)
     with errand_engine(settings, clock=clock) as client:
         known = registered(client, address, clock)
         yield Borrowed(client=client, known=known, is_running_engines=False)
+
+
+def need_address(text: str) -> None:
+    """Refuse a name that only a running engine could know.
+
+    Raises:
+        Invalid: it is no VISA address.
+    """
+    if "::" not in text:
+        raise Invalid(
+            f"{text!r} is no VISA address, and no running engine knows such an instrument.",
+            remedy="Write it like TCPIP::192.168.1.20::5025::SOCKET.",
+        )
 
 
 def errand_settings(config: Config) -> dict[str, Any]:

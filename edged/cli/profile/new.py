@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from edged.cli.profile.borrowing import Borrowed, at_running_engine, entry_for
+from edged.cli.profile.borrowing import Borrowed, at_running_engine, entry_for, need_address
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
@@ -30,13 +30,16 @@ from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_
 from edged.profiles.authoring.meeting import HEADERS, meet
 from edged.profiles.authoring.probing import WIRE_KEYS, Heard, Say, Talk, flow_of
 from edged.profiles.format.connection import CONNECTION
+from edged.profiles.match import says_name
 from edged.profiles.model import Connection
+from edged.scpi.answer_text import clean_text
 from edged.yaml.source import Bounds, parse_document
 
 __all__ = ["run"]
 
 T = TypeVar("T")
 
+UNNAMED: Final = "unnamed_instrument"
 TERMINATIONS: Final = ("read_termination", "write_termination")
 WITHIN_S: Final = 13.0
 """For all that is asked; the verb ends within 15 s."""
@@ -69,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print what was learnt as JSON")
     options = parser.parse_args(arguments)
     met = _meet(options)
-    key = options.key or key_of(met.idn)
+    key = options.key or (key_of(met.idn) if says_name(met.idn) else UNNAMED)
     text = draft_profile(met, key)
     path = options.output or f"{key}.yaml"
     if path == "-":
@@ -89,7 +92,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _tell(met: MetInstrument, key: str, path: str) -> None:
-    print(f"{met.idn or 'somebody'} → {path}: {len(met.headers)} headers of its own as comments")
+    name = clean_text(met.idn) or "somebody"
+    print(f"{name} → {path}: {len(met.headers)} headers of its own list as comments")
     if met.error_query:
         print(f"Its errors: {met.error_query}")
     if met.acknowledge is not None:
@@ -107,6 +111,7 @@ def _meet(options: argparse.Namespace) -> MetInstrument:
         met = EngineTalk(known).hold(meet(Connection(), options.ask))
         met = dataclasses.replace(met, unknown=(*met.unknown, ENGINE_HAS_IT))
     else:
+        need_address(options.address)
         connection = connection_of(options.connection, options.address, loaded.config)
         talk = WireTalk(
             options.address, library=loaded.config.visa_library, clock=clock, within_s=WITHIN_S

@@ -99,13 +99,8 @@ def read_headers(answer: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-UNNAMED: Final = "unnamed_instrument"
-
-
 def key_of(idn: str) -> str:
     """A profile_key for whoever answers so: maker and model in short."""
-    if not says_name(idn):
-        return UNNAMED
     identity = parse_idn(idn)
     maker = re.sub(r"[^a-z0-9]+", "_", identity.manufacturer.lower().split(",")[0])
     first = maker.strip("_").split("_")[0]
@@ -145,9 +140,7 @@ def draft_profile(met: MetInstrument, key: str) -> str:
             "# Take names off this list as you try them on the real instrument.",
             "unverified: all",
             "commands:",
-            "  identify:",
-            "    description: Ask who it is.",
-            *_first_question(met),
+            *_first_command(met),
             *_EXAMPLES,
             *_commands(met.headers),
             "",
@@ -164,11 +157,13 @@ def _identity(met: MetInstrument, identity: Identity) -> list[str]:
             f"  idn: {_quoted(_pattern(identity.manufacturer, identity.model, met.idn))}",
             f"  examples: [{_quoted(clean_idn(met.idn))}]",
         ]
-    question = _quoted(met.question or NO_QUESTION)
     return [
         "# It does not say its name to *IDN?: used only where INSTRUMENTS names this profile.",
         "never_ask_idn: true",
-        f"identify: {{ask: {question}, expect: {_quoted(_likeness(met.idn))}}}",
+        "# What shows that it is there, and this one.",
+        f"identify: {{ask: {_quoted(met.question)}, expect: {_quoted(_likeness(met.idn))}}}"
+        if met.question
+        else "# identify: {ask: 'a question that it answers', expect: '^the answer'}",
     ]
 
 
@@ -179,15 +174,25 @@ def _likeness(answer: str) -> str:
     return "^" + re.sub(r"[0-9]+", "[0-9]+", literal(clean_idn(answer)[:60].strip()))
 
 
-def _first_question(met: MetInstrument) -> list[str]:
-    question = met.question or NO_QUESTION
-    if question.endswith("?"):
-        return [f"    scpi: {_quoted(question)}"]
-    return [f"    scpi: {_quoted(question)}", "    returns: {type: string}"]
-
-
-NO_QUESTION: Final = "STATUS?"
-"""Stands in a draft where nobody knows a question that is answered."""
+def _first_command(met: MetInstrument) -> list[str]:
+    """A question that was answered; where there was none, one to be replaced."""
+    if not met.question:
+        return [
+            "  ask_something:",
+            "    description: Not tried; put a question here that it answers.",
+            "    scpi: 'STATUS?'",
+            "    returns: {type: string}",
+        ]
+    lines = [
+        "  identify:",
+        "    description: Ask who it is.",
+        f"    scpi: {_quoted(met.question)}",
+    ]
+    if not met.question.endswith("?"):
+        lines.append("    is_query: true")
+    if not met.idn.isprintable():
+        lines.append("    returns: {type: string, control: escape}")
+    return lines
 
 
 _EXAMPLES: Final = (
@@ -210,6 +215,8 @@ def _connection(met: MetInstrument) -> list[str]:
     errors = f"  errors: {{query: {query}, kind: queue}}"
     acknowledge = f"  acknowledge: {_quoted(met.acknowledge or '^OK$')}"
     wire = {"timeout_ms": met.connection.timeout_ms, **flow_of(met.connection)}
+    if not met.idn.isascii():
+        wire["encoding"] = "latin-1"
     return [
         "connection:",
         *(f"  {key}: {as_yaml(value)}" for key, value in wire.items()),

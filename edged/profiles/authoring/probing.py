@@ -184,27 +184,31 @@ def _silence(question: str) -> Failed:
 
 
 def _find_speed(question: str, given: Connection) -> Talk[Connection]:
-    """The settings of the port at which something readable came; as given, where it never did.
-
-    Each line ends in CR and LF, which those take too that want one of them.
-    """
-    known = replace(given, write_termination="\r\n")
-    for number, tried in enumerate(_speeds(known)):
-        heard = yield Say(question, connection=tried, within_s=SERIAL_WITHIN_S, leads=number > 0)
+    """The settings of the port at which something readable came; as given, where it never did."""
+    for tried, leads in _speeds(given):
+        heard = yield Say(question, connection=tried, within_s=SERIAL_WITHIN_S, leads=leads)
         if is_text(heard.data):
             return replace(tried, write_termination=given.write_termination)
     return given
 
 
-def _speeds(known: Connection) -> Iterator[Connection]:
-    rates = (known.baud_rate,) if known.baud_rate is not None else BAUD_RATES
-    framed = known.data_bits is not None or known.parity is not None or known.stop_bits is not None
-    for bits, parity, stop in FRAMES[:1] if framed else FRAMES:
+def _speeds(given: Connection) -> Iterator[tuple[Connection, bool]]:
+    """What is tried, the likely first, and whether a line end leads: there is no time for all.
+
+    Of CR and LF together those take notice too that want one of them, unless they are strict; what
+    a wrong speed has made of earlier attempts is finished by a line end before the later ones.
+    """
+    rates = (given.baud_rate,) if given.baud_rate is not None else BAUD_RATES
+    is_framed = (given.data_bits, given.parity, given.stop_bits) != (None, None, None)
+    usual, *others = ((None, None, None),) if is_framed else FRAMES
+    rounds = (("\r\n", False, usual), ("\n", True, usual), ("\r", True, usual))
+    for end, leads, frame in (*rounds, *(("\r\n", False, other) for other in others)):
         for rate in rates:
-            if framed:
-                yield replace(known, baud_rate=rate)
-            else:
-                yield replace(known, baud_rate=rate, data_bits=bits, parity=parity, stop_bits=stop)
+            tried = replace(given, write_termination=end, baud_rate=rate)
+            if not is_framed:
+                bits, parity, stop = frame
+                tried = replace(tried, data_bits=bits, parity=parity, stop_bits=stop)
+            yield tried, leads
 
 
 def find_terminations(
