@@ -13,6 +13,7 @@ from typing import Final, Self, TypeVar
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.profiles.authoring.probing import Heard, Say, Talk
+from edged.profiles.model import Connection
 from edged.transports.address import parse_address
 from edged.transports.link import Link, LinkError, LinkGarbled, LinkTimeout
 from edged.transports.message import MESSAGE_AVAILABLE
@@ -104,6 +105,8 @@ class WireTalk:
             self.is_late = True
             return Heard(was_said=False)
         link = self._opened()
+        if not self._is_tuned(link, say.connection):
+            return Heard(was_said=False)
         try:
             return self._exchanged(link, say)
         except LinkGarbled:
@@ -126,10 +129,20 @@ class WireTalk:
             self._reopen(link)
             return Heard(was_lost=True)
 
+    def _is_tuned(self, link: Link, connection: Connection) -> bool:
+        """Whether the wire can be so; many a port has not every speed or frame."""
+        try:
+            link.tune(connection)
+        except LinkError:
+            # Half of it may have been taken: anew, as the port is by itself.
+            link.close()
+            link.tune(Connection())
+            self._reopen(link)
+            return False
+        return True
+
     def _exchanged(self, link: Link, say: Say) -> Heard:
-        connection = say.connection
-        link.tune(connection)
-        end = connection.write_termination.encode("ascii")
+        end = say.connection.write_termination.encode("ascii")
         if say.pause_s:
             link.pause(say.pause_s)
         elif say.leads and not self._transport.has_messages:
@@ -154,7 +167,8 @@ class WireTalk:
         if self._transport.has_messages or say.is_quick:
             data = link.read_message(end, say.within_s)
             self._ended = self._clock.monotonic()
-            return data
+            # The end of a message is the end of its line.
+            return data.removesuffix(end) + end
         gathered = bytearray(link.read_exactly(1, say.within_s))
         while len(gathered) < MOST_BYTES and self._clock.monotonic() < self._deadline:
             self._ended = self._clock.monotonic()
