@@ -269,7 +269,12 @@ class SimulatedBus:
         found = [
             Candidate(
                 # Nobody works at a front panel here that a heartbeat could disturb.
-                entry=InstrumentEntry(address=entry["address"], name=entry["name"], heartbeat=True),
+                entry=InstrumentEntry(
+                    address=entry["address"],
+                    name=entry["name"],
+                    heartbeat=True,
+                    profile=entry["profile"] or None,
+                ),
                 plug=f"{entry['serial']} {entry['address']}",
             )
             for entry in state["instruments"].values()

@@ -266,12 +266,15 @@ class AbortStep:
             queries are to be searched for one.
         expect: a pattern that is searched in the answer.
         is_unaskable: the author says that nobody can ask (``ask: none``).
+        takes_back: the commands that it takes back though their lines have no word in common with
+            it (``START`` and ``STOP``).
     """
 
     send: str
     ask: str = ""
     expect: str = ""
     is_unaskable: bool = False
+    takes_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

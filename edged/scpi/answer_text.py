@@ -130,17 +130,16 @@ def only_line(text: str, extra_lines: int = 0, *, keeps_control: bool = False) -
     Raises:
         Failed: BAD_ANSWER, for more lines than that, and as ``check_text`` does.
     """
-    line = text.strip(_LINE_ENDS if keeps_control else _PADDING)
+    padding = _LINE_ENDS if keeps_control else _PADDING
+    line = text.strip(padding)
     # Nearly every answer ends here.
     if line.isprintable() and UNDECODABLE not in line:
         return line
     check_text(line.replace("\x00", "") if keeps_control else line)
-    lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(_PADDING)]
+    lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(padding)]
     if len(lines) > 1 + extra_lines:
         raise bad_answer("The instrument", line, f"has {len(lines)} lines")
-    if keeps_control:
-        return lines[0] if lines else ""
-    return lines[0].rstrip(_PADDING) if lines else ""
+    return lines[0].rstrip(padding) if lines else ""
 
 
 def check_text(text: str) -> None:

@@ -164,8 +164,9 @@ REMEDY: Final = (
 
 def lint_abort(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """See the module."""
+    taken_back = {name for step in profile.abort for name in step.takes_back}
     for command in profile.commands.values():
-        if command.is_safe or command.name in profile.abort_excludes:
+        if command.is_safe or command.name in {*profile.abort_excludes, *taken_back}:
             continue
         path = f"commands.{command.name}"
         for line in _not_taken_back(profile, command):
@@ -240,7 +241,7 @@ def _unasked(profile: Profile, place: LintPlace) -> Iterator[Finding]:
             if plain:
                 message = f'abort says that nobody can ask about "{step.send}", but the profile '
                 yield place.warning(path, f'{message}has "{plain[0].query}".')
-        elif is_switching_off(step.send) and outputs <= unproved:
+        elif (step.takes_back or is_switching_off(step.send)) and outputs <= unproved:
             message = f'Nothing asks whether "{step.send}" was obeyed.'
             remedy = (
                 "Add the query as a command, or write {send, ask, expect}; ask: none where the "

@@ -9,8 +9,9 @@ What a command says about others (a sweep's readback, a setting's ``set``) is ch
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
+from edged.errors import Invalid
 from edged.profiles.format.connection import (
     ACKNOWLEDGE,
     COMPLETION_KIND,
@@ -22,6 +23,7 @@ from edged.profiles.format.connection import (
 )
 from edged.profiles.format.fields import (
     Fields,
+    Gathering,
     check_name,
     complaint,
     list_of,
@@ -114,6 +116,8 @@ ABORT: Final = Table(
         is_required=True),
     Key("expect", PATTERN._replace(read=None),
         "Searched in the answer; needed unless `ask` is `none`."),
+    Key("takes_back", array(text(64), 100),
+        "The commands that it takes back though their lines begin otherwise, like `START`."),
     other=SENDABLE,
 )  # fmt: skip
 ABORT_KIND: Final = Kind(
@@ -197,29 +201,38 @@ def read_command(name: str, key: Node, node: Node) -> Command:
     check_name(key.mark, name, "The command")
     if name in _RESERVED:
         raise complaint(key.mark, f'No command may be called "{name}": {_RESERVED[name]}.')
-    fields = COMMAND.fields(node, name)
-    parameters = read_parameters(fields)
-    returns_node = fields.get("returns")
-    returns = (
-        None
-        if returns_node is None
-        else read_returns(returns_node, f'{name}: "returns"', parameters)
-    )
-    scpi = _read_scpi(fields, parameters, returns)
-    is_query = _read_is_query(fields, scpi, returns)
-    sweep = _read_sweep(fields, parameters)
-    command = Command(
-        name=name,
-        scpi=scpi,
-        parameters=parameters,
-        is_query=is_query,
-        returns=returns,
-        verify=_read_verify(fields, parameters, sweep),
-        sweep=sweep,
-        **COMMAND.values(fields, parameters),
-    )
-    _check_marks(fields, command)
-    _check_formats(fields, command)
+    gathering = Gathering()
+    fields = COMMAND.begin(node, name, gathering)
+    try:
+        parameters = read_parameters(fields)
+    except Invalid as error:
+        # What is said over parameters that nobody knows would be blamed for theirs.
+        gathering.add(error)
+        gathering.end()
+        raise
+    found: dict[str, Any] = {"parameters": parameters}
+    # Within a part, what builds on something broken is not read.
+    with gathering.part():
+        returns_node = fields.get("returns")
+        found["returns"] = (
+            None
+            if returns_node is None
+            else read_returns(returns_node, f'{name}: "returns"', parameters)
+        )
+        found["scpi"] = _read_scpi(fields, parameters, found["returns"])
+        found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
+    with gathering.part():
+        found["sweep"] = _read_sweep(fields, parameters)
+        found["verify"] = _read_verify(fields, parameters, found["sweep"])
+    with gathering.part():
+        found |= COMMAND.values(fields, parameters)
+    gathering.end()
+    command = Command(name=name, **found)
+    with gathering.part():
+        _check_marks(fields, command)
+    with gathering.part():
+        _check_formats(fields, command)
+    gathering.end()
     return command
 
 

@@ -11,6 +11,7 @@ from edged.profiles.format.connection import CONNECTION, IDENTIFY, MATCH
 from edged.profiles.format.fields import (
     FORMAT,
     Fields,
+    Gathering,
     check_format,
     check_name,
     complaint,
@@ -46,6 +47,7 @@ from edged.profiles.format.tables import (
 )
 from edged.profiles.format.watchdog import WATCHDOG_KIND
 from edged.profiles.model import (
+    AbortStep,
     Acquisition,
     Command,
     Connection,
@@ -58,7 +60,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
-from edged.yaml.tree import MapNode, Node
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["ACQUISITION", "PROFILE", "SETTING", "read_profile"]
 
@@ -177,37 +179,68 @@ def read_profile(root: Node, path: str) -> Profile:
     Raises:
         Invalid: with the place of whatever breaks a rule of the grammar.
     """
-    fields = PROFILE.fields(root, "The profile")
+    gathering = Gathering()
+    fields = PROFILE.begin(root, "The profile", gathering)
     check_format(fields)
-    head = _with_naming(fields, PROFILE.values(fields))
-    _check_watchdog(fields, head)
-    commands = _read_commands(fields)
-    _check_readbacks(fields.node, commands)
-    sequences = _read_sequences(fields, commands)
-    acquisition = fields.get("acquisition")
+    found: dict[str, Any] = {}
+    with gathering.part():
+        found = PROFILE.values(fields)
+        _check_watchdog(fields, found)
+        found = _with_naming(fields, found)
+    commands = _read_commands(fields, gathering)
+    # What builds on a command that cannot be read is not blamed for that.
+    broken = frozenset(_names(fields, "commands")) - set(commands)
+    with gathering.part():
+        _check_readbacks(fields.node, commands, broken)
+    sequences = _read_sequences(fields, commands, broken, gathering)
+    found["settings"] = _read_settings(fields, commands, broken, gathering)
+    names = (*commands, *broken)
+    with gathering.part():
+        _check_taken_back(fields, found.get("abort", ()), names)
+    with gathering.part():
+        acquisition = fields.get("acquisition")
+        if acquisition is not None:
+            found["acquisition"] = ACQUISITION.read(acquisition, "acquisition", names)
+    with gathering.part():
+        found["abort_excludes"] = _read_excludes(fields, names)
+    with gathering.part():
+        every = (*names, *_names(fields, "sequences"))
+        found["unverified"] = _read_unverified(fields, every)
+    gathering.end()
     return Profile(
-        **head,
+        **found,
         commands=commands,
-        abort_excludes=_read_excludes(fields, commands),
-        acquisition=None
-        if acquisition is None
-        else ACQUISITION.read(acquisition, "acquisition", commands),
         sequences=sequences,
-        settings=_read_settings(fields, commands),
-        unverified=_read_unverified(fields, [*commands, *sequences]),
         source_path=path,
         marks=marks_of(fields.node),
     )
+
+
+def _names(fields: Fields, key: str) -> tuple[str, ...]:
+    """The names under a key, whatever stands there."""
+    node = fields.get(key)
+    return tuple(node.entries) if isinstance(node, MapNode) else ()
+
+
+def _mentions(node: Node, names: Collection[str]) -> bool:
+    """Whether one of the names stands anywhere below a node."""
+    match node:
+        case ScalarNode(text=text):
+            return text in names
+        case ListNode(items=items):
+            return any(_mentions(item, names) for item in items)
+        case MapNode(entries=entries):
+            return any(_mentions(entry, names) for entry in entries.values())
 
 
 def _with_naming(fields: Fields, head: dict[str, Any]) -> dict[str, Any]:
     """How its instruments say who they are is part of how they are spoken to."""
     node, is_never = fields.get("identify"), fields.truth("never_ask_idn")
     asked = None if node is None else IDENTIFY.read(node, "identify")
-    if is_never and "match" in head:
+    if is_never and fields.has("match"):
         message = "The profile says never_ask_idn, so nothing is there that match could fit."
         raise complaint(fields.mark_of("match"), message, "Leave one of them out.")
-    if "match" not in head and asked is None and not is_never:
+    if not fields.has("match") and asked is None and not is_never:
         message = 'The profile has no "match".'
         remedy = "Where the instrument does not know *IDN?, give identify in its place."
         raise complaint(fields.mark, message, remedy)
@@ -228,37 +261,50 @@ def _check_watchdog(fields: Fields, head: Mapping[str, Any]) -> None:
         raise complaint(fields.mark_of("watchdog"), message, "Add what switches all outputs off.")
 
 
-def _read_commands(fields: Fields) -> dict[str, Command]:
-    fields.need("commands")
-    node = fields.mapping("commands", most=_MOST_COMMANDS)
-    if node is None or not node.entries:
-        raise complaint(fields.mark_of("commands"), "The profile has no commands.")
-    return {
-        name: read_command(name, node.keys[name], entry) for name, entry in node.entries.items()
-    }
-
-
-def _read_sequences(fields: Fields, commands: Mapping[str, Command]) -> dict[str, Sequence]:
-    node = fields.mapping("sequences", most=_MOST_COMMANDS)
-    if node is None:
-        return {}
-    found: dict[str, Sequence] = {}
-    for name, entry in node.entries.items():
-        if name in commands:
-            # One name space keeps deny, expose and limits of the bench file free of doubt.
-            message = f'The sequence "{name}" has the name of a command.'
-            raise complaint(node.keys[name].mark, message)
-        found[name] = read_sequence(name, node.keys[name], entry, commands)
+def _read_commands(fields: Fields, gathering: Gathering) -> dict[str, Command]:
+    """Those that can be read."""
+    found: dict[str, Command] = {}
+    with gathering.part():
+        fields.need("commands")
+        node = fields.mapping("commands", most=_MOST_COMMANDS)
+        if node is None or not node.entries:
+            raise complaint(fields.mark_of("commands"), "The profile has no commands.")
+        for name, entry in node.entries.items():
+            with gathering.part():
+                found[name] = read_command(name, node.keys[name], entry)
     return found
 
 
-def _check_readbacks(root: MapNode, commands: Mapping[str, Command]) -> None:
+def _read_sequences(
+    fields: Fields, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
+) -> dict[str, Sequence]:
+    found: dict[str, Sequence] = {}
+    node: MapNode | None = None
+    with gathering.part():
+        node = fields.mapping("sequences", most=_MOST_COMMANDS)
+    for name, entry in ({} if node is None else node.entries).items():
+        key = node.keys[name] if node else entry
+        with gathering.part():
+            if name in commands:
+                # One name space keeps deny, expose and limits of the bench file free of doubt.
+                message = f'The sequence "{name}" has the name of a command.'
+                raise complaint(key.mark, message)
+            if not _mentions(entry, broken):
+                found[name] = read_sequence(name, key, entry, commands)
+    return found
+
+
+def _check_readbacks(
+    root: MapNode, commands: Mapping[str, Command], broken: Collection[str]
+) -> None:
     """A sweep's readback must be a query for one number, answerable with the sweep's parameters."""
     for name, command in commands.items():
         if command.sweep is None or command.sweep.readback is None:
             continue
         mark = _mark_at(root, "commands", name, "sweep", "readback")
         wanted = command.sweep.readback
+        if wanted in broken:
+            continue
         readback = commands.get(wanted)
         if readback is None:
             message = f'{name}.sweep: there is no command "{wanted}" to read back with.'
@@ -288,14 +334,19 @@ def _mark_at(root: MapNode, *path: str) -> Mark:
     return mark
 
 
-def _read_settings(fields: Fields, commands: Mapping[str, Command]) -> dict[str, Setting]:
-    node = fields.mapping("settings", most=_MOST_COMMANDS)
-    if node is None:
-        return {}
-    return {
-        name: _read_setting(name, node.keys[name], entry, commands)
-        for name, entry in node.entries.items()
-    }
+def _read_settings(
+    fields: Fields, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
+) -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    node: MapNode | None = None
+    with gathering.part():
+        node = fields.mapping("settings", most=_MOST_COMMANDS)
+    for name, entry in ({} if node is None else node.entries).items():
+        key = node.keys[name] if node else entry
+        with gathering.part():
+            if not _mentions(entry, broken):
+                found[name] = _read_setting(name, key, entry, commands)
+    return found
 
 
 def _read_setting(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Setting:
@@ -349,7 +400,16 @@ def _read_for(fields: Fields, set_command: Command | None) -> dict[str, tuple[Sc
     return found
 
 
-def _read_excludes(fields: Fields, commands: Mapping[str, Command]) -> dict[str, str]:
+def _check_taken_back(
+    fields: Fields, abort: Collection[AbortStep], commands: Collection[str]
+) -> None:
+    for name in (name for step in abort for name in step.takes_back):
+        if name not in commands:
+            message = f'abort: "takes_back" names "{name}", which is no command.'
+            raise complaint(fields.mark_of("abort"), message, nearest(name, commands))
+
+
+def _read_excludes(fields: Fields, commands: Collection[str]) -> dict[str, str]:
     """``abort_excludes``: a command → why ``abort`` has nothing to do with what it puts out."""
     node = fields.mapping("abort_excludes", most=_MOST_COMMANDS)
     found: dict[str, str] = {}
@@ -367,7 +427,7 @@ def _read_excludes(fields: Fields, commands: Mapping[str, Command]) -> dict[str,
     return found
 
 
-def _read_unverified(fields: Fields, names: list[str]) -> tuple[str, ...]:
+def _read_unverified(fields: Fields, names: Collection[str]) -> tuple[str, ...]:
     node = fields.get("unverified")
     if node is None:
         return ()

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from edged.errors import Invalid
 from edged.profiles.format.fields import (
     MAX_TEXT,
     Fields,
+    Gathering,
     choice_of,
     complaint,
     expression_of,
@@ -134,6 +136,10 @@ class Table(Generic[M]):
         """The mapping; raises Invalid for an unknown key, or for what is no mapping."""
         return Fields.of(node, owner, self.keys)
 
+    def begin(self, node: Node, owner: str, gathering: Gathering) -> Fields:
+        """The mapping, its unknown keys kept as complaints; raises Invalid for what is none."""
+        return Fields.begin(node, owner, self.keys, gathering)
+
     def value(self, fields: Fields, name: str, names: Collection[str] = ()) -> Any:
         """What one key says; ``None`` where it is left out and may be.
 
@@ -154,19 +160,26 @@ class Table(Generic[M]):
             names: what templates and expressions may use.
 
         Raises:
-            Invalid: a key that is required is missing, or a value breaks a rule.
+            Invalid: keys that are required are missing, or values break rules; all of them.
         """
         found: dict[str, Any] = {}
+        gathering: Gathering | None = None
         entries = fields.node.entries
         for name, key in self.keys.items():
             read = key.kind.read
             if read is None:
                 continue
-            node = entries.get(name)
-            if node is not None:
-                found[key.field or name] = read(fields, name, node, names)
-            elif key.is_required:
-                fields.need(name)
+            try:
+                node = entries.get(name)
+                if node is not None:
+                    found[key.field or name] = read(fields, name, node, names)
+                elif key.is_required:
+                    fields.need(name)
+            except Invalid as error:
+                gathering = gathering or Gathering()
+                gathering.add(error)
+        if gathering is not None:
+            gathering.end()
         return found
 
     def read(self, node: Node, owner: str, names: Collection[str] = ()) -> M:
@@ -175,7 +188,13 @@ class Table(Generic[M]):
         Raises:
             Invalid: with the place of whatever breaks a rule.
         """
-        return self.model(**self.values(self.fields(node, owner), names))
+        gathering = Gathering()
+        found: dict[str, Any] = {}
+        with gathering.part():
+            fields = self.begin(node, owner, gathering)
+            found = self.values(fields, names)
+        gathering.end()
+        return self.model(**found)
 
     @property
     def link(self) -> Kind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.profiles.answers import parse_answer
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.format.connection_facts import connection_facts, connection_of
+from edged.profiles.format.fields import every_complaint
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loading import parse_profile
+from edged.profiles.loading import load_library, parse_profile
 from edged.profiles.match import find_profile
 from edged.profiles.model import AnswerField, FieldsAnswer, Identify, Profile, ScalarAnswer
 from edged.profiles.raw import asks, identify
@@ -223,3 +225,50 @@ def test_control_belongs_to_a_text(returns: str) -> None:
     text = WHOLE.replace("returns: {type: float, unit: C}", f"returns: {returns}")
     with pytest.raises(Invalid, match="control"):
         parse_profile(text, "bath.yaml")
+
+
+BROKEN = """\
+format: 1
+profile_key: bath
+manufacturer: Acme
+model: Bath
+instrument_class: temperature_controller
+source: its manual
+match: {idn: '(', usb: ["x"]}
+colour: red
+connection: {timeout_ms: 0, baud_rate: fast}
+commands:
+  set_point:
+    scpi: "SP {value"
+    parameters: {value: {type: float, min: hot}, other: {type: number}}
+  ramp:
+    scpi: "RAMP {rat}"
+    speed: 5
+    is_safe: maybe
+    parameters: {rate: {type: float}}
+  point: {scpi: "SP?", returns: {type: float}}
+settings:
+  point: {get: "SP", set: point}
+  other: {get: "SP?", set: set_point}
+sequences:
+  go: {steps: [{wait_ms: long}, {command: ramp}]}
+  stay: {steps: [{command: pint}]}
+unverified: [set_point, nothing]
+"""
+
+
+@promise("profile.located")
+def test_everything_that_is_wrong_is_told_at_once_and_nothing_twice() -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_profile(BROKEN, "bath.yaml")
+    told = [(c.data["line"], c.data["message"]) for c in every_complaint(refused.value)]
+    lines = sorted(line for line, _ in told)
+    # What names a command that is broken itself (ramp, set_point) is not blamed for it.
+    assert lines == [7, 7, 8, 9, 9, 13, 13, 15, 16, 17, 21, 25, 26], told
+    assert refused.value.data["line"] == told[0][0], "whoever shows one shows the first"
+
+
+def test_lint_tells_all_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "bath.yaml"
+    path.write_text(BROKEN, encoding="utf-8")
+    assert len(load_library([tmp_path]).complaints) == 13
