@@ -442,7 +442,7 @@ class Dialogue:
         empty lines come, a late answer may still follow, and the line is suspect.
         """
         text = self._read_line(connection, limit)
-        if "?" in text or text == step.text:
+        if ("?" in text or text == step.text) and not step.may_repeat:
             self._refuse_echo(text, step.text)
         if step.takes_first:
             return text

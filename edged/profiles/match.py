@@ -78,8 +78,9 @@ NAME_COMMAS: Final = 2
 _NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.IGNORECASE)
 """How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
 _REFUSAL: Final = re.compile(
-    r"IDN|^\s*[1-5][0-9][0-9]\b|\b(err(or)?|unknown|invalid|undefined|unrecogni[sz]ed|syntax"
-    r"|commands?|usage|login|password|username|denied|welcome|not found|nac?k)\b|[?*]",
+    r"IDN|^\s*[1-5][0-9][0-9]\b|\b(?:err(?:or)?|nac?k)(?![a-z])"
+    r"|\b(?:unknown|invalid|undefined|unrecogni[sz]ed|syntax|commands?|usage|login|password"
+    r"|username|denied|welcome|not found)\b|[?*]",
     re.IGNORECASE,
 )
 """What no instrument calls itself: the question come back, a code of a service, a complaint."""

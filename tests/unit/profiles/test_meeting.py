@@ -117,7 +117,7 @@ def test_an_instrument_that_is_silent_to_what_it_is_told_acknowledges_nothing() 
     assert not met.unknown
 
 
-@pytest.mark.parametrize("answer", ["NACK", "ERROR", "ERR 1", "unknown command", "*IDN?"])
+@pytest.mark.parametrize("answer", ["NACK", "ERROR", "ERR 1", "ERR_3", "unknown command", "*IDN?"])
 def test_a_refusal_is_no_name_and_is_told_with_what_becomes_of_it(answer: str) -> None:
     met = TalkingUnit({}, answer).hold(meet(Connection()))
     assert (met.question, met.idn, met.is_name) == ("", "", False)
