@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edged.cli.profile.borrowing import at_running_engine, need_address
-from edged.cli.profile.new import connection_of
+from edged.cli.profile.new import connection_of, refuse_name_question
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
@@ -99,6 +99,7 @@ def _probed(options: argparse.Namespace, clock: SystemClock) -> tuple[Findings, 
             remedy="Take it out of INSTRUMENTS, or stop the engine, and probe again.",
         )
     need_address(options.address)
+    refuse_name_question(options.ask, options.address, loaded.config)
     transport = parse_address(options.address).transport
     given = connection_of(options.connection, options.address, loaded.config)
     question = options.ask or NAME_QUESTION

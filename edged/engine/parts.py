@@ -249,6 +249,10 @@ def monitor_for(config: Config) -> PickMonitor | None:
     return pick_monitor if is_pluggable else None
 
 
+NO_PARITY: Final[Mapping[str, Any]] = {"data_bits": 8, "parity": "none", "flow": "none"}
+"""A simulated serial port is a pseudo-terminal, which has no others."""
+
+
 class SimulatedBus:
     """The instruments that are on the simulated bench now; see ``BusSource``.
 
@@ -274,6 +278,7 @@ class SimulatedBus:
                     name=entry["name"],
                     heartbeat=True,
                     profile=entry["profile"] or None,
+                    **(NO_PARITY if entry["address"].startswith("ASRL") else {}),
                 ),
                 plug=f"{entry['serial']} {entry['address']}",
             )

@@ -172,7 +172,8 @@ class Order:
     """One instrument that the bench is to have.
 
     ``serial`` empty: the next of its model. ``port`` 0: any. ``latency_ms`` None: the model's own.
-    ``at``: the loopback address where it listens, as if it were a host of its own.
+    ``at``: the loopback address where it listens, as if it were a host of its own. ``profile``:
+    what its owner would name; empty: what its model says, if it cannot say what it is.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Order:
     is_single_session: bool = False
     transport: WireKind = WireKind.SOCKET
     at: str = LOOPBACK
+    profile: str = ""
 
 
 class Bench:
@@ -305,7 +307,7 @@ class Bench:
             log=self.log,
             make_wire=lambda host: self._wire(order, host),
             is_single_session=order.is_single_session,
-            profile=spec.profile if isinstance(spec, PlainSpec) else "",
+            profile=order.profile or (spec.profile if isinstance(spec, PlainSpec) else ""),
         )
 
     def _wire(self, order: Order, host: Host) -> SimWire:

@@ -242,6 +242,25 @@ def test_what_a_running_engine_has_is_not_probed_and_is_drafted_by_way_of_it(
     assert place.is_dir()
 
 
+@promise("profile-new.harmless")
+@pytest.mark.parametrize("verb", [["probe"], ["profile", "new", "--from"]])
+def test_one_that_its_owner_wants_never_asked_is_asked_by_his_question_alone(
+    place: Path, capsys: pytest.CaptureFixture[str], verb: list[str]
+) -> None:
+    unit = PtyUnit({"VERSION": "JULABO F25"}, b"\r", "\r\n", 9600)
+    with on_a_pty(unit):
+        entry = (
+            f"INSTRUMENTS=[{{address: {unit.address}, profile: acme, never_ask_idn: true,"
+            " baud_rate: 9600}]"
+        )
+        assert main([*verb, unit.address, "--set", entry]) == 1
+        assert "is never asked *IDN?" in capsys.readouterr().err
+        assert unit.heard == []
+        assert main([*verb, unit.address, "--set", entry, "--ask", "VERSION"]) == 0
+    assert set("\n".join(unit.heard).split()) == {"VERSION"}
+    assert place.is_dir()
+
+
 def test_what_cannot_be_meant_is_told_before_anything_is_opened(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

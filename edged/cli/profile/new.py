@@ -107,6 +107,7 @@ def _meet(options: argparse.Namespace) -> MetInstrument:
     loaded = load(options)
     clock = SystemClock()
     known = at_running_engine(options.address, loaded)
+    refuse_name_question(options.ask, options.address, loaded.config)
     if known is not None:
         met = EngineTalk(known).hold(meet(Connection(), options.ask))
         met = dataclasses.replace(met, unknown=(*met.unknown, ENGINE_HAS_IT))
@@ -155,6 +156,19 @@ class EngineTalk:
             answer = self._known.ask(say.line)
             return Heard(data=f"{answer}\n".encode("latin-1", "replace"), came=True)
         return Heard()
+
+
+def refuse_name_question(ask: str, address: str, config: Config) -> None:
+    """Hold to what the owner says of an instrument that must not be asked ``*IDN?``.
+
+    Raises:
+        Invalid: no other question is given.
+    """
+    if not ask and entry_for(address, config).get("never_ask_idn"):
+        raise Invalid(
+            f"INSTRUMENTS says that {address} is never asked *IDN?.",
+            remedy="Give a question from its manual that changes nothing: --ask VERSION.",
+        )
 
 
 def connection_of(text: str, address: str, config: Config) -> Connection:

@@ -89,7 +89,9 @@ def _trial(
                 f"{profile.key} names no simulation.",
                 remedy='Give it "sim", the name of a simulated instrument, or use --address.',
             )
-        flags = ("--sim", "--instruments", f"{NAME}={profile.sim}")
+        flags = ["--sim", "--instruments", f"{NAME}={profile.sim}"]
+        if not profile.connection.asks_idn:
+            flags += ["--profile", f"{NAME}={profile.key}"]
         with errand_engine(settings, clock=clock, arguments=flags) as client:
             known = registered(client, f"the simulation {profile.sim}", clock)
             there = Borrowed(client=client, known=known, is_running_engines=False)
