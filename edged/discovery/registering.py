@@ -30,7 +30,6 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import (
     MAX_QUEUED_ERRORS,
-    Conversation,
     greet,
     raw_conversation,
 )
@@ -62,7 +61,6 @@ __all__ = [
     "judge_again",
     "patience_s",
     "unchecked",
-    "vouched",
     "vouched_identity",
 ]
 
@@ -147,11 +145,6 @@ def _are_none(check: ErrorCheck, errors: tuple[InstrumentError, ...]) -> bool:
 
 OWNERS_WORD: Final = "known by its owner's word"
 """Stands for the answer to ``*IDN?`` where there is none."""
-
-
-def vouched(connection: Connection) -> Callable[[], Conversation[str]]:
-    """The question that takes the place of ``*IDN?``; comes to ``OWNERS_WORD`` when all is well."""
-    return partial(identify_otherwise, replace(connection, unit_name=OWNERS_WORD))
 
 
 def vouched_identity(profile: Profile) -> Identity:
@@ -359,19 +352,50 @@ def _connection_of(profile: Profile | None, entry: InstrumentEntry) -> Connectio
 async def _named(actor: Actor, entry: InstrumentEntry, profile: Profile) -> Found:
     """What the owner says it is, where ``*IDN?`` is never asked."""
     connection = connection_for(profile.connection, entry)
-    actor.settle(BoundInstrument(connection=connection))
-    idn = await actor.converse(
-        partial(identify_otherwise, connection),
-        unit=0,
-        priority=Priority.PROBE,
-        timeout_s=patience_s(connection, QUESTIONS),
-        name="who is there",
-    )
+    idn = await _said_otherwise(actor, connection)
     if not idn.startswith(connection.unit_name):
         raise NoInstrument(
             f"{clean_text(idn)}, which is not what {profile.key} expects.",
             remedy="Correct the profile's identify (or probe), or what INSTRUMENTS says of it.",
         )
+    remark = f"INSTRUMENTS says that it is a {profile.key}."
+    return await _taken(actor, profile, connection, idn=idn, remark=remark)
+
+
+async def _vouched(
+    actor: Actor, entry: InstrumentEntry, profile: Profile, silence: Failed
+) -> Found:
+    """What the owner says it is, where ``*IDN?`` is not answered."""
+    connection = connection_for(profile.connection, entry)
+    vouched = replace(connection, unit_name=OWNERS_WORD)
+    if await _said_otherwise(actor, vouched) != OWNERS_WORD:
+        raise silence
+    remark = f"It does not answer *IDN?; INSTRUMENTS says that it is a {profile.key}."
+    found = await _taken(actor, profile, connection, idn=OWNERS_WORD, remark=remark)
+    return replace(
+        found,
+        identity=vouched_identity(profile),
+        proof=partial(identify_otherwise, vouched),
+    )
+
+
+async def _said_otherwise(actor: Actor, connection: Connection) -> str:
+    """The answer to what stands in the place of ``*IDN?``."""
+    actor.settle(BoundInstrument(connection=connection))
+    return await actor.converse(
+        partial(identify_otherwise, connection),
+        unit=0,
+        priority=Priority.PROBE,
+        timeout_s=patience_s(connection, 1),
+        name="who is there",
+    )
+
+
+async def _taken(
+    actor: Actor, profile: Profile, connection: Connection, *, idn: str, remark: str
+) -> Found:
+    """Greeted, as the unit of that profile."""
+    actor.settle(BoundInstrument(connection=connection))
     offered, connection, warning = await _met(actor, profile, connection)
     return Found(
         idn=idn,
@@ -380,34 +404,8 @@ async def _named(actor: Actor, entry: InstrumentEntry, profile: Profile) -> Foun
         rules=UnitRules(),
         connection=connection,
         warning=warning,
-        remark=f"INSTRUMENTS says that it is a {profile.key}.",
+        remark=remark,
         greeted_at=actor.openings,
-    )
-
-
-async def _vouched(
-    actor: Actor, entry: InstrumentEntry, profile: Profile, silence: Failed
-) -> Found:
-    """What the owner says it is, where ``*IDN?`` is not answered."""
-    connection = connection_for(profile.connection, entry)
-    actor.settle(BoundInstrument(connection=connection))
-    proof = vouched(connection)
-    answer = await actor.converse(
-        proof, unit=0, priority=Priority.PROBE, timeout_s=patience_s(connection, 1), name="probe"
-    )
-    if answer != OWNERS_WORD:
-        raise silence
-    offered, connection, warning = await _met(actor, profile, connection)
-    return Found(
-        idn=OWNERS_WORD,
-        identity=vouched_identity(profile),
-        profile=offered,
-        rules=UnitRules(),
-        connection=connection,
-        warning=warning,
-        remark=f"It does not answer *IDN?; INSTRUMENTS says that it is a {profile.key}.",
-        greeted_at=actor.openings,
-        proof=proof,
     )
 
 

@@ -82,7 +82,11 @@ class Guest:
         """
         if words.watchdog.feeds:
             await self.actor.converse(
-                words.feed, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="dead-man"
+                partial(words.feed, self.connection),
+                unit=0,
+                priority=Priority.SAFE,
+                timeout_s=STEP_S,
+                name="dead-man",
             )
 
     async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:

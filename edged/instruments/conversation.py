@@ -53,6 +53,7 @@ __all__ = [
     "lines_conversation",
     "raw_conversation",
     "require",
+    "write_lines",
 ]
 
 ENTRY: Final = re.compile(r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]""")
@@ -224,7 +225,7 @@ def command_conversation(
         return (yield from _captured(lines, command.returns, own))
     asking = lines[-1] if command.is_query else None
     written = lines[:-1] if command.is_query else lines
-    sent = yield from _write(written, own, is_urgent=is_urgent or command.is_safe)
+    sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
     if written and command.complete is not None:
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
@@ -284,7 +285,7 @@ def capture_conversation(
         preamble: the questions; their answers are joined by ``separator``.
     """
     timeout_s = connection.timeout_ms / 1000
-    sent = yield from _write(setup, connection)
+    sent = yield from write_lines(setup, connection)
     stale: tuple[str, ...] = ()
     if setup:
         stale = yield from _check(connection.errors, sent, has_asked=False)
@@ -308,7 +309,7 @@ def raw_conversation(
     Args:
         is_known: what they are answered by is known: one line at most, of the last one, or none.
     """
-    sent = yield from _write(lines[:-1] if asks else lines, connection)
+    sent = yield from write_lines(lines[:-1] if asks else lines, connection)
     answer = None
     has_written = bool(sent)
     if asks:
@@ -324,7 +325,7 @@ def raw_conversation(
 
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
     """Lines and nothing else, for aborts and releases: no check may stand in their way."""
-    return Reply(sent=(yield from _write(lines, connection, is_urgent=True)))
+    return Reply(sent=(yield from write_lines(lines, connection, is_urgent=True)))
 
 
 def _nobody_notes() -> None:
@@ -350,7 +351,7 @@ def abort_conversation(
         Failed: INSTRUMENT_ERROR, with ``answers`` in its data; or what the line raises when no
             answer comes. The lines have gone out all the same, and stand in ``sent``.
     """
-    sent = yield from _write(lines, connection, is_urgent=True)
+    sent = yield from write_lines(lines, connection, is_urgent=True)
     complaint: Failed | None = None
     try:
         yield from _check(connection.errors, sent, has_asked=False)
@@ -380,7 +381,7 @@ def greet(connection: Connection) -> Conversation[tuple[InstrumentError, ...]]:
     Returns:
         The errors that stood in the queue: somebody else's, from before.
     """
-    yield from _write(connection.on_connect, connection)
+    yield from write_lines(connection.on_connect, connection)
     return (yield from drain_errors(connection.errors))
 
 
@@ -446,7 +447,7 @@ def require(name: str, needed: Precondition, connection: Connection) -> Conversa
     return answer
 
 
-def _write(
+def write_lines(
     lines: Sequence[str], connection: Connection, *, is_urgent: bool = False
 ) -> Conversation[tuple[str, ...]]:
     """Lines that ask nothing.

@@ -166,8 +166,9 @@ class RunOperations:
             every=int(asked.get("every", 1)),
             columns=tuple(asked.get("columns") or ()),
         )
-        recording = await self.runs.written(run_id)
+        # Before its rows are written: what ends in between would be told without its last row.
         now = self._known().get(run_id)
+        recording = await self.runs.written(run_id)
         try:
             page = await self.runs.read(page_of_run, run_id, wish)
         except NotFound:

@@ -211,7 +211,8 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "clear": _clear,  # {instrument?}
         "state": _state,  # {}
         "log": _log,  # {instrument?, since?, limit?}
-        "add": _add,  # {name, model, serial?, port?, latency_ms?, single_session?, transport?, at?, profile?}
+        # {name, model, serial?, port?, latency_ms?, single_session?, transport?, at?, profile?}
+        "add": _add,
         "remove": _remove,  # {name}
         "power_cycle": _power_cycle,  # {instrument}: switched off and on
         "say": _say,  # {instrument, text}: bytes that nobody asked for

@@ -118,7 +118,7 @@ def test_it_is_swept_and_stopped_like_any_other(engine: EngineProcess, unit: str
     assert own["scpi"] == [STOPS[listed(engine)[unit]["profile_name"]]]
     assert own["confirmed"][0]["is_as_wanted"]
     until(lambda: status()["status"] not in ("running", "stopping"))
-    assert engine.sim("state")["instruments"][unit]["state"]["is_running"] is False
+    assert engine.sim("state")["instruments"][unit]["state"]["is_on"] is False
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -132,7 +132,7 @@ def test_a_sequence_polls_and_asks_what_has_no_mark(engine: EngineProcess, unit:
     assert not told["is_error"], told
     rows = told["result"]["result"]["rows"]
     assert [row["celsius"] == pytest.approx(25, abs=0.2) for row in rows] == [True, True]
-    assert engine.sim("state")["instruments"][unit]["state"]["is_running"] is False
+    assert engine.sim("state")["instruments"][unit]["state"]["is_on"] is False
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -421,6 +421,22 @@ def _lint_heartbeat(
         yield place.warning("connection", message, suggestion)
 
 
+def _lint_questions(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
+    """Where all others have one, a question without its mark is a slip of the pen."""
+    if not profile.connection.asks_idn:
+        return
+    asked = [(f"abort.{index}.ask", step.ask) for index, step in enumerate(profile.abort)]
+    if profile.acquisition is not None:
+        asked.append(("acquisition.ask", profile.acquisition.ask))
+    if profile.watchdog is not None:
+        asked.append(("watchdog.tripped.ask", profile.watchdog.tripped.ask))
+    for path, question in asked:
+        if question and "?" not in question:
+            yield place.warning(path, f'"{question}" asks without a "?", unlike SCPI.')
+
+
 def _lint_watchdog(
     profile: Profile, _library: ProfileLibrary, place: LintPlace
 ) -> Iterator[Finding]:
@@ -528,6 +544,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_danger,
     _lint_connection,
     _lint_heartbeat,
+    _lint_questions,
     lint_abort,
     _lint_watchdog,
     _lint_sweeps,

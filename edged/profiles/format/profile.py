@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -222,6 +222,16 @@ def _names(fields: Fields, key: str) -> tuple[str, ...]:
     return tuple(node.entries) if isinstance(node, MapNode) else ()
 
 
+def _entries(fields: Fields, key: str, gathering: Gathering) -> Iterator[tuple[str, Node, Node]]:
+    """Each name under a key, where it stands, and what stands under it."""
+    node: MapNode | None = None
+    with gathering.part():
+        node = fields.mapping(key, most=_MOST_COMMANDS)
+    if node is not None:
+        for name, entry in node.entries.items():
+            yield name, node.keys[name], entry
+
+
 def _mentions(node: Node, names: Collection[str]) -> bool:
     """Whether one of the names stands anywhere below a node."""
     match node:
@@ -279,11 +289,7 @@ def _read_sequences(
     fields: Fields, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
 ) -> dict[str, Sequence]:
     found: dict[str, Sequence] = {}
-    node: MapNode | None = None
-    with gathering.part():
-        node = fields.mapping("sequences", most=_MOST_COMMANDS)
-    for name, entry in ({} if node is None else node.entries).items():
-        key = node.keys[name] if node else entry
+    for name, key, entry in _entries(fields, "sequences", gathering):
         with gathering.part():
             if name in commands:
                 # One name space keeps deny, expose and limits of the bench file free of doubt.
@@ -338,11 +344,7 @@ def _read_settings(
     fields: Fields, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
 ) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
-    node: MapNode | None = None
-    with gathering.part():
-        node = fields.mapping("settings", most=_MOST_COMMANDS)
-    for name, entry in ({} if node is None else node.entries).items():
-        key = node.keys[name] if node else entry
+    for name, key, entry in _entries(fields, "settings", gathering):
         with gathering.part():
             if not _mentions(entry, broken):
                 found[name] = _read_setting(name, key, entry, commands)

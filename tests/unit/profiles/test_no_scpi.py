@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.profiles.abort import ANYTHING, output_names, told_by, told_raw, unproved_outputs
 from edged.profiles.answers import parse_answer
+from edged.profiles.arguments import compile_parameters
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.format.connection_facts import connection_facts, connection_of
 from edged.profiles.format.fields import every_complaint
@@ -18,8 +21,9 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import load_library, parse_profile
 from edged.profiles.match import find_profile
 from edged.profiles.model import AnswerField, FieldsAnswer, Identify, Profile, ScalarAnswer
+from edged.profiles.parameter_schema import parameters_schema
 from edged.profiles.raw import asks, identify
-from edged.profiles.template import render
+from edged.profiles.template import optional_names, render, render_lines
 from edged.scpi.answer_text import AnswerType
 from tests.promises import promise
 
@@ -272,3 +276,77 @@ def test_lint_tells_all_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "bath.yaml"
     path.write_text(BROKEN, encoding="utf-8")
     assert len(load_library([tmp_path]).complaints) == 13
+
+
+STARTING = (
+    HEAD
+    + """\
+match: {idn: bath, examples: ["ACME,BATH,1,1"]}
+abort: [{send: "STOP", ask: "STATE?", expect: "^0$", takes_back: [start]}]
+commands:
+  start: {scpi: "START", is_dangerous: true}
+  stop: {scpi: "STOP", is_safe: true}
+  other: {scpi: "DO {what}", is_dangerous: true, parameters: {what: {type: enum, options: [A, B]}}}
+"""
+)
+
+
+def test_an_abort_says_which_commands_it_takes_back_that_have_no_word_in_common() -> None:
+    profile = parse_profile(STARTING, "bath.yaml")
+    start, other = profile.commands["start"], profile.commands["other"]
+    assert output_names(profile) == ("STOP",)
+    assert told_by(profile, start, ("START",)) == {"STOP"}
+    assert told_raw(profile, "start") == {"STOP"}
+    assert told_by(profile, other, ("DO A",)) == {ANYTHING}, "nobody says what that puts out"
+    assert unproved_outputs(profile) == ()
+    said = [f.message for f in lint_profile(profile, ProfileLibrary()) if "take" in f.message]
+    assert said == ['other sends "DO A", and abort does not take that back.']
+
+
+def test_an_abort_takes_back_commands_that_there_are() -> None:
+    with pytest.raises(Invalid, match='"strat", which is no command') as refused:
+        parse_profile(STARTING.replace("[start]", "[strat]"), "bath.yaml")
+    assert "start" in refused.value.remedy
+
+
+def test_a_question_without_its_mark_is_a_slip_where_idn_is_known() -> None:
+    profile = parse_profile(STARTING.replace("STATE?", "STATE"), "bath.yaml")
+    said = [finding.sentence for finding in lint_profile(profile, ProfileLibrary())]
+    assert any('"STATE" asks without a "?"' in sentence for sentence in said)
+
+
+def test_what_may_be_left_out_is_not_required_of_callers() -> None:
+    ramp = whole().commands["ramp"]
+    optional = optional_names(ramp.scpi)
+    schema = parameters_schema(ramp.parameters, ramp.checks, optional)
+    assert schema["required"] == ["rate"]
+    check = compile_parameters("ramp", ramp.parameters, ramp.checks, optional)
+    assert check.validate({"rate": 5}) == {"rate": 5.0}
+    assert render_lines(ramp, check.validate({"rate": 5})) == ("RAMP 5",)
+
+
+@given(
+    st.recursive(
+        st.sampled_from(PLACES).map(lambda text: {"ask": text}) | st.text(max_size=8) | st.none(),
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(st.sampled_from(["ask", "query", "expect"]), inner, max_size=2)
+        ),
+        max_leaves=4,
+    )
+)
+def test_whatever_stands_in_a_querys_place_is_read_or_refused_with_its_line(said: object) -> None:
+    text = WHOLE.replace('{ask: "IN_REMOTE"}', json.dumps(said))
+    complaints: tuple[Invalid, ...] = ()
+    try:
+        profile = parse_profile(text, "bath.yaml")
+    except Invalid as refused:
+        complaints = every_complaint(refused)
+    assert all(one.data["line"] for one in complaints)
+    if complaints:
+        return
+    needed = profile.commands["set_point"].precondition
+    assert needed is not None
+    is_asked = isinstance(said, dict) and set(said) == {"ask"}
+    assert is_asked or (isinstance(said, str) and "?" in said)
+    assert asks(profile, needed.query.strip()) or not needed.query.isascii()

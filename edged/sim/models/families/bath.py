@@ -38,7 +38,7 @@ class Bath:
         self.advance(now)
         return {
             "setpoint": self.setpoint,
-            "is_running": self.is_running,
+            "is_on": self.is_running,
             "celsius": self.celsius,
         }
 

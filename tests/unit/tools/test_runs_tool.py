@@ -1,0 +1,93 @@
+"""What bench__runs tells of a run that goes on while it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from edged.actions.caller import Caller, Route
+from edged.actions.outcome import Done
+from edged.operations.runs import ReadRuns, RunOperations
+from edged.runs.run_head import RunHead, RunKind, RunNow
+
+
+@dataclass
+class Stream:
+    """A stream whose last row comes, and which ends, while the rows before are written."""
+
+    taken: int = 396
+    written: int = 0
+    state: str = "running"
+
+    def runs(self) -> tuple[RunNow, ...]:
+        head = cast("RunHead", Head())
+        return (RunNow(head=head, state=self.state, started_ms=1, rows=self.taken),)
+
+    def end(self) -> None:
+        self.taken += 1
+        self.state = "ended"
+
+
+@dataclass
+class Head:
+    run_id: str = "mcp-1"
+    kind: RunKind = RunKind.STREAM
+
+
+@dataclass
+class NoRuns:
+    def runs(self) -> tuple[RunNow, ...]:
+        return ()
+
+
+@dataclass
+class Recordings:
+    """Their rows are on the disk as far as they had been taken when that was asked for."""
+
+    stream: Stream
+    meanwhile: list[Callable[[], None]] = field(default_factory=list)
+
+    async def written(self, _run_id: str) -> None:
+        self.stream.written = self.stream.taken
+        while self.meanwhile:
+            self.meanwhile.pop()()
+
+    async def read(self, _function: object, _run_id: str, _wish: object) -> dict[str, Any]:
+        return {
+            "meta": {"kind": "stream", "status": self.stream.state},
+            "columns": ["n"],
+            "units": [""],
+            "rows": [[number] for number in range(self.stream.written)],
+            "total_rows": self.stream.written,
+            "statistics": None,
+        }
+
+
+async def test_a_run_that_ends_while_it_is_read_is_not_told_as_over_without_its_last_row() -> None:
+    stream = Stream()
+    parts: Any = {
+        "runs": Recordings(stream, [stream.end]),
+        "streams": stream,
+        "sweeps": NoRuns(),
+        "sequences": NoRuns(),
+        "waveforms": None,
+        "artist": None,
+    }
+    operations = RunOperations(**parts)
+    action = ReadRuns(
+        tool="bench__runs",
+        caller=Caller(route=Route.INTERNAL),
+        action_id="a-1",
+        arguments={"run_id": "mcp-1"},
+    )
+
+    async def told() -> Any:
+        done = await operations.read(action, cast("Any", None), 0.0)
+        assert isinstance(done, Done)
+        return done.data
+
+    first = await told()
+    assert (first["state"], first["total_rows"]) == ("running", 396)
+    second = await told()
+    assert (second["state"], second["total_rows"]) == ("ended", 397)
