@@ -12,7 +12,7 @@ from typing import Final, Self, TypeVar
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
-from edged.profiles.authoring.probing import Heard, Say, Talk
+from edged.profiles.authoring.probing import Heard, Say, Talk, held
 from edged.profiles.model import Connection
 from edged.transports.address import parse_address
 from edged.transports.link import Link, LinkError, LinkGarbled, LinkTimeout
@@ -69,11 +69,9 @@ class WireTalk:
             self._link.open(OPEN_WITHIN_S)
         except LinkError as error:
             self._close()
-            raise Failed(
+            raise self._gone(
                 f"Nobody was met at {self._address}: {error}.",
-                code=ErrorCode.DISCONNECTED,
-                data={"address": self._address},
-                remedy="Check the address, the cable, and whether another program holds it.",
+                "Check the address, the cable, and whether another program holds it.",
             ) from error
         return self
 
@@ -92,13 +90,7 @@ class WireTalk:
         Raises:
             Failed: as the talk says; DISCONNECTED, the connection was lost again and again.
         """
-        try:
-            say = next(talk)
-            while True:
-                say = talk.send(self._hear(say))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return held(talk, self._hear)
 
     def _hear(self, say: Say) -> Heard:
         if self._clock.monotonic() + say.within_s > self._deadline:
@@ -119,12 +111,10 @@ class WireTalk:
         except LinkError as error:
             self._losses += 1
             if self._losses >= MOST_LOSSES:
-                raise Failed(
+                raise self._gone(
                     f"{self._address} was lost: {error}.",
-                    code=ErrorCode.DISCONNECTED,
-                    data={"address": self._address},
-                    remedy="What listens there ends the connection at a question that it does not "
-                    "know, or is no instrument: give one from its manual, --ask VERSION.",
+                    "What listens there ends the connection at a question that it does not know, "
+                    "or is no instrument: give one from its manual, --ask VERSION.",
                 ) from error
             self._reopen(link)
             return Heard(was_lost=True)
@@ -193,19 +183,21 @@ class WireTalk:
 
     def _opened(self) -> Link:
         if self._link is None:
-            raise Failed(f"{self._address} is not connected.", code=ErrorCode.DISCONNECTED)
+            raise self._gone(f"{self._address} is not connected.", "Report this as a bug.")
         return self._link
 
     def _reopen(self, link: Link) -> None:
         try:
             link.open(OPEN_WITHIN_S)
         except LinkError as error:
-            raise Failed(
+            raise self._gone(
                 f"{self._address} was lost, and could not be opened again: {error}.",
-                code=ErrorCode.DISCONNECTED,
-                data={"address": self._address},
-                remedy="Switch the instrument off and on again.",
+                "Switch the instrument off and on again.",
             ) from error
+
+    def _gone(self, sentence: str, remedy: str) -> Failed:
+        data = {"address": self._address}
+        return Failed(sentence, code=ErrorCode.DISCONNECTED, data=data, remedy=remedy)
 
     def _close(self) -> None:
         link, self._link = self._link, None

@@ -28,7 +28,7 @@ from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of
 from edged.profiles.authoring.meeting import HEADERS, meet
-from edged.profiles.authoring.probing import WIRE_KEYS, Heard, Say, Talk, flow_of
+from edged.profiles.authoring.probing import WIRE_KEYS, Heard, Say, Talk, flow_of, held
 from edged.profiles.format.connection import CONNECTION
 from edged.profiles.match import says_name
 from edged.profiles.model import Connection
@@ -140,13 +140,7 @@ class EngineTalk:
 
     def hold(self, talk: Talk[T]) -> T:
         """As ``WireTalk.hold``."""
-        try:
-            say = next(talk)
-            while True:
-                say = talk.send(self._hear(say))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return held(talk, self._hear)
 
     def _hear(self, say: Say) -> Heard:
         # A raw query would leave the rest of a block on the line.

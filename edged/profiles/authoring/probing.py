@@ -8,7 +8,7 @@ line ends that finish what an attempt in another manner has begun.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final, TypeVar
 
@@ -27,6 +27,7 @@ __all__ = [
     "find_settings",
     "find_terminations",
     "flow_of",
+    "held",
     "is_text",
 ]
 
@@ -120,6 +121,17 @@ class Heard:
 
 
 Talk = Generator[Say, Heard, T]
+
+
+def held(talk: Talk[T], hear: Callable[[Say], Heard]) -> T:
+    """What a talk comes to, held to its end with whoever ``hear`` asks."""
+    try:
+        say = next(talk)
+        while True:
+            say = talk.send(hear(say))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

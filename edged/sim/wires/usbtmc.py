@@ -14,7 +14,6 @@ import os
 import re
 import socket
 import struct
-import sys
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -102,12 +101,10 @@ class KernelBus:
 
     def why_not(self) -> str:
         """See ``UsbBus``."""
-        if sys.platform != "linux":
-            return "A simulated USB device needs usbip, which Linux alone has."
         if not (self._place / "attach").exists():
             return (
-                "This kernel has no vhci_hcd (usbip), by which a simulated USB device is plugged "
-                "in: load it with `modprobe vhci-hcd` as root, if your kernel was built with it"
+                "This kernel has no vhci_hcd (usbip, of Linux alone), by which a simulated USB "
+                "device is plugged in: load it with `modprobe vhci-hcd` as root, if it was built"
             )
         if not os.access(self._place / "attach", os.W_OK):
             return "Only root may plug in a simulated USB device (usbip's vhci_hcd)"
