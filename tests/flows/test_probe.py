@@ -161,6 +161,23 @@ def test_a_refused_port_is_told_at_once_with_the_doors_that_are_open(
 
 
 @promise("profile-new.soon")
+def test_the_test_of_a_profile_tells_a_refused_port_as_soon(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "acme.yaml").write_text(
+        "format: 1\nprofile_key: acme\nmanufacturer: A\nmodel: B\ninstrument_class: other\n"
+        "source: none\nmatch: {idn: ACME}\ncommands: {who: {description: Who., scpi: '*IDN?'}}\n"
+    )
+    with socket.socket() as shut:
+        shut.bind(("127.0.0.1", 0))
+        address = f"TCPIP::127.0.0.1::{shut.getsockname()[1]}::SOCKET"
+        began = time.monotonic()
+        assert main(["profile", "test", "acme", "--address", address]) == 1
+        assert time.monotonic() - began < 3
+    assert "refuses the connection" in capsys.readouterr().err
+
+
+@promise("profile-new.soon")
 def test_the_port_mapper_s_own_port_is_nothing_that_anybody_typed(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

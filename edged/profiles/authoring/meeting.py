@@ -92,7 +92,7 @@ def _name(connection: Connection, question: str) -> Talk[MetInstrument]:
             answer = found.answer
         else:
             heard = yield Say(asked, connection=met.connection, within_s=WITHIN_S)
-            answer = next(iter(heard.lines()), "")
+            answer = heard.answer_to(asked)
         if question or says_name(answer):
             return replace(met, question=asked, idn=answer)
         refused = refused or answer
@@ -158,7 +158,7 @@ def _error_query(met: MetInstrument) -> Talk[MetInstrument]:
 def _entry(met: MetInstrument, query: str) -> Talk[int | None]:
     """The number of the oldest error; ``None`` where the answer is no entry of a queue."""
     heard = yield Say(query, connection=met.connection, within_s=WITHIN_S)
-    line = next(iter(heard.lines()), "")
+    line = heard.answer_to(query)
     error = parse_error(ErrorKind.QUEUE, line)
     # A bare number may be the answer to another question, such as a reading.
     is_entry = error.code is not None and re.search(r"\d\s*[, ]\s*\S", line) is not None

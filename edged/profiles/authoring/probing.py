@@ -119,6 +119,11 @@ class Heard:
         found = _LINE_END.split(self.data.decode("latin-1"))
         return tuple(found[:-1] if len(found) > 1 and not found[-1] else found)
 
+    def answer_to(self, question: str) -> str:
+        """The first line that holds anything and is not the question come back."""
+        told = (line for line in self.lines() if line.strip() and line.strip() != question)
+        return next(told, "")
+
 
 Talk = Generator[Say, Heard, T]
 
@@ -181,8 +186,7 @@ def find_message_settings(question: str, given: Connection) -> Talk[Findings]:
     heard = yield Say(question, connection=given, within_s=FIRST_WITHIN_S)
     if not heard.came:
         raise _silence(question)
-    answer = (heard.lines() or ("",))[0]
-    found = Findings(connection=given, answer=answer, after_ms=heard.after_ms)
+    found = Findings(connection=given, answer=heard.answer_to(question), after_ms=heard.after_ms)
     return (yield from find_pauses(question, found))
 
 
@@ -236,13 +240,19 @@ def find_terminations(
         if not heard.came:
             continue
         ending, doubt = _ending_of(heard.data)
+        echoes = any(line.strip() == question for line in heard.lines())
         return Findings(
             connection=replace(tried, read_termination=ending),
-            answer=(heard.lines() or ("",))[0],
+            answer=heard.answer_to(question),
             after_ms=heard.after_ms,
-            doubts=(doubt,) if doubt else (),
+            doubts=tuple(filter(None, (doubt, ECHO if echoes else ""))),
         )
     return None
+
+
+ECHO: Final = (
+    "It sends back what it is sent: switch its echo off, for no answer can be told from it."
+)
 
 
 def _ending_of(data: bytes) -> tuple[str, str]:

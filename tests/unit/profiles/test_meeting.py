@@ -117,7 +117,7 @@ def test_an_instrument_that_is_silent_to_what_it_is_told_acknowledges_nothing() 
     assert not met.unknown
 
 
-@pytest.mark.parametrize("answer", ["NACK", "ERROR", "ERR 1", "ERR_3", "unknown command", "*IDN?"])
+@pytest.mark.parametrize("answer", ["NACK", "ERROR", "ERR 1", "ERR_3", "unknown command", "IDN?"])
 def test_a_refusal_is_no_name_and_is_told_with_what_becomes_of_it(answer: str) -> None:
     met = TalkingUnit({}, answer).hold(meet(Connection()))
     assert (met.question, met.idn, met.is_name) == ("", "", False)
@@ -132,6 +132,13 @@ def test_a_refusal_is_no_name_and_is_told_with_what_becomes_of_it(answer: str) -
 def test_names_are_told_from_refusals(name: str) -> None:
     met = TalkingUnit({"*IDN?": name}).hold(meet(Connection()))
     assert met.is_name is (name != "ERROR LABS 2")
+
+
+@pytest.mark.parametrize("before", ["\n", "*IDN?\n", "\n*IDN?\n"])
+def test_empty_lines_and_the_echo_before_a_name_are_passed_over(before: str) -> None:
+    met = unit_with({"*IDN?": before + NAME}).hold(meet(Connection()))
+    assert met.idn == NAME
+    assert ("It sends back what it is sent" in " ".join(met.unknown)) is ("IDN" in before)
 
 
 def test_an_old_instrument_is_asked_by_its_own_question() -> None:
