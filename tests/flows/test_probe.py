@@ -19,7 +19,13 @@ from tests.bench.pty_unit import PtyUnit, on_a_pty
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
 
-WIRES = {"sock": "socket", "vxi": "vxi11", "his": "hislip", "ser": "serial"}
+WIRES = {
+    "sock": "socket",
+    "vxi": "vxi11",
+    "his": "hislip",
+    "ser": "serial",
+    "pro": "prologix",
+}
 NAME = "ACME,P1,42,1.0"
 # A verb is a program: what it has open at its end the system closes.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

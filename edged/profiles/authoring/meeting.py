@@ -7,10 +7,12 @@ cannot be known so is said, in a sentence for whoever writes the profile.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 from typing import Final
 
+from edged.errors import Failed
 from edged.profiles.authoring.drafting import MetInstrument, literal, read_headers
 from edged.profiles.authoring.probing import (
     NAME_QUESTION,
@@ -22,6 +24,7 @@ from edged.profiles.authoring.probing import (
 from edged.profiles.match import is_refusal, says_name
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import ErrorKind, clean_text
+from edged.scpi.blocks import find_block_head
 from edged.scpi.errors import parse_error
 
 __all__ = ["HEADERS", "UNKNOWN_COMMAND", "meet"]
@@ -37,7 +40,6 @@ HEADERS: Final = "SYST:HELP:HEAD?"
 BANNER_WITHIN_S: Final = 0.3
 WITHIN_S: Final = 1.0
 ACKNOWLEDGED_WITHIN_S: Final = 0.5
-_BLOCK_HEAD: Final = re.compile(r"\s*#\d+")
 
 
 def meet(connection: Connection, question: str = "") -> Talk[MetInstrument]:
@@ -176,10 +178,9 @@ def _emptied(met: MetInstrument) -> Talk[None]:
 
 
 def _headers(heard: Heard) -> tuple[str, ...]:
-    text = heard.data.decode("ascii", "replace")
-    head = _BLOCK_HEAD.match(text)
-    if head is None:
-        return ()
-    digits = int(text[head.start() :].lstrip()[1])
-    begin = text.index("#") + 2 + digits
-    return read_headers(text[begin:])
+    data = heard.data.lstrip()
+    if data[:1] == b"#":
+        with contextlib.suppress(Failed):
+            head = find_block_head(data)
+            return read_headers(data[head.start :].decode("ascii", "replace")) if head else ()
+    return ()

@@ -146,6 +146,12 @@ def test_an_old_instrument_is_asked_by_its_own_question() -> None:
     assert (met.question, met.idn) == ("ID?", "HP3325A")
 
 
+@pytest.mark.parametrize("told", ["#9ab", "#", "#0", "#3x", "#10", "VOLT", "#16:VOLT?"])
+def test_a_list_of_commands_that_is_no_block_is_none(told: str) -> None:
+    met = unit_with({"SYST:HELP:HEAD?": told}).hold(meet(Connection()))
+    assert met.headers == ((":VOLT?",) if told.startswith("#16") else ())
+
+
 def test_of_silence_a_draft_says_that_nothing_was_heard() -> None:
     met = TalkingUnit({}).hold(meet(Connection()))
     assert not met.was_heard
