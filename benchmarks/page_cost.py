@@ -213,7 +213,7 @@ class _Page:
     async def _refresh_again(self) -> None:
         while True:
             status, _ = await asyncio.gather(
-                self._call("get_status"), self._call("list_instruments", filter="")
+                self._call("get_status"), self._call("list_instruments")
             )
             self._runs = [one["stream_id"] for one in status["streams"]]
             await self._plot()
@@ -231,7 +231,9 @@ class _Page:
     async def _plot(self) -> None:
         for run_id in self._runs:
             start = self._next.get(run_id, 0)
-            told = await self._call("bench__runs", run_id=run_id, from_row=start, rows=2000)
+            told = await self._call(
+                "bench__runs", run_id=run_id, from_row=start, rows=2000, every=1
+            )
             self._next[run_id] = start + len(told["rows"])
 
     async def _call(self, tool: str, **arguments: Any) -> Any:

@@ -48,6 +48,8 @@ class BenchPageDoor:
     Attributes:
         edge_name: what the page calls this bench.
         report: gives a run's report, one HTML file.
+        trace: gives the last exchanges with an instrument.
+        now_ms: tells the time.
         peer: says whose a connection is.
         note: for the record.
         new_id: makes action ids.
@@ -62,6 +64,8 @@ class BenchPageDoor:
     leases: LeaseControl
     runs: RunRegistry
     report: Callable[[str], Awaitable[bytes]]
+    trace: Callable[[str], list[dict[str, object]]]
+    now_ms: Callable[[], int]
     peer: TrustedPeer
     note: NotePage
     new_id: Callable[[], str]
@@ -128,6 +132,8 @@ class BenchPageDoor:
                     peer=self.peer,
                     hub=self.hub,
                     latest=self.values.latest,
+                    trace=self.trace,
+                    now_ms=self.now_ms,
                     permissions=self.permissions,
                     owner=OwnerAnswers(
                         is_full=self.config.bench_page is BenchPage.FULL,

@@ -487,6 +487,8 @@ class Engine:
             leases=self._leases,
             runs=self._work.runs,
             report=self._work.reports.html,
+            trace=self._pool.trace,
+            now_ms=self._clock.wall_ms,
             peer=peer,
             note=self._stores.record.method,
             new_id=new_id,

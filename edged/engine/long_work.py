@@ -162,16 +162,21 @@ class LongWork:
             clock=clock,
             told_on=stores.told_on,
         )
-        self.bench_stop = BenchStop(
-            pool=pool,
+        self.bench_stop = self._make_bench_stop(stores, perform, new_id, recall)
+
+    def _make_bench_stop(
+        self, stores: Stores, perform: Perform, new_id: NewId, recall: Callable[[], None]
+    ) -> BenchStop:
+        return BenchStop(
+            pool=self._pool,
             sweeps=self.sweeps,
             end_work=(self.sequences.stop_all, self.streams.stop_all),
             perform=perform,
             new_id=new_id,
-            clock=clock,
+            clock=self._clock,
             made_safe=self._made_safe,
             told_on=stores.told_on,
-            try_for_s=config.abort_after_crash_sec,
+            try_for_s=self._config.abort_after_crash_sec,
             stop_others=self._wrapper_stop,
             recall=recall,
         )

@@ -33,7 +33,7 @@ from edged.plot.figure import (
     has_prefixes,
     read_figure,
 )
-from edged.plot.paper import PAPER, Heading, Lines, Paper, Picture, read_paper
+from edged.plot.paper import PAPER, Heading, Lines, Paper, PaperFigure, read_paper
 
 __all__ = ["draw", "print_paper"]
 
@@ -190,7 +190,7 @@ def print_paper(paper: Paper) -> bytes:
                     printer.head(block.text)
                 case Lines():
                     printer.write(block.lines)
-                case Picture():
+                case PaperFigure():
                     printer.place(block.figure)
         printer.turn()
     return file.getvalue()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from edged.plot.figure import Figure, figure_of
 
-__all__ = ["LINE_CHARS", "PAPER", "Block", "Heading", "Lines", "Paper", "Picture", "read_paper"]
+__all__ = ["LINE_CHARS", "PAPER", "Block", "Heading", "Lines", "Paper", "PaperFigure", "read_paper"]
 
 PAPER: Final = "--paper"
 """How the program that draws is told that it gets one of these."""
@@ -34,13 +34,13 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PaperFigure:
     """A figure."""
 
     figure: Figure
 
 
-Block = Heading | Lines | Picture
+Block = Heading | Lines | PaperFigure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,5 +63,5 @@ def read_paper(data: bytes) -> Paper:
 
 def _block(told: dict[str, Any]) -> Block:
     if "figure" in told:
-        return Picture(figure_of(told["figure"]))
+        return PaperFigure(figure_of(told["figure"]))
     return Lines(tuple(told["lines"])) if "lines" in told else Heading(told["text"])

@@ -209,19 +209,23 @@ class Guard:
             fetch_site: its ``Sec-Fetch-Site``; ``None`` where none was sent, as by programs that
                 are no browser, and by browsers to plain http on another machine.
         """
+        if self.allows_page(value, host=host, fetch_site=fetch_site):
+            return True
+        origin = _matched(value)
+        return fetch_site is None and origin is not None and _is_on_loopback(origin)
+
+    def allows_page(self, value: str, *, host: str, fetch_site: str | None) -> bool:
+        """The same for what only browsers ask for: its own origin, or one of the owner's.
+
+        No browser sends ``Sec-Fetch-Site`` with the handshake of a WebSocket, so that by it the
+        page of another loopback port cannot be told from a program.
+        """
         if _plain_origin(value) in self.origins:
             return True
-        # Matched as a whole: a prefix match lets http://localhost:8767@evil.example in.
-        origin = _ORIGIN.fullmatch(value)
-        if origin is None or origin["scheme"].lower() not in _DEFAULT_PORTS:
+        origin = _matched(value)
+        if origin is None or not self._is_own(origin, host):
             return False
-        if self._is_own(origin, host):
-            return fetch_site is None or fetch_site.lower() == SAME_ORIGIN
-        if fetch_site is not None:
-            return False
-        if origin["six"] is not None:
-            return _is_loopback(origin["six"])
-        return _plain_name(origin["name"]) in _LOOPBACK_NAMES or _is_loopback(origin["name"])
+        return fetch_site is None or fetch_site.lower() == SAME_ORIGIN
 
     def _is_own(self, origin: re.Match[str], host: str) -> bool:
         """Whether an origin is that of the request: scheme, name and port."""
@@ -229,6 +233,18 @@ class Guard:
         if own is None or origin["scheme"].lower() != self.scheme:
             return False
         return _place(origin, self.scheme) == _place(own, self.scheme)
+
+
+def _matched(origin: str) -> re.Match[str] | None:
+    """As a whole: a prefix match lets http://localhost:8767@evil.example in."""
+    found = _ORIGIN.fullmatch(origin)
+    return found if found is not None and found["scheme"].lower() in _DEFAULT_PORTS else None
+
+
+def _is_on_loopback(origin: re.Match[str]) -> bool:
+    if origin["six"] is not None:
+        return _is_loopback(origin["six"])
+    return _plain_name(origin["name"]) in _LOOPBACK_NAMES or _is_loopback(origin["name"])
 
 
 def _place(authority: re.Match[str], scheme: str) -> tuple[str, int]:
@@ -338,10 +354,15 @@ class HttpHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessPolicy:
-    """What the endpoint is configured to let in."""
+    """What the endpoint is configured to let in.
+
+    Attributes:
+        is_page: what is asked for is for browsers alone, which say where a page is from.
+    """
 
     path: str
     guard: Guard
+    is_page: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -453,7 +474,7 @@ def judge_visit(head: HttpHead, guard: Guard) -> Mapping[str, str] | Rejected:
     joined = _join(head.headers)
     if isinstance(joined, Rejected):
         return joined
-    door = AccessPolicy(path=head.path, guard=guard)
+    door = AccessPolicy(path=head.path, guard=guard, is_page=True)
     refusal = _judge_host(head, joined, door) or _judge_origin(head, joined, door)
     if refusal is None and CALLER_TOKEN_HEADER.lower() in joined:
         return rejection(404, "Nothing is here on the relay route.")
@@ -522,10 +543,17 @@ def _judge_host(_: HttpHead, headers: Mapping[str, str], door: AccessPolicy) -> 
 
 def _judge_origin(_: HttpHead, headers: Mapping[str, str], door: AccessPolicy) -> Rejected | None:
     origin = headers.get("origin")
-    if origin is None:
-        return None
     host, site = headers.get("host", ""), headers.get(FETCH_SITE_HEADER.lower())
-    if door.guard.allows_origin(origin, host=host, fetch_site=site):
+    if origin is None:
+        # A link elsewhere may lead to the page; a page elsewhere may not embed what is under it.
+        is_link = headers.get("sec-fetch-mode", "").lower() == "navigate"
+        if not door.is_page or is_link or (site or SAME_ORIGIN).lower() in {SAME_ORIGIN, "none"}:
+            return None
+        return rejection(
+            403, f"This is for the bench page alone (Sec-Fetch-Site: {str(site)[:40]})."
+        )
+    allows = door.guard.allows_page if door.is_page else door.guard.allows_origin
+    if allows(origin, host=host, fetch_site=site):
         return None
     told = f" (Sec-Fetch-Site: {site[:40]})" if site is not None else ""
     return rejection(

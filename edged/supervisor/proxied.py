@@ -15,7 +15,7 @@ from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
 from edged.supervisor.http_framing import BadFramingError, Framer
 
-__all__ = ["ClientSide", "Switchboard", "refusal_bytes"]
+__all__ = ["SOON", "ClientSide", "Switchboard", "refusal_bytes"]
 
 LINGER_S: Final = 1.0
 """Closing at once with the request unread would reset the answer away."""
@@ -63,11 +63,14 @@ def refusal_bytes(refused: Rejected) -> bytes:
     return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + refused.body
 
 
+LOOK_AGAIN: Final = ("Refresh", "1")
+"""For a browser that opened the page meanwhile: it gets it by itself, once there is an engine."""
+SOON: Final = (("Retry-After", "1"), LOOK_AGAIN)
 AWAY: Final = refusal_bytes(
     rejection(
         503,
         "The engine is not running; it is being started again.",
-        headers=(("Retry-After", "1"),),
+        headers=SOON,
     )
 )
 LOST: Final = refusal_bytes(
@@ -75,6 +78,7 @@ LOST: Final = refusal_bytes(
         503,
         "The engine ended with this request unanswered, and is being started again. What was asked "
         "may have been carried out: look at the state before you ask for it again.",
+        headers=(LOOK_AGAIN,),
     )
 )
 SILENT: Final = refusal_bytes(
@@ -82,7 +86,7 @@ SILENT: Final = refusal_bytes(
         503,
         "The engine does not answer at the moment. Nothing of this request was passed on to it; "
         "try again in a second.",
-        headers=(("Retry-After", "1"),),
+        headers=SOON,
     )
 )
 UNANSWERED: Final = refusal_bytes(
@@ -90,6 +94,7 @@ UNANSWERED: Final = refusal_bytes(
         503,
         "The engine does not answer. This request was passed on before that was seen, and may "
         "still be carried out: look at the state before you ask for it again.",
+        headers=(LOOK_AGAIN,),
     )
 )
 

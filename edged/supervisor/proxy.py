@@ -28,7 +28,7 @@ from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
 from edged.supervisor.http_framing import Framer
 from edged.supervisor.peer_header import PEER_HEADER, peer_value
-from edged.supervisor.proxied import ClientSide
+from edged.supervisor.proxied import SOON, ClientSide
 
 __all__ = ["PortProxy", "ProxySettings", "wanted_addresses"]
 
@@ -40,7 +40,9 @@ SLOW_HEAD_S: Final = 30.0
 
 NOT_ALLOWED: Final = rejection(403, "Your network is not among ALLOWED_NETWORKS of this edge.")
 FULL: Final = rejection(503, "Too many connections are open; close some and try again.")
-OURSELVES: Final = rejection(503, "The engine is not running.")
+OURSELVES: Final = rejection(
+    503, "The engine is not running; it is being started again.", headers=SOON
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from edged.runs.report.facts import (
     Standing,
     report_of,
 )
-from edged.runs.report.parts import Fields, Note, Report, Table
+from edged.runs.report.parts import FactList, FactTable, Note, Report
 
 BEGUN_MS = 1_790_000_000_000
 STANDING = Standing(
@@ -118,9 +118,9 @@ def section_of(report: Report, heading: str) -> str:
     lines: list[str] = []
     for part in found.parts:
         match part:
-            case Fields():
+            case FactList():
                 lines += [f"{name}: {value}" for name, value in part.rows]
-            case Table():
+            case FactTable():
                 lines += [part.caption, " | ".join(part.columns), *map(" | ".join, part.rows)]
             case Note():
                 lines.append(f"{'! ' if part.is_warning else ''}{part.text}")

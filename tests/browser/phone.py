@@ -85,6 +85,13 @@ def phone(state: Path) -> dict[str, Any]:
         seen["stopped again after s"] = time.monotonic() - began
         seen["other engine"] = engine_pid(state) != killed
         browser.sees("live, edged")
+        # A page that is opened only now, while there is no engine.
+        browser.open("about:blank")
+        os.kill(engine_pid(state), signal.SIGKILL)
+        browser.open(f"http://{ADDRESS}:8767/bench")
+        seen["opened while away"] = "is being started again" in browser.text
+        browser.sees("live, edged", within_s=30)
+        seen["opened by itself"] = browser.run("return !document.getElementById('stop').disabled")
     return seen
 
 

@@ -3,52 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
-import socketserver
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from edged.surfaces.page.owner import keep_page_key
 from tests.bench.browser import ENTER, ESCAPE, TAB, Browser
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
-from tests.bench.mcp_client import McpClient
+from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.relay_chain import wait_for
-from tests.bench.sim_bench import running_bench
+from tests.browser.looking import (
+    CURRENT,
+    MEASURED,
+    ON,
+    SWEEP,
+    VOLTS,
+    address,
+    agent,
+    is_on,
+    look,
+    sideways,
+    violations,
+)
 from tests.promises import promise
-
-AXE = REPOSITORY / ".venv-clients/node/npm/node_modules/axe-core/axe.min.js"
-HOSTILE = '<img src=x onerror="document.title=1">,<script>alert(1)</script>,<b>SN</b>,1'
-ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"channel": 1}}
-VOLTS = {**ON, "command_name": "get_voltage"}
-SWEEP = {
-    "instrument_id": "psu1",
-    "command_name": "set_voltage",
-    "parameters": {"channel": 1},
-    "target_value": 20,
-    "sweep_rate": 0.5,
-    "measure": [{"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}],
-}
-
-
-def address(engine: EngineProcess, view: str = "") -> str:
-    return f"http://127.0.0.1:{engine.ports['mcp_port']}/bench{view}"
-
-
-def look(browser: Browser, engine: EngineProcess, view: str = "") -> None:
-    """Open it as anew: a change of the fragment alone loads nothing."""
-    browser.open("about:blank")
-    browser.open(address(engine, view))
-
-
-def is_on(engine: EngineProcess) -> bool:
-    return bool(engine.sim("state")["instruments"]["psu1"]["state"]["ch1"]["is_on"])
 
 
 @pytest.fixture(autouse=True)
@@ -59,12 +37,6 @@ def quiet(engine: EngineProcess, browser: Browser) -> Iterator[None]:
     yield
     engine.tool("bench__stop_all")
     assert browser.complaints() == []
-
-
-async def agent(engine: EngineProcess) -> McpClient:
-    client = McpClient(engine.ports["mcp_port"])
-    await client.initialize("2025-11-25")
-    return client
 
 
 @promise("page.shows")
@@ -153,76 +125,6 @@ def test_the_keyboard_alone_reaches_everything_and_escape_twice_stops(
     assert browser.run(outline) != "none"
 
 
-@contextmanager
-def hostile_instrument() -> Iterator[int]:
-    """Answers whatever it is asked with what a page must never take for its own."""
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            for line in self.rfile:
-                if b"?" in line:
-                    self.wfile.write(HOSTILE.encode() + b"\n")
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@promise("page.text")
-def test_what_a_hostile_instrument_says_stays_text(tmp_path: Path, browser: Browser) -> None:
-    with hostile_instrument() as port:
-        config = {
-            "INSTRUMENTS": [{"address": f"TCPIP::127.0.0.1::{port}::SOCKET", "name": "bad1"}],
-        }
-        with running_engine(tmp_path, sim=False, config=config) as engine:
-            look(browser, engine)
-            browser.sees("bad1")
-            browser.sees("onerror")
-            engine.tool(
-                "send_scpi", instrument_id="bad1", scpi_command="<script>alert(2)</script>?"
-            )
-            browser.sees("alert(2)")
-            for view in ("#unit/bad1", "#record"):
-                look(browser, engine, view)
-                browser.sees("bad1")
-            assert browser.run("return document.querySelectorAll('img, body script').length") == 0
-            assert browser.run("return document.title").endswith("bench")
-            browser.open("about:blank")
-            assert browser.complaints() == []
-
-
-@promise("page.away")
-def test_an_engine_that_dies_is_said_to_be_away_and_stop_goes_on_being_tried_until_it_is_back(
-    tmp_path: Path, browser: Browser
-) -> None:
-    with running_bench("--instruments", "psu1,dmm1") as bench:
-        entries = [{"address": bench.address(n), "name": n} for n in bench.instruments]
-        config: dict[str, Any] = {"INSTRUMENTS": entries}
-        with running_engine(tmp_path, sim=False, config=config) as engine:
-            config["MCP_PORT"] = engine.ports["mcp_port"]
-            engine.tool("execute_command", **ON)
-            look(browser, engine)
-            browser.sees("ON: OUTP CH1")
-            os.kill(engine.process.pid, signal.SIGKILL)
-            engine.process.wait()
-            browser.sees("does not answer")
-            browser.click("#stop")
-            browser.sees("The engine is away")
-        with running_engine(tmp_path, sim=False, config=config):
-            browser.sees("Stopped", within_s=30)
-            wait_for(lambda: not bench.state("psu1")["ch1"]["is_on"])
-            browser.sees("live, edged")
-            browser.open("about:blank")
-    # What the browser says of a connection that is refused is no fault of the page.
-    assert all("ERR_CONNECTION" in line or "WebSocket" in line for line in browser.complaints())
-
-
 @promise("page.sixteen")
 def test_sixteen_pages_are_open_at_once_and_all_are_live(
     engine: EngineProcess, browser: Browser
@@ -265,9 +167,7 @@ async def test_a_person_with_the_key_approves_and_one_without_cannot(
     engine: EngineProcess, browser: Browser
 ) -> None:
     client = await agent(engine)
-    current = {"channel": 1, "current": 0.5}
-    asked = {"instrument_id": "psu1", "command_name": "set_current", "parameters": current}
-    call = asyncio.create_task(client.call("execute_command", asked))
+    call = asyncio.create_task(client.call("execute_command", CURRENT))
     look(browser, engine)
     await asyncio.to_thread(browser.sees, "Waits for a person")
     assert ":SOUR1:CURR 0.500" in browser.text
@@ -280,6 +180,34 @@ async def test_a_person_with_the_key_approves_and_one_without_cannot(
     browser.click(".asks .yes")
     assert not (await call).get("isError")
     browser.sees("live, edged")
+    # Kept in the tab's memory and nowhere else: not even by the browser.
+    call = asyncio.create_task(client.call("execute_command", CURRENT))
+    browser.command("POST", "/refresh")
+    await asyncio.to_thread(browser.sees, "open the page with edged open --full")
+    for kept in ("localStorage", "sessionStorage", "history.state", "document.cookie"):
+        assert key not in str(browser.run(f"return JSON.stringify({kept} ?? '')"))
+    assert key not in engine.log.read_text()
+    look(browser, engine, f"#key={key}")
+    await asyncio.to_thread(browser.sees, "Approve")
+    browser.click(".asks .no")
+    assert (await call)["isError"]
+
+
+@promise("page.answers")
+def test_a_lease_is_seen_and_broken_by_a_person_with_the_key(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    lease = engine.tool("bench__reserve", instruments=["psu1"], purpose="burn-in")
+    assert not lease["is_error"], lease
+    look(browser, engine)
+    browser.sees("for burn-in")
+    look(browser, engine, f"#key={keep_page_key(engine.state_dir)}")
+    browser.sees("for burn-in")
+    browser.run("location.hash = '#unit/psu1'")
+    browser.sees("Break this lease")
+    browser.click(".unit .no")
+    browser.wait(lambda: engine.tool("get_status")["result"]["leases"] == [])
+    browser.wait(lambda: "Break this lease" not in browser.text)
 
 
 @promise("page.forms")
@@ -288,7 +216,7 @@ def test_a_command_is_sent_by_its_form_within_its_limits(
 ) -> None:
     look(browser, engine, "#unit/psu1")
     browser.sees("set voltage")
-    browser.click("details.card:nth-of-type(1) summary")
+    browser.click(".commands details:nth-of-type(1) summary")
     browser.type("details[open] input[name=voltage]", "2.5")
     browser.click("details[open] button[value=dry]")
     browser.sees("would send: :SOUR1:VOLT 2.500")
@@ -298,12 +226,141 @@ def test_a_command_is_sent_by_its_form_within_its_limits(
     assert engine.tool("execute_command", **VOLTS)["result"]["data"] == 2.5
 
 
+@promise("page.plot")
+async def test_a_plot_keeps_what_is_zoomed_into_and_has_its_cursor_by_the_keys(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    sweep = engine.tool("start_sweep", **SWEEP)["result"]["sweep_id"]
+    look(browser, engine, f"#run/{sweep}")
+
+    def points() -> int:
+        found = re.search(rf"{sweep}: (\d+) points", browser.text)
+        return int(found[1]) if found else 0
+
+    browser.wait(lambda: points() >= 6)
+    assert "at " in browser.run("return document.querySelector('.legend').innerText")
+    browser.run("document.querySelector('.canvas').focus()")
+    browser.press("+")
+    browser.sees("of these")
+    shown = re.search(r"of these (.*), live", browser.text)
+    assert shown is not None
+    counted = points()
+    browser.wait(lambda: points() > counted + 2)
+    assert shown[0] in browser.text, browser.text
+    browser.press("0")
+    browser.wait(lambda: "of these" not in browser.text)
+    browser.press("\ue011")  # Home
+    told = engine.tool("bench__runs", run_id=sweep, rows=1)["result"]
+    first = told["rows"][0][told["columns"].index("set")]
+    browser.wait(lambda: f"at {first * 1000 if first < 0.1 else first:g} " in browser.text)
+    browser.click(".plot .bar button:nth-child(1)")
+    browser.wait(
+        lambda: browser.run("return document.querySelector('.plot [aria-pressed]') !== null")
+    )
+    assert (
+        browser.run(
+            "return document.querySelector('.plot .bar button').getAttribute('aria-pressed')"
+        )
+        == "true"
+    )
+
+
+@promise("page.shows")
+def test_recordings_are_listed_looked_at_and_taken_away(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    stream = engine.tool("start_stream", **MEASURED, interval_ms=100, duration_ms=700, detach=True)
+    name = stream["result"]["stream_id"]
+    wait_for(lambda: engine.tool("bench__runs", run_id=name)["result"]["state"] == "ended")
+    look(browser, engine, "#runs")
+    browser.sees("stream: dmm1 measure_dc_voltage")
+    links = browser.run(
+        f"return [...document.querySelectorAll('a[href*=\"{name}/\"]')].map((a) => a.href)"
+    )
+    assert [link.rpartition("/")[2] for link in links] == ["data.csv", "data.npz", "report.html"]
+    browser.click(f'a[href="#run/{name}"]')
+    browser.sees("points of value over time")
+    browser.sees("mean")
+
+
+@promise("page.trace")
+def test_a_unit_has_its_trace_both_ways(engine: EngineProcess, browser: Browser) -> None:
+    engine.tool("execute_command", **VOLTS)
+    look(browser, engine, "#unit/psu1")
+    browser.sees("Trace of its line")
+    browser.sees(":SOUR1:VOLT?")
+    rows = browser.run(
+        "return [...document.querySelectorAll('section[aria-label=Trace] td[aria-label]')]"
+        ".map((e) => e.getAttribute('aria-label'))"
+    )
+    assert {"sent", "received"} <= set(rows)
+
+
+@promise("page.modes")
+def test_to_read_there_is_every_stop_and_nothing_else_to_press(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with running_engine(tmp_path, config={}) as reader:
+        sweep = reader.tool("start_sweep", **SWEEP)["result"]["sweep_id"]
+        look(browser, reader)
+        browser.sees("Stop sweep")
+        buttons = browser.run(
+            "return [...document.querySelectorAll('button')].map((b) => b.innerText)"
+        )
+        assert not {"Hold here", "Approve"} & set(buttons)
+        browser.click(".run .no")
+        browser.sees("Nothing runs")
+        assert reader.tool("get_sweep_status", sweep_id=sweep)["result"]["status"] == "stopped"
+        look(browser, reader, "#unit/psu1")
+        browser.sees("guards nothing")
+        assert browser.run("return document.querySelectorAll('form').length") == 0
+        browser.open("about:blank")
+
+
+@promise("page.first-paint")
+def test_it_is_painted_within_half_a_second(engine: EngineProcess, browser: Browser) -> None:
+    painted = []
+    for _ in range(5):
+        look(browser, engine)
+        browser.sees("live, edged")
+        paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+        painted.append(browser.wait(lambda paint=paint: browser.run(paint)))
+    # The least: what else the machine does comes and goes.
+    assert min(painted) <= 500, painted
+
+
+@promise("page.forms")
+def test_a_command_is_found_filled_in_and_sent_by_keys_alone(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    look(browser, engine, "#unit/psu1")
+    browser.sees("set voltage")
+    where = "return document.activeElement.name || document.activeElement.tagName"
+
+    def tab_to(name: str) -> None:
+        for _ in range(20):
+            browser.press(TAB)
+            if browser.run(where) == name:
+                return
+        raise AssertionError(f"no tab leads to {name}")
+
+    tab_to("SUMMARY")
+    browser.press(ENTER)
+    tab_to("channel")
+    browser.run("document.activeElement.value = ''")
+    browser.press("1")
+    tab_to("voltage")
+    browser.press("3", ENTER)
+    browser.sees("done")
+    assert engine.tool("execute_command", **VOLTS)["result"]["data"] == 3
+
+
 VIEWS = ("", "#runs", "#record", "#unit/psu1", "#run/RUN")
 
 
 @promise("page.accessible")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 1440, 2560])
 def test_axe_finds_no_violation_in_any_view(
     engine: EngineProcess, browser: Browser, scheme: str, width: int
 ) -> None:
@@ -322,13 +379,9 @@ def test_axe_finds_no_violation_in_any_view(
             )
             if "RUN" in view:
                 browser.sees("points of")
-            browser.run(AXE.read_text())
-            found = browser.run_later(
-                "const done = arguments[0]; axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', "
-                "'wcag21aa', 'wcag22aa', 'best-practice']}).then((r) => done(r.violations.map("
-                "(v) => [v.id, v.nodes.map((n) => [n.html, n.failureSummary])])))"
-            )
+            found = violations(browser)
             assert found == [], (view, found)
+            assert sideways(browser) == [], view
     finally:
         browser.size(1440, 900)
         browser.scheme("light")

@@ -13,6 +13,7 @@ from tests.promises import promise
 
 @promise("page.stop")
 @promise("page.supervised")
+@promise("page.again")
 def test_a_cold_phone_stops_all_in_two_taps_also_while_the_engine_is_begun_anew(
     tmp_path: Path,
 ) -> None:
@@ -36,3 +37,5 @@ def test_a_cold_phone_stops_all_in_two_taps_also_while_the_engine_is_begun_anew(
     assert is_in_sight
     assert seen["wider than the phone"] is False
     assert seen["other engine"]
+    assert seen["opened while away"]
+    assert seen["opened by itself"]

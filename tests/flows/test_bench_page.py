@@ -118,18 +118,29 @@ async def test_each_file_is_served_by_its_name(engine: EngineProcess, name: str)
         ({"Host": "evil.example"}, 403),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Origin": "http://localhost"}, 403),
+        ({"Origin": "{own}", "Sec-Fetch-Site": "same-site"}, 403),
         ({"Edge-Caller-JWT": "x"}, 404),
         ({"Edge-Caller-JWT": ""}, 404),
     ],
 )
 @pytest.mark.parametrize(
-    "path", ["/bench", "/bench/static/main.js", "/bench/events", "/bench/runs/x/data.csv"]
-)
+    "path",
+    [
+        "/bench", "/bench/static/main.js", "/bench/events", "/bench/units/psu1/trace",
+        "/bench/runs/x/data.csv", "/bench/runs/x/data.npz", "/bench/runs/x/report.html",
+    ],
+)  # fmt: skip
 async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route(
     engine: EngineProcess, headers: dict[str, str], status: int, path: str
 ) -> None:
-    refused = await fetched(engine, path, **headers)
+    told = {name: value.format(own=base(engine)) for name, value in headers.items()}
+    refused = await fetched(engine, path, **told)
     assert refused.status == status, await refused.text()
+    async with browser(engine) as session:
+        post = await session.post("/bench/owner/approve", json={"id": "x"}, headers=told)
+        assert post.status == status, await post.text()
     assert "traceback" not in (await refused.text()).lower()
 
 
@@ -190,8 +201,40 @@ async def test_whatever_anybody_measures_is_told_with_its_unit_and_the_last_to_w
         assert value["unit"] == "V"
         assert value["value"] == result["structuredContent"]["data"]
         async with session.ws_connect("/bench/events") as later:
-            known = (await subscribed(later, "value"))["values"]
-        assert value in known
+            greeting = await subscribed(later, "value")
+        assert value in greeting["values"]
+        assert 0 <= greeting["time_ms"] - value["time_ms"] < 20_000
+
+
+@promise("page.trace")
+async def test_the_trace_of_a_line_is_short_and_that_of_nobody_is_none(
+    engine: EngineProcess,
+) -> None:
+    for _ in range(40):
+        engine.tool("execute_command", **VOLTS)
+    found = await fetched(engine, "/bench/units/dmm1/trace")
+    told = (await found.json())["exchanges"]
+    assert 20 <= len(told) <= 60
+    assert {one["direction"] for one in told} >= {"sent", "received"}
+    times = [one["timestamp_ms"] for one in told]
+    assert times == sorted(times, reverse=True)
+    assert len(await found.read()) < 16_000
+    assert (await fetched(engine, "/bench/units/nobody/trace")).status == 404
+
+
+@promise("page.late")
+async def test_an_engine_has_loaded_none_of_it_until_somebody_looks(tmp_path: Path) -> None:
+    def loaded(engine: EngineProcess) -> bool:
+        return "edged.surfaces.page.server" in engine.log.read_text()
+
+    with running_engine(tmp_path, environment={"PYTHONPROFILEIMPORTTIME": "1"}) as engine:
+        client = McpClient(engine.ports["mcp_port"])
+        await client.initialize("2025-11-25")
+        await client.call("get_status")
+        assert "edged.engine.bench_page" in engine.log.read_text()
+        assert not loaded(engine)
+        assert (await fetched(engine, "/bench")).status == 200
+        wait_for(lambda: loaded(engine))
 
 
 async def one_shot(client: McpClient, tool: str, arguments: dict[str, Any], look: str) -> Any:
@@ -247,14 +290,32 @@ def page_key(engine: EngineProcess) -> str:
     return (engine.state_dir / "page_key").read_text().strip()
 
 
-def opened(engine: EngineProcess, *flags: str) -> dict[str, Any]:
+def typed(engine: EngineProcess, *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "edged", "open", "--json", *flags,
-         "--state-dir", str(engine.state_dir)],
-        capture_output=True, text=True, timeout=30, check=True, cwd=REPOSITORY,
+        [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)],
+        capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY,
     )  # fmt: skip
-    told_: dict[str, Any] = json.loads(done.stdout)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def opened(engine: EngineProcess, *flags: str) -> dict[str, Any]:
+    told_: dict[str, Any] = json.loads(typed(engine, "open", "--json", *flags))
     return told_
+
+
+@promise("page.named")
+def test_the_page_is_named_by_status_doctor_and_open_the_key_by_open_full_alone(
+    engine: EngineProcess,
+) -> None:
+    page = f"{base(engine)}/bench"
+    key = keep_page_key(engine.state_dir)
+    for words in (("status",), ("doctor",), ("open", "--print"), ("open", "--qr")):
+        told_ = typed(engine, *words)
+        assert page in told_, words
+        assert key not in told_
+    assert "\N{FULL BLOCK}" in typed(engine, "open", "--qr")
+    assert typed(engine, "open", "--full", "--print").strip() == f"{page}#key={key}"
 
 
 @promise("page.key")
@@ -299,6 +360,9 @@ async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can
     granted = [row for row in rows(engine) if "the page at 127.0.0.1" in json.dumps(row)]
     assert granted
     assert key not in json.dumps(rows(engine))
+    assert key not in engine.log.read_text()
+    history = engine.tool("bench__history", limit=100)
+    assert key not in json.dumps(history)
 
 
 @promise("page.key")
@@ -363,7 +427,8 @@ async def test_off_there_is_none_and_read_answers_nothing(tmp_path: Path) -> Non
 async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(tmp_path: Path) -> None:
     with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": ["get_status"]}) as engine:
         assert (await fetched(engine, "/bench")).status == 200
-        assert (await fetched(engine, "/bench/runs/x/data.csv")).status == 403
+        for path in ("runs/x/data.csv", "runs/x/report.html", "units/psu1/trace", "events"):
+            assert (await fetched(engine, f"/bench/{path}")).status == 403, path
         async with browser(engine) as session:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await session.ws_connect("/bench/events")

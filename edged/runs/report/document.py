@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from edged.runs.report.parts import Fields, Note, Part, Plot, Report, Section, Table
+from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report, Section
 from edged.runs.report.svg import draw_figure
 
 __all__ = ["POLICY", "document_of"]
@@ -31,6 +31,7 @@ dl { display: grid; grid-template-columns: minmax(110px, max-content) 1fr; gap: 
   margin: 0 0 10px; }
 dt { color: #4b5563; overflow-wrap: anywhere; }
 dd { margin: 0; overflow-wrap: anywhere; white-space: pre-line; }
+.s { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; margin: 4px 0 14px; font-size: 12.5px; }
 caption { text-align: left; color: #4b5563; padding: 2px 0 4px; overflow-wrap: anywhere; }
 th { text-align: left; font-weight: 600; border-bottom: 1px solid #7a828d; vertical-align: bottom; }
@@ -56,9 +57,10 @@ svg { display: block; width: 100%; height: auto;
 .axis { fill: #16191d; }
 footer { margin-top: 28px; padding-top: 8px; border-top: 1px solid #c3c9d1; color: #4b5563;
   font-size: 12px; }
-@page { size: A4; margin: 16mm 15mm 18mm; }
+@page { size: A4; margin: 16mm 15mm 18mm;
+  @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; } }
 @media print {
-  body { padding: 0; max-width: none; font-size: 9pt; }
+  body { padding: 0; max-width: none; font-size: 9pt; } .s { overflow: visible; }
   h1 { font-size: 16pt; } h2 { font-size: 11.5pt; break-after: avoid; }
   table { font-size: 8pt; } .c { font-size: 6.5pt; } svg { width: 92%; }
   caption { break-after: avoid; }
@@ -89,8 +91,10 @@ def _document(report: Report) -> Iterator[str]:
     yield f"<style>{STYLE}</style></head>"
     yield "<body>"
     yield f"<header><h1>{_text(report.title)}</h1><p>{_text(report.subtitle)}</p></header>"
+    yield "<main>"
     for section in report.sections:
         yield from _section(section)
+    yield "</main>"
     yield f"<footer>{_text(report.foot)}</footer>"
     yield "</body></html>"
     yield ""
@@ -105,12 +109,12 @@ def _section(section: Section) -> Iterator[str]:
 
 def _part(part: Part) -> Iterator[str]:
     match part:
-        case Fields():
+        case FactList():
             yield "<dl>"
             for name, value in part.rows:
                 yield f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>"
             yield "</dl>"
-        case Table():
+        case FactTable():
             yield from _table(part)
         case Note():
             kind = "note warning" if part.is_warning else "note"
@@ -120,8 +124,8 @@ def _part(part: Part) -> Iterator[str]:
             yield f"<figcaption>{_text(part.caption)}</figcaption></figure>"
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield "<table>"
+def _table(table: FactTable) -> Iterator[str]:
+    yield '<div class="s" tabindex="0"><table>'
     if table.caption:
         yield f"<caption>{_text(table.caption)}</caption>"
     heads = "".join(_cell("th", i, name, table) for i, name in enumerate(table.columns))
@@ -130,10 +134,10 @@ def _table(table: Table) -> Iterator[str]:
         if number == table.gap:
             yield f'<tr class="gap"><td colspan="{len(table.columns)}">…</td></tr>'
         yield f"<tr>{''.join(_cell('td', i, cell, table) for i, cell in enumerate(row))}</tr>"
-    yield "</tbody></table>"
+    yield "</tbody></table></div>"
 
 
-def _cell(tag: str, place: int, text: str, table: Table) -> str:
+def _cell(tag: str, place: int, text: str, table: FactTable) -> str:
     kinds: list[str] = []
     if place in table.numbers:
         kinds.append("n")

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Final
 
 from edged.plot.figure import Figure
-from edged.runs.report.parts import Fields, Note, Part, Plot, Report, Section, Table
+from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report, Section
 
 __all__ = [
     "DataFile",
@@ -181,7 +181,7 @@ def _run(material: Material, standing: Standing) -> Iterator[Part]:
         ("Why it ended", _text(summary.get("reason")) or _text(summary.get("error"))),
         ("Rows", f"{material.extract.total:,}"),
     ]
-    yield Fields(rows=tuple((name, value) for name, value in rows if value))
+    yield FactList(rows=tuple((name, value) for name, value in rows if value))
     errors = dict.fromkeys(filter(None, map(_text, (summary.get("error"), meta.get("error")))))
     for error in errors:
         yield Note(text=error, is_warning=True)
@@ -244,7 +244,7 @@ def _units(
         "unit", "model", "serial number", "firmware", "calibration due", "place", "profile",
     )  # fmt: skip
     kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-    yield Table(
+    yield FactTable(
         columns=tuple(columns[i] for i in kept),
         rows=tuple(tuple(row[i] for i in kept) for row in rows),
     )
@@ -253,7 +253,7 @@ def _units(
     addresses = (
         (_name(unit), f"{_text(unit.get('id'))} ({_text(unit.get('idn'))})") for unit in units
     )
-    yield Fields(rows=tuple(addresses))
+    yield FactList(rows=tuple(addresses))
 
 
 def _due(
@@ -287,7 +287,7 @@ def _parameters(meta: Mapping[str, Any]) -> Iterator[Part]:
     ]
     rows += [("measured", _measure(measure, units)) for measure in measures]
     if rows:
-        yield Fields(rows=tuple(rows))
+        yield FactList(rows=tuple(rows))
 
 
 def _of_sweep(name: str, unit: str) -> str:
@@ -319,7 +319,7 @@ def _data(material: Material) -> Iterator[Part]:
             )
         for begin in range(0, len(heads), MOST_COLUMNS):
             part = slice(begin, begin + MOST_COLUMNS)
-            yield Table(
+            yield FactTable(
                 columns=heads[part],
                 rows=tuple(tuple(map(_clipped, row[part])) for row in shown),
                 caption=caption if begin == 0 else "Further columns of the same rows.",
@@ -336,7 +336,7 @@ def _data(material: Material) -> Iterator[Part]:
         if _dict(found) and name != "timestamp_ms"
     )
     if rows:
-        yield Table(
+        yield FactTable(
             columns=("column", "numbers", "mean", "standard deviation", "lowest", "highest"),
             rows=rows,
             caption="Over all rows.",
@@ -358,7 +358,7 @@ def _settings(units: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
             by_name.setdefault(_text(row.get("name")), []).append(told)
         if by_name:
             rows = tuple((name, _clipped("; ".join(told))) for name, told in by_name.items())
-            yield Table(columns=("setting", "value"), rows=rows, caption=_name(unit))
+            yield FactTable(columns=("setting", "value"), rows=rows, caption=_name(unit))
 
 
 def _limits(units: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> Iterator[Part]:
@@ -373,7 +373,7 @@ def _limits(units: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> Iter
             for name in names
         )
         if rows:
-            yield Table(
+            yield FactTable(
                 columns=("command", "allowed"),
                 rows=rows,
                 caption=f"{_name(unit)}: what the profile allows and its owner narrowed",
@@ -391,14 +391,14 @@ def _bounds(bounds: Mapping[str, Any]) -> str:
 
 def _evidence(material: Material, standing: Standing) -> Iterator[Part]:
     meta, record = material.meta, material.record
-    yield Table(
+    yield FactTable(
         columns=("file", "bytes", "SHA-256"),
         rows=tuple((f.name, f"{f.size:,}", f.sha256) for f in material.files),
         caption=f"The recorded data in {material.path}, as it was when this was made",
         numbers=frozenset({1}),
         codes=frozenset({2}),
     )
-    yield Fields(
+    yield FactList(
         rows=(
             ("Recorded by", f"edged {_text(meta.get('edged_version')) or UNKNOWN}"),
             ("Reported by", f"edged {standing.version}"),
@@ -418,7 +418,7 @@ def _record(record: RecordRows) -> Iterator[Part]:
             f"The first {len(record.first)} and the last {len(record.last)} of {record.total:,} "
             "rows of the record that belong to the run"
         )
-    yield Table(
+    yield FactTable(
         columns=("row", "when (UTC)", "what", "outcome", "hash (SHA-256)"),
         rows=tuple(
             (str(row.seq), _utc(row.time_ms), row.what, row.outcome, row.hash) for row in shown
@@ -428,7 +428,7 @@ def _record(record: RecordRows) -> Iterator[Part]:
         codes=frozenset({1, 4}),
         gap=len(record.first) if record.total > len(shown) else -1,
     )
-    yield Fields(
+    yield FactList(
         rows=(
             ("All of these rows", f"{record.digest} (SHA-256 over their hashes, a line each)"),
             ("Newest row then", f"{record.head_seq:,}: {record.head_hash}"),

@@ -20,7 +20,7 @@ from edged.runs.recordings.reader import archive_number, find_run, read_meta
 from edged.runs.recordings.table import PageWish, read_page
 from edged.runs.report.facts import DataFile, Extract
 
-__all__ = ["FileHash", "Found", "look_at", "take_piece"]
+__all__ = ["FileHash", "RecordedRun", "look_at", "take_piece"]
 
 ROWS_FROM_EACH_END: Final = 10
 PIECE_BYTES: Final = 32 * 1024 * 1024
@@ -43,7 +43,7 @@ class FileHash:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RecordedRun:
     """What a recording says by itself; see ``facts.Material``."""
 
     meta: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Found:
     files: tuple[FileHash, ...]
 
 
-def look_at(root: Path, run_id: str) -> Found:
+def look_at(root: Path, run_id: str) -> RecordedRun:
     """Everything but the hashes of its files.
 
     Raises:
@@ -65,7 +65,7 @@ def look_at(root: Path, run_id: str) -> Found:
     figures, undrawn = _figures(root, run_id)
     archives = sorted(directory.glob("data*.npz"), key=archive_number)
     paths = (directory / ROWS_FILE, *archives, directory / META_FILE)
-    return Found(
+    return RecordedRun(
         meta=read_meta(directory),
         directory=directory,
         figures=figures,

@@ -28,7 +28,7 @@ from edged.runs.report.facts import (
     unit_ids,
 )
 from edged.runs.report.forms import Form, MadeReport, RowsOfRun
-from edged.runs.report.gather import FileHash, Found, look_at, take_piece
+from edged.runs.report.gather import FileHash, RecordedRun, look_at, take_piece
 from edged.runs.report.parts import Report
 from edged.runs.report.plain import paper_of
 from edged.store.audit.run_rows import RunRow
@@ -116,7 +116,7 @@ class ReportMaker:
         )
         return await self._runs.read(lambda _root: report_of(material, standing))
 
-    async def _record(self, run_id: str, found: Found) -> RecordRows:
+    async def _record(self, run_id: str, found: RecordedRun) -> RecordRows:
         begun, ended = span_of(found.meta)
         try:
             rows = await self._rows_of_run(run_id, since_ms=begun, until_ms=ended)
@@ -132,7 +132,7 @@ class ReportMaker:
             head_hash=rows.head_hash,
         )
 
-    def _dues(self, found: Found) -> dict[str, date]:
+    def _dues(self, found: RecordedRun) -> dict[str, date]:
         dues: dict[str, date] = {}
         for name in unit_ids(found.meta):
             with contextlib.suppress(NotFound):

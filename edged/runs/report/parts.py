@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from edged.plot.figure import Figure
 
-__all__ = ["Fields", "Note", "Part", "Plot", "Report", "Section", "Table"]
+__all__ = ["FactList", "FactTable", "Note", "Part", "Plot", "Report", "Section"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
+class FactList:
     """(name, value) each."""
 
     rows: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class FactTable:
     """Rows of cells below the names of columns.
 
     Attributes:
@@ -50,7 +50,7 @@ class Plot:
     caption: str
 
 
-Part = Fields | Table | Note | Plot
+Part = FactList | FactTable | Note | Plot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from edged.plot.paper import LINE_CHARS, Block, Heading, Lines, Paper, Picture
-from edged.runs.report.parts import Fields, Note, Part, Plot, Report, Table
+from edged.plot.paper import LINE_CHARS, Block, Heading, Lines, Paper, PaperFigure
+from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report
 
 __all__ = ["paper_of"]
 
@@ -29,18 +29,18 @@ def paper_of(report: Report) -> Paper:
 
 def _blocks(part: Part) -> Iterator[Block]:
     match part:
-        case Fields():
+        case FactList():
             yield Lines(tuple(_fields(part)))
-        case Table():
+        case FactTable():
             yield Lines(tuple(_table(part)))
         case Note():
             yield Lines(tuple(_wrapped(("! " if part.is_warning else "- ") + part.text, "  ")))
         case Plot():
-            yield Picture(part.figure)
+            yield PaperFigure(part.figure)
             yield Lines(tuple(_wrapped(part.caption)))
 
 
-def _fields(fields: Fields) -> Iterator[str]:
+def _fields(fields: FactList) -> Iterator[str]:
     wide = min(WIDEST_NAME, max((len(name) for name, _ in fields.rows), default=0))
     for name, value in fields.rows:
         head = f"{_clean(name)[:WIDEST_NAME]:<{wide}}  "
@@ -50,7 +50,7 @@ def _fields(fields: Fields) -> Iterator[str]:
             yield " " * len(head) + line
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: FactTable) -> Iterator[str]:
     if table.caption:
         yield from _wrapped(table.caption)
     rows = [table.columns, *table.rows]
@@ -83,7 +83,7 @@ def _widths(rows: Sequence[Sequence[str]], count: int) -> list[int]:
     return widths
 
 
-def _row(row: Sequence[str], widths: Sequence[int], table: Table) -> Iterator[str]:
+def _row(row: Sequence[str], widths: Sequence[int], table: FactTable) -> Iterator[str]:
     cells = [_wrapped(cell, width=width) or [""] for cell, width in zip(row, widths, strict=False)]
     for number in range(max(map(len, cells), default=0)):
         line = "  ".join(

@@ -105,19 +105,7 @@ class McpSurface:
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
     ) -> None:
-        server = Server(
-            name="edged",
-            version=__version__,
-            title="edged lab bench",
-            instructions=instructions_for(registry),
-            capabilities={
-                "tools": {"listChanged": True},
-                "resources": {"subscribe": True, "listChanged": True},
-                "prompts": {},
-                "completions": {},
-                "extensions": capability(),
-            },
-        )
+        server = _server(registry)
         replay = ReplayBuffer()
         self._registry = registry
         self._resources = resources or NoResources()
@@ -228,6 +216,23 @@ class McpSurface:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         await self._listener.stop()
+
+
+def _server(registry: ToolSource) -> Server:
+    """What the endpoint says of itself."""
+    return Server(
+        name="edged",
+        version=__version__,
+        title="edged lab bench",
+        instructions=instructions_for(registry),
+        capabilities={
+            "tools": {"listChanged": True},
+            "resources": {"subscribe": True, "listChanged": True},
+            "prompts": {},
+            "completions": {},
+            "extensions": capability(),
+        },
+    )
 
 
 def _door(settings: McpSettings) -> AccessPolicy:

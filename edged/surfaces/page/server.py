@@ -60,11 +60,15 @@ MAX_ANSWER_BYTES: Final = 64 * 1024
 MAX_AGENT_CHARS: Final = 256
 BODY_WITHIN_S: Final = 10.0
 TOKEN_BYTES: Final = 16
+TRACE_LINES: Final = 60
+TRACE_CHARS: Final = 300
+"""What of a line's trace a page shows, since each that looks gets it again and again."""
 SHOWS: Final = ("bench__check", "bench__history", "bench__runs")
 """What the page shows as a whole is what these tools tell; a caller that may use none sees none."""
 STATUS: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.NOT_AUTHENTICATED: 401,
     ErrorCode.NOT_ALLOWED: 403,
+    ErrorCode.BUSY: 409,
     ErrorCode.STORE_FAILED: 503,
 }
 CONTENT_TYPES: Final[Mapping[str, str]] = {
@@ -104,7 +108,10 @@ class PageWorld:
         guard: which Host and Origin may come in.
         peer: says which address to name in the record: of a request's headers and its peer.
         latest: the last values that are known.
+        trace: an instrument's id → the last exchanges of its line, the newest last; raises
+            ``NotFound``.
         report: a run's id → its report, one HTML file.
+        now_ms: the bench's time, Unix epoch milliseconds.
     """
 
     facts: Mapping[str, Any]
@@ -112,12 +119,14 @@ class PageWorld:
     peer: Callable[[Mapping[str, str], str], str]
     hub: EventHub
     latest: Callable[[], list[dict[str, Any]]]
+    trace: Callable[[str], list[dict[str, object]]]
     permissions: Permissions
     owner: OwnerAnswers
     downloads: Downloads
     report: Callable[[str], Awaitable[bytes]]
     note: NotePage
     new_id: Callable[[], str]
+    now_ms: Callable[[], int]
 
 
 class PageServer:
@@ -145,6 +154,7 @@ class PageServer:
         router.add_get(PATH, self._index)
         router.add_get(f"{PATH}/static/{{name}}", self._static)
         router.add_get(EVENTS, self._events)
+        router.add_get(f"{PATH}/units/{{unit}}/trace", self._trace)
         router.add_post(f"{PATH}/owner/{{what}}", self._answer)
         router.add_get(f"{PATH}/runs/{{run_id}}/data.{{form}}", self._download)
         router.add_get(f"{PATH}/runs/{{run_id}}/report.html", self._report)
@@ -193,6 +203,8 @@ class PageServer:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         caller = self._caller(request)
         self._may(caller, *SHOWS)
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            raise web.HTTPUpgradeRequired()
         look = secrets.token_urlsafe(TOKEN_BYTES)
         is_told = False
 
@@ -203,7 +215,7 @@ class PageServer:
                 self.looks.add(look)
                 topics = {"topics": ",".join(sorted(subscription.topics))}
                 self._note(caller, "page.open", topics)
-            told: dict[str, Any] = {"look": look}
+            told: dict[str, Any] = {"look": look, "time_ms": self._world.now_ms()}
             if "value" in subscription.topics:
                 told["values"] = self._world.latest()
             return told
@@ -212,6 +224,15 @@ class PageServer:
             return await self._sockets.serve(request, greet)
         finally:
             self.looks.discard(look)
+
+    async def _trace(self, request: web.Request) -> web.StreamResponse:
+        self._may(self._caller(request), *SHOWS)
+        exchanges = self._world.trace(request.match_info["unit"])
+        told = [
+            {**one, "text": str(one["text"])[:TRACE_CHARS]}
+            for one in reversed(exchanges[-TRACE_LINES:])
+        ]
+        return _json(200, {"exchanges": told})
 
     # What a person may take away, and answer
 
@@ -308,7 +329,10 @@ class PageServer:
             status = STATUS.get(error.code, 404 if isinstance(error, NotFound) else 400)
             return _json(status, {"error": {"message": error.message, "remedy": error.remedy}})
         except web.HTTPException as refused:
-            words = {404: f"Nothing is here; the page is at {PATH}."}
+            words = {
+                404: f"Nothing is here; the page is at {PATH}.",
+                426: f"{EVENTS} is a WebSocket.",
+            }
             said = words.get(refused.status, f"{refused.reason}.")
             answer = _json(refused.status, {"error": {"message": said, "remedy": ""}})
             if "Allow" in refused.headers:

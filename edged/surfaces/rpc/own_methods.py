@@ -55,7 +55,14 @@ def daemon_methods(
     told_on: ToldOn,
 ) -> dict[str, OwnMethod]:
     """``audit.*``, ``lockout.*``, ``leases.*``, ``approvals.*``, ``stop.*`` and ``trace``."""
+    return {
+        **_audit_methods(audit),
+        **_owner_methods(lockout, leases, approvals),
+        **_line_methods(audit, pool, told_on),
+    }
 
+
+def _audit_methods(audit: Audit) -> dict[str, OwnMethod]:
     async def audit_list(params: Params) -> Any:
         rows = await audit.list(_filter(params), limit=params.get("limit", LISTED_UNLESS_ASKED))
         return {"rows": [row.to_json() for row in rows]}
@@ -72,6 +79,18 @@ def daemon_methods(
             "text": export_rows(form, rows, with_header=is_first),
             "next_after": rows[-1].seq if len(rows) == EXPORT_ROWS else None,
         }
+
+    return {
+        "audit.list": audit_list,
+        "audit.verify": audit_verify,
+        "audit.export": audit_export,
+    }
+
+
+def _owner_methods(
+    lockout: LockoutControl, leases: LeaseControl, approvals: ApprovalControl
+) -> dict[str, OwnMethod]:
+    """What a person decides."""
 
     async def lockout_set(params: Params) -> Any:
         return await lockout.set(params["instrument_id"], reason=params["reason"], by=params["by"])
@@ -99,6 +118,21 @@ def daemon_methods(
         name, by = params["approval_id"], params["by"]
         return await approvals.answer(name, is_yes=False, way=Way.CLI, by=by)
 
+    return {
+        "lockout.set": lockout_set,
+        "lockout.clear": lockout_clear,
+        "lockout.list": lockout_list,
+        "leases.list": lease_list,
+        "leases.break": lease_break,
+        "approvals.list": approval_list,
+        "approvals.approve": approve,
+        "approvals.deny": deny,
+    }
+
+
+def _line_methods(audit: Audit, pool: InstrumentPool, told_on: ToldOn) -> dict[str, OwnMethod]:
+    """What is known of one instrument's line and outputs."""
+
     async def seen_off(params: Params) -> Any:
         name, by = params["instrument_id"], params["by"]
         names = {name}
@@ -120,21 +154,7 @@ def daemon_methods(
         name = params["instrument_id"]
         return {"instrument_id": name, "exchanges": pool.trace(name)}
 
-    return {
-        "audit.list": audit_list,
-        "audit.verify": audit_verify,
-        "audit.export": audit_export,
-        "stop.seen_off": seen_off,
-        "lockout.set": lockout_set,
-        "lockout.clear": lockout_clear,
-        "lockout.list": lockout_list,
-        "leases.list": lease_list,
-        "leases.break": lease_break,
-        "approvals.list": approval_list,
-        "approvals.approve": approve,
-        "approvals.deny": deny,
-        "trace": trace,
-    }
+    return {"stop.seen_off": seen_off, "trace": trace}
 
 
 def _filter(params: Params) -> AuditFilter:

@@ -21,7 +21,6 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import ClientError, HttpVersion11, web
@@ -84,7 +83,7 @@ class Door:
                 code=ErrorCode.NOT_AUTHENTICATED,
             )
         origin = request.headers.get("Origin")
-        if origin is not None and not _is_loopback_origin(origin):
+        if origin is not None and not _is_own_origin(origin, request):
             raise Refused(
                 "Pages from elsewhere may not use the RPC interface.", code=ErrorCode.NOT_ALLOWED
             )
@@ -116,11 +115,14 @@ def _host_of(request: web.Request) -> str:
     return host.partition(":")[0]
 
 
-def _is_loopback_origin(origin: str) -> bool:
-    try:
-        return is_loopback(urlsplit(origin).hostname or "")
-    except ValueError:
-        return False
+def _is_own_origin(origin: str, request: web.Request) -> bool:
+    """Whether it is that of this very port.
+
+    The page of another port of this machine is a stranger: with the handshake of a WebSocket no
+    browser says more of it than its Origin.
+    """
+    own = request.headers.get("Host", "")
+    return bool(own) and origin.lower() == f"{request.scheme}://{own}".lower()
 
 
 async def meet_expectation(request: web.Request) -> None:

@@ -16,10 +16,12 @@ from edged.protocol.http_rules import (
     Rejected,
     Verb,
     judge_head,
+    judge_visit,
     rejected_message,
     rejection,
 )
 from edged.protocol.jsonrpc import BadMessage, RpcCode
+from tests.promises import promise
 
 DOOR = AccessPolicy(path="/mcp", guard=Guard.of(host_name="bench7"))
 BASE = {
@@ -213,3 +215,41 @@ def test_a_rejection_can_carry_an_id_data_and_headers() -> None:
 def test_a_bad_message_becomes_an_answer_with_its_own_status() -> None:
     bad = BadMessage("Too long.", rpc_code=-32600, request_id=None, http_status=413)
     assert rejected_message(bad).status == 413
+
+
+@promise("page.guarded")
+@pytest.mark.parametrize(
+    ("origin", "site", "is_let_in"),
+    [
+        (None, None, True),
+        (None, "none", True),
+        (None, "same-origin", True),
+        (None, "same-site", False),  # an image in a page of another port
+        (None, "cross-site", False),
+        ("http://127.0.0.1:8767", None, True),
+        ("http://127.0.0.1:8767", "same-origin", True),
+        ("http://127.0.0.1:8767", "same-site", False),
+        ("http://127.0.0.1:8768", None, False),
+        ("http://localhost", None, False),
+        ("http://[::1]:8767", None, False),
+        ("https://127.0.0.1:8767", None, False),
+        ("https://lab.example", None, True),
+        ("https://lab.example", "cross-site", True),
+        ("https://evil.example", None, False),
+        ("null", None, False),
+    ],
+)
+def test_what_only_browsers_ask_for_is_for_its_own_origin_and_the_owner_s(
+    origin: str | None, site: str | None, is_let_in: bool
+) -> None:
+    guard = Guard.of(host_name="bench7", allowed_origins=["https://lab.example"])
+    asked = head("GET", "/bench/events", Origin=origin, Sec_Fetch_Site=site)
+    judged = judge_visit(asked, guard)
+    assert isinstance(judged, Rejected) is not is_let_in
+    if isinstance(judged, Rejected):
+        assert judged.status == 403
+
+
+def test_a_link_to_the_page_in_somebody_s_wiki_opens_it() -> None:
+    asked = head("GET", "/bench", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
+    assert not isinstance(judge_visit(asked, DOOR.guard), Rejected)

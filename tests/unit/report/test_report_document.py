@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.plot.paper import LINE_CHARS, Heading, Lines, Picture, read_paper
+from edged.plot.paper import LINE_CHARS, Heading, Lines, PaperFigure, read_paper
 from edged.runs.report.document import POLICY, document_of
 from edged.runs.report.facts import report_of
-from edged.runs.report.parts import Fields, Note, Report, Section, Table
+from edged.runs.report.parts import FactList, FactTable, Note, Report, Section
 from edged.runs.report.plain import paper_of
 from tests.bench.reported import STANDING, material_of, meta_of, unit_of, whole_report
 from tests.promises import promise
@@ -114,9 +114,9 @@ def test_the_page_refers_to_nothing_and_runs_nothing() -> None:
 @given(st.text(max_size=60), st.lists(st.text(max_size=30), min_size=2, max_size=2))
 def test_any_text_makes_a_well_formed_page_and_paper(text: str, cells: list[str]) -> None:
     parts = (
-        Fields(rows=((text, cells[0]),)),
+        FactList(rows=((text, cells[0]),)),
         Note(text=text),
-        Table(columns=(text, text), rows=(tuple(cells),), caption=text, codes=frozenset({1})),
+        FactTable(columns=(text, text), rows=(tuple(cells),), caption=text, codes=frozenset({1})),
     )
     report = Report(
         title=text, subtitle=text, sections=(Section(heading=text, parts=parts),), foot=text
@@ -126,7 +126,7 @@ def test_any_text_makes_a_well_formed_page_and_paper(text: str, cells: list[str]
 
 
 def test_rows_that_are_left_out_leave_a_mark() -> None:
-    table = Table(columns=("n",), rows=(("1",), ("9",)), gap=1)
+    table = FactTable(columns=("n",), rows=(("1",), ("9",)), gap=1)
     report = replace(whole_report(), sections=(Section(heading="", parts=(table,)),))
     assert "…" in read(report).text
     lines = [block.lines for block in paper_of(report).blocks if isinstance(block, Lines)]
@@ -149,12 +149,12 @@ def test_paper_says_what_the_page_says() -> None:
         assert word in text
     heads = [block.text for block in blocks if isinstance(block, Heading)]
     assert heads[1:] == [section.heading for section in whole_report().sections]
-    assert len([block for block in blocks if isinstance(block, Picture)]) == 1
+    assert len([block for block in blocks if isinstance(block, PaperFigure)]) == 1
 
 
 @given(st.lists(st.lists(st.text(max_size=90), min_size=9, max_size=9), max_size=4))
 def test_any_table_fits_the_paper(rows: list[list[str]]) -> None:
-    table = Table(columns=tuple("abcdefghi"), rows=tuple(map(tuple, rows)))
+    table = FactTable(columns=tuple("abcdefghi"), rows=tuple(map(tuple, rows)))
     report = replace(whole_report(), sections=(Section(heading="", parts=(table,)),))
     for block in paper_of(report).blocks:
         if isinstance(block, Lines):

@@ -2,11 +2,12 @@
 // data; what is pressed is told to `act`.
 
 import { h } from "./dom.js";
-import { age, clock, plural, text, valueOf } from "./format.js";
+import { age, byName, clock, measured, plural, text } from "./format.js";
 
 const FRESH_MS = 5000;
 const OLD_MS = 60000;
 const MOST_VALUES = 6;
+const MOST_KEPT = 1000;
 
 // Lines about what a person has to look at.
 export function troubles(state) {
@@ -49,9 +50,13 @@ export function approvals(state, act) {
 }
 
 export function units(state) {
+  const count = state.instruments.length;
+  const live = state.instruments.filter((unit) => outputsOf(state, unit.id).length).length;
+  const sorted = [...state.instruments].sort((a, b) => byName(nameOf(state, a.id), nameOf(state, b.id)));
   return h("section", { key: "units", "aria-label": "Instruments" },
-    h("h2", null, plural(state.instruments.length, "instrument")),
-    h("div", { class: "units" }, state.instruments.map((unit) => card(state, unit))));
+    h("h2", null, plural(count, "instrument"), live ? `, ${live} with outputs on` : ""),
+    count ? null : h("p", { class: "faint" }, state.status ? "None was found yet: edged scan looks, edged doctor says what is missing." : "…"),
+    h("div", { class: "units" }, sorted.map((unit) => card(state, unit))));
 }
 
 function card(state, unit) {
@@ -61,11 +66,16 @@ function card(state, unit) {
     h("h3", null, h("a", { href: `#unit/${encodeURIComponent(unit.alias || unit.id)}` }, unit.alias || unit.model),
       h("span", { class: `state ${unit.state}` }, unit.state)),
     h("p", { class: "faint" }, [unit.manufacturer, unit.model, unit.location].filter(Boolean).join(" · ")),
-    outputs.length ? h("p", { class: "live" }, "ON: ", outputs.map((one) => (one === "*" ? "an output" : one)).join(", ")) : null,
+    on(outputs),
     values.length
       ? h("dl", { class: "values" }, values.map((one) => value(state, one)))
       : h("p", { class: "faint" }, "nothing measured yet"),
-    remarks(state, unit).map((line) => h("p", { class: "remark" }, line)));
+    remarkList(state, unit));
+}
+
+// What is on, as the record tells it; "*": something, nobody knows which.
+export function on(outputs) {
+  return outputs.length ? h("p", { class: "live" }, "ON: ", outputs.map((one) => (one === "*" ? "an output" : one)).join(", ")) : null;
 }
 
 // The newest so many, in an order that does not change while they are measured.
@@ -74,65 +84,86 @@ function newest(values, most) {
   return kept.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
 }
 
+// One value: what it is and how old, and below that the number. What is shown of an engine that is
+// away is old, whatever its age.
 export function value(state, one) {
-  const [number, unit] = valueOf(one.value, one.unit);
+  const [number, unit] = measured(one.value, one.unit);
   const old = state.now - one.time_ms;
-  return h("div", { key: keyOf(one), class: old < FRESH_MS ? "fresh" : old < OLD_MS ? "" : "old" },
+  const kind = state.isOpen === false || old >= OLD_MS ? "old" : old < FRESH_MS ? "fresh" : "";
+  return h("div", { key: keyOf(one), class: kind },
     h("dt", null, labelOf(one)),
-    h("dd", null, h("span", { class: "number" }, number), " ", h("span", { class: "unit" }, unit),
-      h("span", { class: "age" }, ` ${age(old)} ago`)));
+    h("dd", null, h("span", { class: typeof one.value === "string" ? "words" : "number" }, number), " ", h("span", { class: "unit-of" }, unit)),
+    h("dd", { class: "age" }, `${age(old)} ago`));
 }
 
-export function labelOf(one) {
+// Takes values among those that are known; those of what was not measured for longest are forgotten.
+export function kept(values, list) {
+  for (const one of list) {
+    const key = keyOf(one);
+    values.delete(key);
+    values.set(key, one);
+    if (values.size > MOST_KEPT) values.delete(values.keys().next().value);
+  }
+}
+
+function labelOf(one) {
   const parts = Object.entries(one.parameters ?? {}).map(([name, v]) => `${name} ${v}`);
   return [one.command.replace(/^measure_/, "").replaceAll("_", " ") + (one.column ? ` ${one.column}` : ""), ...parts].join(", ");
 }
 
-export function keyOf(one) {
+function keyOf(one) {
   return JSON.stringify([one.instrument_id, one.command, one.column ?? "", one.parameters ?? {}]);
 }
 
-// Who has it, what holds it back: one line each.
-export function remarks(state, unit) {
+// Who has it, what holds it back: [kind, line] each; kind is "", "hold" or "bad".
+function remarks(state, unit) {
   const { status } = state;
   if (!status) return [];
   const lines = [];
-  const users = [...status.sweeps, ...status.streams, ...status.sequences]
-    .filter((run) => run.instrument_id === unit.id)
-    .map((run) => `in use: ${run.command_name ?? run.sequence_name} of ${run.who ?? "somebody"}`);
-  lines.push(...users);
-  for (const lock of status.lockouts) if (lock.instrument_id === unit.id) lines.push(`locked out by ${lock.by}: ${lock.reason}`);
+  for (const lock of status.lockouts) if (lock.instrument_id === unit.id) lines.push(["hold", `locked out by ${lock.by}: ${lock.reason}`]);
   for (const lease of status.leases) {
     if (lease.instruments.some((one) => one === unit.alias || one === unit.id)) {
-      lines.push(`reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`);
+      lines.push(["hold", `reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`]);
     }
   }
-  for (const one of status.dead_man) if (one.instrument_id === unit.id && one.state !== "tripped") lines.push(`its dead-man runs: ${one.dead_man_s} s`);
-  for (const one of status.budgets) {
-    if (one.instrument_id === unit.id) lines.push(`${one.command}: ${one.spent} sent in the last hour${one.per_hour ? ` of ${one.per_hour}` : ""}${one.wait_s ? `, again in ${Math.ceil(one.wait_s)} s` : ""}`);
+  for (const run of [...status.sweeps, ...status.streams, ...status.sequences]) {
+    if (run.instrument_id === unit.id) lines.push(["", `in use: ${run.command_name ?? run.sequence_name} of ${run.who ?? "somebody"}`]);
   }
-  if (!unit.is_connected && unit.heard_ms) lines.push(`last heard ${age(state.now - unit.heard_ms)} ago`);
-  if (unit.warning) lines.push(unit.warning);
+  for (const one of status.dead_man) if (one.instrument_id === unit.id && one.state !== "tripped") lines.push(["", `its dead-man runs: ${one.dead_man_s} s`]);
+  for (const one of status.budgets) {
+    if (one.instrument_id === unit.id) lines.push(["", `${one.command}: ${one.spent} sent in the last hour${one.per_hour ? ` of ${one.per_hour}` : ""}${one.wait_s ? `, again in ${Math.ceil(one.wait_s)} s` : ""}`]);
+  }
+  if (!unit.is_connected && unit.heard_ms) lines.push(["bad", `last heard ${age(state.now - unit.heard_ms)} ago`]);
+  if (unit.warning) lines.push(["bad", unit.warning]);
   return lines;
+}
+
+export function remarkList(state, unit) {
+  const lines = remarks(state, unit);
+  return lines.length ? h("ul", { class: "remarks" }, lines.map(([kind, line]) => h("li", { class: kind }, line))) : null;
 }
 
 // What runs, each with its plot where one is shown.
 export function running(state, act, plots) {
   const runs = runsOf(state);
-  if (!runs.length) return h("section", { key: "running", "aria-label": "What runs" }, h("h2", null, "Nothing runs"));
-  return h("section", { key: "running", "aria-label": "What runs" }, h("h2", null, `${plural(runs.length, "run")} under way`),
-    runs.map((run) => h("article", { key: run.id, class: "card run" }, runHead(state, run, act), plots.get(run.id)?.element ?? null)));
+  const title = runs.length ? `${plural(runs.length, "run")} under way` : "Nothing runs";
+  return h("section", { key: "running", class: "half", "aria-label": "What runs" }, h("h2", null, title),
+    runs.map((run) => h("article", { key: run.id, class: "card run" }, runHead(state, run, act, true), plots.get(run.id)?.element ?? null)));
 }
 
-export function runHead(state, run, act) {
+export function runHead(state, run, act, isLinked) {
+  const name = `${nameOf(state, run.instrument_id)} ${run.what}`;
   return [
-    h("h3", null, h("a", { href: `#run/${encodeURIComponent(run.id)}` }, `${nameOf(state, run.instrument_id)} ${run.what}`), h("span", { class: `state ${run.status}` }, run.status)),
-    h("p", { class: "faint" }, [run.said, run.who && `by ${run.who}`].filter(Boolean).join(" · ")),
+    isLinked ? h("h3", null, h("a", { href: `#run/${encodeURIComponent(run.id)}` }, name), h("span", { class: `state ${run.status}` }, run.status)) : null,
+    h("div", { class: "head" },
+      h("div", null,
+        run.set ? h("p", { class: "set" }, run.set) : null,
+        h("p", { class: "faint" }, [run.said, run.who && `by ${run.who}`].filter(Boolean).join(" · "))),
+      h("div", { class: "bar" },
+        h("button", { type: "button", class: "no", on: { click: () => act.stopRun(run.id, false) } }, `Stop ${run.kind}`),
+        run.kind === "sweep" && state.facts.mode === "full" && run.status === "running"
+          ? h("button", { type: "button", on: { click: () => act.stopRun(run.id, true) } }, "Hold here") : null)),
     run.share === null ? null : h("progress", { max: 1, value: run.share, "aria-label": `how far ${run.id} is` }),
-    h("p", { class: "bar" },
-      h("button", { type: "button", class: "no", on: { click: () => act.stopRun(run.id, false) } }, `Stop ${run.kind}`),
-      run.kind === "sweep" && state.facts.mode === "full" && run.status === "running"
-        ? h("button", { type: "button", on: { click: () => act.stopRun(run.id, true) } }, "Hold here") : null),
   ];
 }
 
@@ -142,7 +173,8 @@ export function runsOf(state) {
   if (!status) return [];
   const sweeps = status.sweeps.filter((one) => ["running", "holding", "stopping"].includes(one.status)).map((one) => ({
     id: one.sweep_id, kind: "sweep", instrument_id: one.instrument_id, what: one.command_name, status: one.status, who: one.who,
-    said: `${text(one.set_value, one.unit)} of ${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.behind_s > 1 ? `, ${Math.round(one.behind_s)} s behind` : ""}`,
+    set: text(one.set_value, one.unit),
+    said: `${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.behind_s > 1 ? `, ${Math.round(one.behind_s)} s behind` : ""}`,
     share: one.steps + one.steps_left > 0 ? one.steps / (one.steps + one.steps_left) : null,
   }));
   const streams = status.streams.map((one) => ({

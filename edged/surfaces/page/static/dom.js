@@ -17,9 +17,25 @@ export function h(tag, props, ...children) {
   }
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    element.append(child instanceof Node ? inPlaceOf(child) : document.createTextNode(String(child)));
   }
   return element;
+}
+
+// An element that is its maker's own (`isOwn`) is not taken out of what is shown, which would end a
+// drag in it and lose its focus; a mark says where it belongs.
+function inPlaceOf(child) {
+  if (!child.isOwn) return child;
+  const mark = document.createComment("");
+  mark.real = child;
+  return mark;
+}
+
+function settle(node) {
+  for (const child of [...node.childNodes]) {
+    if (child.real) child.replaceWith(child.real);
+    else settle(child);
+  }
 }
 
 function listen(element, type, run) {
@@ -30,17 +46,24 @@ function listen(element, type, run) {
 }
 
 // Make the children of an element equal to these; what is the same keeps its focus and its scroll.
-// An element with data-own is left to whoever made it.
+// An element that isOwn is left to whoever made it.
 export function fill(parent, children) {
   const wanted = children.flat(Infinity).filter((child) => child instanceof Node);
   const keyed = new Map();
   for (const child of parent.childNodes) if (child.key !== undefined) keyed.set(child.key, child);
   let at = parent.firstChild;
   for (const next of wanted) {
+    const own = next.real ?? (next.isOwn ? next : null);
+    if (own) {
+      if (own === at) at = at.nextSibling;
+      else parent.insertBefore(own, at);
+      continue;
+    }
     let old = next.key === undefined ? at : keyed.get(next.key);
     if (old && !isSame(old, next)) old = undefined;
     if (old === undefined || old === null) {
       parent.insertBefore(next, at);
+      settle(next);
       continue;
     }
     if (old === at) at = at.nextSibling;
@@ -55,7 +78,7 @@ export function fill(parent, children) {
 }
 
 function isSame(old, next) {
-  return old.nodeName === next.nodeName && old.key === next.key;
+  return old.nodeName === next.nodeName && old.key === next.key && !old.isOwn;
 }
 
 function update(old, next) {
@@ -72,5 +95,5 @@ function update(old, next) {
   for (const name of ["disabled", "hidden"]) {
     if (name in next && old[name] !== next[name]) old[name] = next[name];
   }
-  if (!next.hasAttribute("data-own")) fill(old, [...next.childNodes]);
+  fill(old, [...next.childNodes]);
 }

@@ -4,28 +4,31 @@ const PREFIX = { "-15": "f", "-12": "p", "-9": "n", "-6": "µ", "-3": "m", 0: ""
 const SCALED = new Set(["V", "A", "W", "Hz", "s", "Ohm", "ohm", "Ω", "F", "H", "VA", "Vpp", "Vrms", "V/s", "A/s"]);
 
 // What is shown of a value: [number, unit], both texts.
-export function valueOf(value, unit = "", digits = 5) {
+function valueOf(value, unit, written) {
   if (value === null || value === undefined) return ["–", unit];
   if (typeof value === "boolean") return [value ? "on" : "off", unit];
-  if (typeof value !== "number") return [String(value), unit];
-  if (!Number.isFinite(value)) return [String(value), unit];
+  if (typeof value !== "number" || !Number.isFinite(value)) return [String(value), unit];
   const size = Math.abs(value);
-  if (SCALED.has(unit) && size > 0 && (size < 0.1 || size >= 1e4)) {
-    const power = Math.max(-15, Math.min(12, Math.floor(Math.log10(size) / 3) * 3));
-    return [plain(value / 10 ** power, digits), PREFIX[power] + unit];
+  if (SCALED.has(unit) && size >= 1e-15 && size < 1e15 && (size < 0.1 || size >= 1e4)) {
+    const power = Math.min(12, Math.floor(Math.log10(size) / 3) * 3);
+    return [written(value / 10 ** power), PREFIX[power] + unit];
   }
-  return [plain(value, digits), unit];
+  return [written(value), unit];
+}
+
+// A reading keeps its digits, so that it does not hop while it changes.
+export function measured(value, unit = "") {
+  return valueOf(value, unit, (number) => (Number.isInteger(number) && Math.abs(number) < 1e7 ? String(number) : plain(number, (one) => one.toPrecision(5))));
 }
 
 export function text(value, unit = "", digits = 5) {
-  return valueOf(value, unit, digits).filter(Boolean).join(" ");
+  return valueOf(value, unit, (number) => plain(number, (one) => String(Number(one.toPrecision(digits))))).filter(Boolean).join(" ");
 }
 
-function plain(value, digits) {
+function plain(value, written) {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size < 1e-4 || size >= 1e7) return value.toExponential(Math.max(0, digits - 2));
-  return String(Number(value.toPrecision(digits)));
+  return size < 1e-4 || size >= 1e7 ? value.toExponential(3) : written(value);
 }
 
 // "3 s", "2 min", "5 h", "3 d"
@@ -44,10 +47,17 @@ export function clock(ms) {
   return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
+export function fine(ms) {
+  return `${clock(ms)}.${String(Math.floor(ms % 1000)).padStart(3, "0")}`;
+}
+
 export function date(ms) {
   const at = new Date(ms);
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)}`;
 }
+
+// psu2 before psu10.
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 export function plural(count, one, many = `${one}s`) {
   return `${count} ${count === 1 ? one : many}`;

@@ -4,7 +4,9 @@
 const VERSION = "2026-07-28";
 const META = "io.modelcontextprotocol/";
 const TOPICS = ["instrument", "sweep", "stream", "audit", "value"];
+const EVENTS = "/bench/events";
 const AGAIN_MS = 1000;
+const REFUSED = new Set([403, 409]);
 
 export class CallError extends Error {
   constructor(message, { remedy = "", code = "", away = false } = {}) {
@@ -14,7 +16,7 @@ export class CallError extends Error {
 }
 
 export class Link {
-  // hear: {state(isOpen), event(topic, name, data, time_ms), values(list)}
+  // hear: {state(isOpen, why), event(topic, name, data), values(list), missed(topics), clock(ahead_ms)}
   constructor(facts, hear) {
     this.facts = facts;
     this.hear = hear;
@@ -24,29 +26,45 @@ export class Link {
   }
 
   start() {
-    const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/bench/events`);
+    let isHeard = false;
+    const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}${EVENTS}`);
     socket.onopen = () => socket.send(JSON.stringify({
       jsonrpc: "2.0", id: 1, method: "subscribe", params: { topics: TOPICS },
     }));
-    socket.onmessage = ({ data }) => this.take(JSON.parse(data));
-    socket.onclose = () => {
+    socket.onmessage = ({ data }) => {
+      isHeard = true;
+      this.take(JSON.parse(data));
+    };
+    socket.onclose = async () => {
       this.look = "";
-      this.hear.state(false);
+      this.hear.state(false, isHeard ? "" : await this.refused());
       setTimeout(() => this.start(), AGAIN_MS);
     };
+  }
+
+  // Why there is no socket, where the engine is there and says why; a socket itself does not tell.
+  async refused() {
+    try {
+      const answer = await fetch(EVENTS, { cache: "no-store", signal: AbortSignal.timeout(5000) });
+      return REFUSED.has(answer.status) ? (await answer.json()).error.message : "";
+    } catch {
+      return "";
+    }
   }
 
   take(message) {
     if (message.id === 1) {
       if (message.error) return;
+      // A phone's clock may be wrong; what is old must not look young.
+      this.hear.clock(message.result.time_ms - Date.now());
       this.look = message.result.look ?? "";
       this.hear.values(message.result.values ?? []);
       this.hear.state(true);
     } else if (message.method === "event") {
-      const { topic, event, data, time_ms } = message.params;
+      const { topic, event, data } = message.params;
       if (topic === "value") this.hear.values(data);
-      else this.hear.event(topic, event, data, time_ms);
-    }
+      else this.hear.event(topic, event, data);
+    } else if (message.method === "missed") this.hear.missed(message.params.topics);
   }
 
   // The result of a tool; throws CallError.
@@ -78,6 +96,13 @@ export class Link {
     return data;
   }
 
+  // What a GET of the page's own answers.
+  async get(path, within_ms = 5000) {
+    const answer = await this.ask(path, { cache: "no-store" }, within_ms);
+    if (answer.error) throw new CallError(answer.error.message, answer.error);
+    return answer;
+  }
+
   // A person's answer, with the page's key.
   async answer(what, told, key) {
     const headers = { "Content-Type": "application/json", "Edged-Page-Key": key };
@@ -86,13 +111,14 @@ export class Link {
     return answer;
   }
 
-  async post(path, headers, body, within_ms) {
+  post(path, headers, body, within_ms) {
+    return this.ask(path, { method: "POST", headers, body: JSON.stringify(body), cache: "no-store" }, within_ms);
+  }
+
+  async ask(path, options, within_ms) {
     let response;
     try {
-      response = await fetch(path, {
-        method: "POST", headers, body: JSON.stringify(body), cache: "no-store",
-        signal: AbortSignal.timeout(within_ms),
-      });
+      response = await fetch(path, { ...options, signal: AbortSignal.timeout(within_ms) });
     } catch {
       throw new CallError("The engine does not answer.", { away: true });
     }

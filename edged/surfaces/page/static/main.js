@@ -5,26 +5,29 @@ import { Link } from "./link.js";
 import { Plot, columnsOf } from "./plot.js";
 import { readOn } from "./reader.js";
 import { Stop } from "./stop.js";
-import { approvals, keyOf, nameOf, running, runsOf, troubles, units } from "./bench.js";
+import { approvals, kept, nameOf, running, runsOf, troubles, units } from "./bench.js";
+import { age } from "./format.js";
 import { recordTable, rowOf } from "./record.js";
 import { outcomeText, unitView } from "./unit.js";
 import { runView, runsView } from "./runs.js";
 
 const VIEWS = [["bench", "Bench"], ["runs", "Recordings"], ["record", "Record"]];
 const REFRESH_MS = 5000;
+const ANSWERS_WITHIN_MS = 5000;
 const SOON_MS = 300;
 const SPACED_MS = 1000;
 const MOST_ROWS = 300;
+const MOST_NEWEST = 12;
 const MOST_PLOTS = 3;
 
 const facts = JSON.parse(document.querySelector('meta[name="edged"]').content);
 const $ = (id) => document.getElementById(id);
 const state = {
-  facts, key: takeKey(), isOpen: false, since: Date.now(), now: Date.now(), status: null, instruments: [], values: new Map(),
-  record: [], runs: null, shown: null, capabilities: new Map(), said: new Map(), error: "",
+  facts, key: takeKey(), isOpen: null, why: "", since: Date.now(), ahead: 0, now: Date.now(), status: null, instruments: [], values: new Map(),
+  record: [], runs: null, shown: null, capabilities: new Map(), traces: new Map(), said: new Map(), error: "", leftOut: -Infinity,
 };
 const plots = new Map();
-const link = new Link(facts, { state: opened, event: heard, values: measured });
+const link = new Link(facts, { state: opened, event: heard, values: measured, missed, clock(ahead) { state.ahead = ahead; } });
 const stop = new Stop($("stop"), $("stopped"), (tool, args, within) => link.call(tool, args, within), (id) => nameOf(state, id));
 
 // The page's key came in the address; it is kept in this tab's memory and nowhere else.
@@ -37,20 +40,39 @@ function takeKey() {
 
 function route() {
   const [view, ...rest] = location.hash.replace(/^#/, "").split("/");
-  return { view: view || "bench", name: decodeURIComponent(rest.join("/")) };
+  let name = rest.join("/");
+  try {
+    name = decodeURIComponent(name);
+  } catch {
+    // Typed by hand; then it is what it is.
+  }
+  return { view: view || "bench", name };
 }
 
 // What is heard
 
-function opened(isOpen) {
-  if (isOpen !== state.isOpen) state.since = Date.now();
-  state.isOpen = isOpen;
+function opened(isOpen, why = "") {
+  answering(isOpen, why);
   if (isOpen) {
     state.capabilities.clear();
     refresh();
     readRecord();
   }
   draw();
+}
+
+// Whether the engine answers; a socket that is open says nothing of that.
+function answering(isOpen, why = "") {
+  if (isOpen !== state.isOpen) state.since = Date.now();
+  Object.assign(state, { isOpen, why });
+}
+
+// More was done than a page is told at once: it says so, and who looks at the record gets it anew.
+let reading = 0;
+function missed(topics) {
+  if (!topics.audit) return;
+  state.leftOut = Date.now();
+  if (route().view === "record") reading ||= setTimeout(() => { reading = 0; readRecord(); }, REFRESH_MS);
 }
 
 function heard(topic, _name, data) {
@@ -67,7 +89,7 @@ function heard(topic, _name, data) {
 }
 
 function measured(list) {
-  for (const one of list) state.values.set(keyOf(one), one);
+  kept(state.values, list);
   draw();
 }
 
@@ -86,10 +108,12 @@ async function refresh() {
   refreshing = true;
   refreshed = Date.now();
   try {
-    const [status, told] = await Promise.all([link.call("get_status"), link.call("list_instruments", { filter: "" }).catch(() => link.call("list_instruments"))]);
+    const [status, told] = await Promise.all([link.call("get_status", {}, ANSWERS_WITHIN_MS), link.call("list_instruments", {}, ANSWERS_WITHIN_MS)]);
     Object.assign(state, { status, instruments: told.instruments ?? [], error: "" });
+    if (!state.isOpen && link.look) answering(true);
     await Promise.all([readPlots(), readView()]);
   } catch (error) {
+    if (error.away) answering(false);
     state.error = error.away ? "" : error.message;
   } finally {
     refreshing = false;
@@ -99,6 +123,7 @@ async function refresh() {
 
 async function readRecord() {
   try {
+    if (!link.look) return;
     state.record = (await link.call("bench__history", { limit: 100, since_s: 86400 })).rows;
   } catch (error) {
     state.error = error.message;
@@ -108,14 +133,21 @@ async function readRecord() {
 
 async function readView() {
   const { view, name } = route();
-  if (view === "runs") state.runs = (await link.call("bench__runs", { limit: 200 })).runs;
+  if (view === "runs" || (view === "run" && !state.runs)) state.runs = (await link.call("bench__runs", { limit: 200 })).runs;
   if (view === "unit") {
     const unit = state.instruments.find((one) => one.alias === name || one.id === name);
-    if (unit && !state.capabilities.has(unit.id)) {
-      const told = await link.call("get_capabilities", { instrument_id: unit.id });
-      state.capabilities.set(unit.id, told.capabilities[0]);
-    }
+    if (unit) await Promise.all([readCapabilities(unit.id), readTrace(unit.id)]);
   }
+}
+
+async function readCapabilities(id) {
+  if (state.capabilities.has(id)) return;
+  const told = await link.call("get_capabilities", { instrument_id: id });
+  state.capabilities.set(id, told.capabilities[0]);
+}
+
+async function readTrace(id) {
+  state.traces.set(id, (await link.get(`/bench/units/${encodeURIComponent(id)}/trace`)).exchanges);
 }
 
 // The rows of the runs that are shown; of one under way only what is new.
@@ -142,7 +174,7 @@ async function readRun(id, isLive) {
     one.run = one.known.run;
     if (route().name === id) Object.assign(state, { shown: one.run, shownError: "" });
     const { x, series } = columnsOf(one.run);
-    one.plot.show(x, series, { title: id, live: isLive });
+    one.plot.show(x, series, { title: id, live: isLive, every: one.known.every });
   } catch (error) {
     if (route().name === id) state.shownError = error.message;
   } finally {
@@ -194,7 +226,7 @@ let drawing = 0;
 function draw() {
   drawing ||= requestAnimationFrame(() => {
     drawing = 0;
-    state.now = Date.now();
+    state.now = Date.now() + state.ahead;
     show();
   });
 }
@@ -204,10 +236,15 @@ function show() {
   $("name").textContent = `${facts.edge} bench`;
   document.title = `${state.status?.told_on.length ? "● " : ""}${facts.edge} bench`;
   fill($("nav"), VIEWS.map(([id, label]) => h("a", { key: id, href: `#${id}`, "aria-current": id === view ? "page" : null }, label)));
-  $("link").textContent = state.isOpen ? `live, edged ${facts.version}` : `The engine does not answer since ${Math.round((state.now - state.since) / 1000)} s; what is shown is old. Trying again …`;
-  $("link").className = state.isOpen ? "" : "bad";
-  document.body.classList.toggle("stale", !state.isOpen);
+  const isAway = state.isOpen === false;
+  const said = isAway ? (state.why ? "not live" : "no answer") : state.isOpen ? `live, edged ${facts.version}` : "connecting …";
+  if ($("link").textContent !== said) $("link").textContent = said;
+  $("link").className = isAway ? "bad" : state.isOpen ? "good" : "";
+  $("away").hidden = !isAway;
+  $("away").textContent = state.why || `The engine does not answer since ${age(Date.now() - state.since)}. What is shown is old. STOP ALL tries for a minute.`;
   const error = state.error ? [h("p", { key: "error", class: "bad", role: "alert" }, state.error)] : [];
+  // Where nothing may be seen there is nothing to say of instruments.
+  if (state.why && !state.status) return fill($("view"), []);
   fill($("view"), [...error, ...troubles(state), ...approvals(state, act), ...shownView(view, name)]);
 }
 
@@ -218,7 +255,7 @@ function shownView(view, name) {
     case "runs": return runsView(state);
     case "run": return runView(state, name, act, drawn.get(name));
     case "record": return [recordTable(state, state.record, "Record")];
-    default: return [units(state), running(state, act, drawn), recordTable(state, state.record.slice(0, 12), "Record, the newest")];
+    default: return [units(state), running(state, act, drawn), recordTable(state, state.record.slice(0, MOST_NEWEST), `Record, the newest${Date.now() - state.leftOut < 2 * REFRESH_MS ? ", not all" : ""}`, true)];
   }
 }
 
@@ -233,7 +270,8 @@ addEventListener("hashchange", () => {
   scrollTo(0, 0);
 });
 setInterval(draw, 1000);
-setInterval(() => { if (state.isOpen && document.visibilityState === "visible") refresh(); }, REFRESH_MS);
+setInterval(() => { if (link.look && document.visibilityState === "visible") refresh(); }, REFRESH_MS);
+document.addEventListener("visibilitychange", () => { if (link.look) refreshSoon(); });
 setInterval(() => { if (state.isOpen && runsOf(state).length) readPlots().then(draw); }, 1000);
 link.start();
 draw();

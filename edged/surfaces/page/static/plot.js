@@ -1,31 +1,46 @@
-// A plot of columns of numbers: uPlot, with log axes and a text that says what it shows.
+// A plot of columns of numbers: uPlot, with log axes, zoom and cursor by pointer, finger and keys, and
+// a text that says what it shows.
 
 import { fill, h } from "./dom.js";
 import { plural, text } from "./format.js";
 
-const COLOURS = ["--line1", "--line2", "--line3", "--line4", "--line5", "--line6"];
+const COLOURS = 6;
+const IN = 0.5;
+const OUT = 2;
 
 // One plot in one element; `show` may be called as often as there is something new.
 export class Plot {
   constructor() {
     this.log = { x: false, y: false };
-    this.canvas = h("div", { class: "canvas" });
+    this.hidden = new Set();
+    this.canvas = h("div", { class: "canvas", role: "img", tabindex: "0", on: { keydown: (event) => this.key(event) } });
+    this.legend = h("ul", { class: "legend" });
     this.said = h("p", { class: "faint" });
     this.bar = h("div", { class: "bar" });
-    this.element = h("figure", { class: "plot", "data-own": true }, this.canvas, h("figcaption", null, this.said, this.bar));
+    this.element = h("figure", { class: "plot" }, this.canvas, h("figcaption", null, this.legend, this.bar, this.said));
+    this.element.isOwn = true;
     this.watcher = new ResizeObserver(() => this.resize());
     this.watcher.observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
   // x: {name, unit, values, isTime}; series: [{name, unit, values}]
-  show(x, series, { title = "", live = false } = {}) {
+  // every: each so many-th row is a point.
+  show(x, series, { title = "", live = false, every = 1 } = {}) {
     const shape = JSON.stringify([x.name, series.map((one) => one.name)]);
     const isNew = shape !== this.shape;
-    Object.assign(this, { x, series, title, live, shape });
+    Object.assign(this, { x, series, title, live, every, shape });
     if (isNew || !this.plot) this.draw();
-    else this.plot.setData(this.data());
+    else this.renew();
     this.tell();
+  }
+
+  // What a person has zoomed into stays in sight while more comes.
+  renew() {
+    const { min, max } = this.plot.scales.x;
+    const isZoomed = this.isZoomed();
+    this.plot.setData(this.data(), !isZoomed);
+    if (isZoomed) this.plot.setScale("x", { min, max });
   }
 
   data() {
@@ -37,63 +52,138 @@ export class Plot {
     this.plot?.destroy();
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const font = `${Math.round(parseFloat(style.fontSize) * 0.75)}px system-ui`;
-    const axis = { stroke: colour("--ink"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, font };
+    const rem = parseFloat(style.fontSize);
+    const font = `${Math.round(rem * 0.75)}px system-ui`;
+    const axis = { stroke: colour("--ink"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, font, labelFont: font, labelSize: rem * 1.2 };
     const label = ({ name, unit }) => (unit ? `${name} [${unit}]` : name);
     // Two units have an axis each; what is of a third is drawn by the second's.
     const units = [...new Set(this.series.map((one) => one.unit))];
     const scaleOf = (one) => (one.unit === units[0] ? "y" : "y2");
     const scale = { distr: this.log.y ? 3 : 1 };
-    const labels = { size: 64, labelFont: font, labelSize: 20, values: (_, ticks) => ticks.map((v) => (v === null ? "" : text(v, "", 4))) };
+    // Where plain numbers would be long, the ticks have the unit's prefix.
+    const numbers = (unit) => ({ size: rem * 3.6, values: (_, ticks) => {
+      const most = Math.max(...ticks.map((v) => Math.abs(v ?? 0)));
+      const shown = most < 0.01 || most >= 1e4 ? unit : "";
+      return ticks.map((v) => (v === null ? "" : text(v, shown, 4)));
+    } });
     const isTime = this.x.isTime;
     const options = {
       ...this.size(),
       cursor: { drag: { x: true, y: false } },
-      legend: { live: true },
+      legend: { show: false },
+      hooks: { setCursor: [() => this.tellCursor()], setScale: [(_, key) => key === "x" && this.said.isConnected && this.tell()] },
       scales: {
         x: { time: Boolean(isTime), distr: this.log.x && !isTime ? 3 : 1 },
         y: scale, ...(units.length > 1 ? { y2: scale } : {}),
       },
       axes: [
-        { ...axis, label: isTime ? "" : label(this.x), labelFont: font, labelSize: 20 },
-        { ...axis, ...labels, label: units[0] || "" },
-        ...(units.length > 1 ? [{ ...axis, ...labels, scale: "y2", side: 1, grid: { show: false }, label: units.slice(1).join(", ") }] : []),
+        { ...axis, size: rem * 2.2, ...(isTime ? {} : { label: label(this.x), values: numbers(this.x.unit).values }) },
+        { ...axis, ...numbers(units[0]), label: units[0] || "" },
+        ...(units.length > 1 ? [{ ...axis, ...numbers(units[1]), scale: "y2", side: 1, grid: { show: false }, label: units.slice(1).join(", ") }] : []),
       ],
-      series: [
-        { label: this.x.name, value: (_, v) => (v === null ? "–" : isTime ? new Date(v * 1000).toLocaleTimeString() : text(v, this.x.unit)) },
-        ...this.series.map((one, index) => ({
-          label: label(one), scale: scaleOf(one), stroke: colour(COLOURS[index % COLOURS.length]), width: 2, dash: index < 6 ? undefined : [6, 3],
-          points: { show: this.x.values.length < 60 }, value: (_, v) => (v === null || v === undefined ? "–" : text(v, one.unit)),
-        })),
-      ],
+      series: [{}, ...this.series.map((one, index) => ({
+        label: label(one), scale: scaleOf(one), stroke: colour(`--line${(index % COLOURS) + 1}`), width: Math.max(2, rem / 9), dash: index < COLOURS ? undefined : [6, 3],
+        points: { show: this.x.values.length < 60 }, show: !this.hidden.has(one.name),
+      }))],
     };
     this.canvas.replaceChildren();
     this.plot = new window.uPlot(options, this.data(), this.canvas);
-    this.canvas.setAttribute("role", "img");
     this.tell();
+  }
+
+  at(index) {
+    return this.x.isTime ? new Date(this.x.values[index] * 1000).toLocaleTimeString() : text(this.x.values[index], this.x.unit);
+  }
+
+  // The figures at the cursor; without one, the last.
+  tellCursor() {
+    const index = this.plot?.cursor.idx ?? this.x.values.length - 1;
+    fill(this.legend, [
+      index < 0 ? null : h("li", { key: "x", class: "faint" }, `at ${this.at(index)}`),
+      ...this.series.map((one, i) => h("li", { key: one.name },
+        h("button", { type: "button", class: `quiet line${(i % COLOURS) + 1}`, "aria-pressed": String(!this.hidden.has(one.name)), on: { click: () => this.toggleSeries(one.name) } }, one.name),
+        h("b", null, text(one.values[index] ?? null, one.unit)))),
+    ].filter(Boolean));
   }
 
   tell() {
     const count = this.x.values.length;
-    const words = `${this.title ? `${this.title}: ` : ""}${plural(count, "point")} of ${this.series.map((one) => one.name).join(", ") || "nothing"} over ${this.x.name}${this.live ? ", live" : ""}`;
-    this.canvas.setAttribute("aria-label", words);
+    const about = `${this.title ? `${this.title}: ` : ""}${plural(count, "point")} of ${this.series.map((one) => one.name).join(", ") || "nothing"} over ${this.x.name}`;
+    const { first, last, isZoomed } = this.window();
+    const words = `${about}${this.every > 1 ? `, each for ${this.every} rows` : ""}${isZoomed ? `, of these ${this.at(first)} to ${this.at(last)}` : ""}${this.live ? ", live" : ""}`;
+    this.canvas.setAttribute("aria-label", `${words}. Arrow keys move the cursor, plus and minus zoom.`);
     fill(this.said, [document.createTextNode(words)]);
+    const zoom = (factor, name) => h("button", { type: "button", class: "quiet", on: { click: () => this.zoom(factor) } }, name);
     fill(this.bar, [
       this.toggle("y", "log y"), this.x.isTime ? null : this.toggle("x", "log x"),
-      h("button", { type: "button", class: "quiet", on: { click: () => this.plot?.setData(this.data(), true) } }, "Show all"),
+      zoom(IN, "Zoom in"), isZoomed ? zoom(OUT, "Zoom out") : null, isZoomed ? zoom(Infinity, "Show all") : null,
     ]);
+    this.tellCursor();
   }
 
   toggle(which, label) {
     return h("button", {
-      type: "button", class: "quiet", "aria-pressed": String(this.log[which]),
+      key: label, type: "button", class: "quiet", "aria-pressed": String(this.log[which]),
       on: { click: () => { this.log[which] = !this.log[which]; this.draw(); } },
     }, label);
   }
 
+  toggleSeries(name) {
+    if (!this.hidden.delete(name)) this.hidden.add(name);
+    this.plot.setSeries(1 + this.series.findIndex((one) => one.name === name), { show: !this.hidden.has(name) });
+    this.tellCursor();
+  }
+
+  // What of the points is in sight.
+  window() {
+    const { values } = this.x;
+    const { min, max } = this.plot?.scales.x ?? {};
+    const first = values.findIndex((v) => v >= min);
+    const last = values.findLastIndex((v) => v <= max);
+    const isZoomed = values.length > 1 && first >= 0 && last >= 0 && (first > 0 || last < values.length - 1);
+    return { first, last, isZoomed };
+  }
+
+  isZoomed() {
+    // By what is drawn: the new points are not.
+    const [drawn] = this.plot.data;
+    const { min, max } = this.plot.scales.x;
+    return drawn.length > 1 && (min > drawn[0] || max < drawn[drawn.length - 1]);
+  }
+
+  // About the cursor; where there is none, about the middle.
+  zoom(factor) {
+    const { values } = this.x;
+    if (!this.plot || values.length < 2) return;
+    if (factor === Infinity) return this.plot.setData(this.data(), true);
+    const isLog = this.log.x && !this.x.isTime;
+    const [to, from] = isLog ? [Math.log, Math.exp] : [(v) => v, (v) => v];
+    const { min, max } = this.plot.scales.x;
+    const index = this.plot.cursor.idx;
+    const middle = index === null || index === undefined ? (to(min) + to(max)) / 2 : to(values[index]);
+    const half = ((to(max) - to(min)) * factor) / 2;
+    const low = Math.max(from(middle - half), values[0]);
+    const high = Math.min(from(middle + half), values[values.length - 1]);
+    if (high > low) this.plot.setScale("x", { min: low, max: high });
+  }
+
+  key(event) {
+    const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20, Home: -Infinity, End: Infinity };
+    if (event.key in steps) {
+      const { first, last } = this.window();
+      const at = this.plot.cursor.idx ?? last;
+      const index = Math.min(Math.max(at + steps[event.key], first), last);
+      if (index >= 0) this.plot.setCursor({ left: this.plot.valToPos(this.x.values[index], "x"), top: 1 });
+    } else if (event.key === "+" || event.key === "=") this.zoom(IN);
+    else if (event.key === "-") this.zoom(OUT);
+    else if (event.key === "0") this.zoom(Infinity);
+    else return;
+    event.preventDefault();
+  }
+
   size() {
     const width = Math.max(240, this.canvas.clientWidth || 600);
-    return { width, height: Math.round(Math.max(180, Math.min(width * 0.42, window.innerHeight * 0.45))) };
+    return { width, height: Math.round(Math.max(200, Math.min(width * 0.45, window.innerHeight * 0.45))) };
   }
 
   resize() {

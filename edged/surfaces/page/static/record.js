@@ -5,15 +5,20 @@ import { clock } from "./format.js";
 import { nameOf } from "./bench.js";
 
 // rows: [{time_ms, who, tool, instrument_id, command, scpi, outcome, error}]
-export function recordTable(state, rows, title) {
-  return h("section", { key: "record", "aria-label": title }, h("h2", null, title),
+export function recordTable(state, rows, title, isHalf) {
+  return h("section", { key: "record", class: isHalf ? "half" : "", "aria-label": title }, h("h2", null, title),
     rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, a table` },
-      h("table", null,
-        h("thead", null, h("tr", null, ["time", "who", "call", "unit", "sent", "outcome"].map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", null, rows.map((row) => h("tr", { class: row.outcome === "ok" ? "" : "bad" },
-          h("td", null, clock(row.time_ms)), h("td", null, row.who), h("td", null, [row.tool, row.command].filter(Boolean).join(" ")),
-          h("td", null, row.instrument_id ? nameOf(state, row.instrument_id) : ""), h("td", { class: "scpi" }, (row.scpi ?? "").replaceAll("\n", " ⏎ ")),
-          h("td", null, row.outcome, row.error ? `: ${typeof row.error === "string" ? row.error : row.error.message ?? row.error.code ?? ""}` : ""))))))
+      h("table", { class: "rows" },
+        h("thead", null, h("tr", null, ["time", "unit", "call", "sent", "outcome", "who"].map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", null, rows.map((row) => {
+          const tone = row.outcome === "ok" ? "" : "bad";
+          return h("tr", null,
+            h("td", { class: "time" }, clock(row.time_ms)), h("td", { class: "name" }, row.instrument_id ? nameOf(state, row.instrument_id) : ""),
+            h("td", { class: `wide ${tone}` }, row.command || row.tool, row.command && row.command !== row.tool && row.tool !== "execute_command" ? h("span", { class: "faint" }, row.tool) : null),
+            h("td", { class: "scpi wide" }, (row.scpi ?? "").replaceAll("\n", " ⏎ ")),
+            h("td", { class: tone ? "wide bad" : "ok" }, row.outcome, row.error ? `: ${typeof row.error === "string" ? row.error : row.error.message ?? row.error.code ?? ""}` : ""),
+            h("td", { class: "who wide", title: row.who }, (row.who ?? "").replace(/^Mozilla\/.*(?= at )/, "a browser")));
+        }))))
       : h("p", { class: "faint" }, "nothing yet"));
 }
 

@@ -1,12 +1,13 @@
 // STOP ALL: no question; tried for a minute while the engine is away, then asked again.
 
 import { fill, h } from "./dom.js";
+import { byName } from "./format.js";
 
 const TRY_FOR_MS = 60000;
 const AGAIN_MS = 1000;
 const TWICE_WITHIN_MS = 1000;
 const SAYS = {
-  confirmed: "confirmed off", taken: "took the stop; nobody can ask it whether it is off", trying: "not confirmed: it has not answered, and goes on being tried",
+  confirmed: "confirmed off", taken: "took the stop; nobody can ask it whether it is off", trying: "not confirmed",
   failed: "NOT stopped", nothing_to_send: "has no stop", absent: "not here", not_connected: "not connected",
 };
 
@@ -45,7 +46,7 @@ export class Stop {
             return;
           }
           if (performance.now() - began > TRY_FOR_MS) {
-            this.say("NOT stopped", "The engine did not answer for a minute. Nothing is confirmed: switch off at the instruments.", "Press STOP ALL to try again.");
+            this.say("NOT stopped", "The engine did not answer for a minute. Nothing is confirmed: switch off at the instruments.", "Try again?");
             return;
           }
           await new Promise((done) => setTimeout(done, AGAIN_MS));
@@ -57,30 +58,36 @@ export class Stop {
     }
   }
 
+  // Something that is no report: an attempt, or why there is no more of them.
   say(title, ...lines) {
-    this.place.hidden = false;
-    this.place.className = title.startsWith("NOT") ? "bad" : "busy";
-    fill(this.place, [h("h2", null, title), ...lines.filter(Boolean).map((line) => h("p", null, line)), this.close()]);
+    const isOver = title.startsWith("NOT");
+    this.fill(isOver ? "bad" : "busy", title, lines.filter(Boolean).map((line) => h("p", null, line)),
+      isOver ? h("p", { class: "bar" }, h("button", { type: "button", class: "no", on: { click: () => this.press() } }, "Stop all again")) : null);
   }
 
+  // What was done, what nobody has confirmed before all else.
   show(told) {
-    this.place.hidden = false;
-    this.place.className = told.is_confirmed ? "good" : "bad";
     const units = [...told.instruments, ...told.wrappers];
-    fill(this.place, [
-      h("h2", null, told.is_confirmed ? "Stopped: all that was on is confirmed off" : "Stopped, but NOT all is confirmed off"),
+    units.sort((a, b) => rank(a) - rank(b) || byName(this.name(a.instrument_id), this.name(b.instrument_id)));
+    this.fill(told.is_confirmed ? "good" : "bad", told.is_confirmed ? "Stopped: all that was on is confirmed off" : "Stopped, but NOT all is confirmed off",
       h("ul", null, units.map((unit) => h("li", { class: isDoubtful(unit) ? "bad" : "", key: unit.instrument_id },
         h("b", null, this.name(unit.instrument_id)), ": ", SAYS[unit.state] ?? unit.state,
-        unit.unconfirmed.length ? ` (not confirmed: ${unit.unconfirmed.join(", ")})` : "",
+        unit.unconfirmed.length ? `${unit.state === "trying" ? "" : ", not confirmed"}: ${unit.unconfirmed.join(", ")}` : "",
         unit.error ? `. ${unit.error}` : ""))),
-      h("p", { class: "faint" }, `${told.took_ms} ms; sweeps, streams and sequences ${told.is_work_ended ? "have ended" : "are still ending"}`),
-      this.close(),
-    ]);
+      h("p", { class: "faint" }, `${told.took_ms} ms; sweeps, streams and sequences ${told.is_work_ended ? "have ended" : "are still ending"}`));
   }
 
-  close() {
-    return h("button", { type: "button", class: "quiet", on: { click: () => { this.place.hidden = true; } } }, "Close");
+  fill(tone, title, ...parts) {
+    this.place.hidden = false;
+    this.place.className = tone;
+    fill(this.place, [h("header", { key: title }, h("h2", null, title),
+      h("button", { type: "button", class: "quiet", on: { click: () => { this.place.hidden = true; } } }, "Close")), ...parts]);
   }
+}
+
+// What nobody has confirmed, what somebody has, and what nobody can.
+function rank(unit) {
+  return isDoubtful(unit) ? 0 : unit.state === "confirmed" ? 1 : 2;
 }
 
 function isDoubtful(unit) {

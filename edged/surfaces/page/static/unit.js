@@ -1,45 +1,64 @@
-// One unit: its values, what it can do as forms made from the commands' schemas, its own record.
+// One unit: its values, what it can do as forms made from the commands' schemas, what its line says.
 
 import { h } from "./dom.js";
-import { age, text } from "./format.js";
-import { nameOf, outputsOf, remarks, value, valuesOf } from "./bench.js";
+import { age, fine, text } from "./format.js";
+import { nameOf, on, outputsOf, remarkList, value, valuesOf } from "./bench.js";
 import { recordTable } from "./record.js";
+
+const MOST_VALUES = 40;
+const ARROWS = { sent: "→", received: "←", discarded: "✗", note: "·" };
 
 export function unitView(state, name, act) {
   const unit = state.instruments.find((one) => one.alias === name || one.id === name);
-  if (!unit) return [h("h2", { key: "none" }, `No instrument here is called ${name}.`)];
-  const outputs = outputsOf(state, unit.id);
+  if (!unit) return [h("h2", { key: "none", class: "title" }, state.status ? `No instrument here is called ${name}.` : "…")];
   const about = [["maker", unit.manufacturer], ["model", unit.model], ["serial number", unit.serial], ["firmware", unit.firmware], ["address", unit.address], ["profile", unit.profile_name],
-    ["state", unit.state], ["last heard", unit.heard_ms ? `${age(state.now - unit.heard_ms)} ago` : "never"]];
+    ["place", unit.location], ["last heard", unit.heard_ms ? `${age(state.now - unit.heard_ms)} ago` : "never"]];
   const mayRun = state.facts.mode === "full";
   const lease = state.status?.leases.find((one) => one.instruments.some((id) => id === unit.alias || id === unit.id));
+  const values = valuesOf(state, unit.id).sort((a, b) => b.time_ms - a.time_ms).slice(0, MOST_VALUES);
   return [
-    h("section", { key: `about ${unit.id}`, "aria-label": nameOf(state, unit.id) },
-      h("h2", null, nameOf(state, unit.id)),
-      outputs.length ? h("p", { class: "live" }, "ON: ", outputs.join(", ")) : null,
-      h("dl", { class: "about" }, about.filter(([, said]) => said).map(([label, said]) => h("div", null, h("dt", null, label), h("dd", null, said)))),
-      remarks(state, unit).map((line) => h("p", { class: "remark" }, line)),
+    h("section", { key: `about ${unit.id}`, class: "unit", "aria-label": nameOf(state, unit.id) },
+      h("h2", { class: "title named" }, nameOf(state, unit.id), h("span", { class: `state ${unit.state}` }, unit.state)),
+      on(outputsOf(state, unit.id)),
+      remarkList(state, unit),
       lease && state.key && mayRun ? h("p", { class: "bar" }, h("button", { type: "button", class: "no", on: { click: () => act.answer("break", { lease: unit.alias || unit.id, reason: "broken on the page" }) } }, "Break this lease")) : null,
-      h("dl", { class: "values big" }, valuesOf(state, unit.id).map((one) => value(state, one)))),
+      h("dl", { class: "values" }, values.map((one) => value(state, one))),
+      h("dl", { class: "about" }, about.filter(([, said]) => said).map(([label, said]) => h("div", null, h("dt", null, label), h("dd", null, said))))),
     commands(state, unit, act),
-    recordTable(state, state.record.filter((row) => row.instrument_id === unit.id).slice(0, 30), "What was sent to it"),
+    h("div", { key: "told", class: "half" },
+      trace(state, unit),
+      recordTable(state, state.record.filter((row) => row.instrument_id === unit.id).slice(0, 12), "Record of it")),
   ];
+}
+
+// What went over its line and came back, the newest first.
+function trace(state, unit) {
+  const told = state.traces.get(unit.id);
+  return h("section", { key: "trace", "aria-label": "Trace" }, h("h2", null, "Trace of its line"),
+    !told ? h("p", { class: "faint" }, "…") : !told.length ? h("p", { class: "faint" }, "nothing yet")
+      : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Trace, a table" }, h("table", null,
+        h("thead", null, h("tr", null, ["time", "", "what", "bytes"].map((label) => (label ? h("th", { scope: "col" }, label) : h("td", null))))),
+        h("tbody", null, told.map((one) => h("tr", null,
+          h("td", { class: "time" }, fine(one.timestamp_ms)), h("td", { class: "to", "aria-label": one.direction }, ARROWS[one.direction] ?? one.direction),
+          h("td", { class: "scpi" }, one.text.replaceAll("\r", "\\r").replaceAll("\n", "\\n")), h("td", { class: "number" }, String(one.bytes))))))));
 }
 
 function commands(state, unit, act) {
   const told = state.capabilities.get(unit.id);
-  if (!told) return h("section", { key: "commands" }, h("h2", null, "Commands"), h("p", { class: "faint" }, "…"));
+  if (!told) return h("section", { key: "commands", class: "half" }, h("h2", null, "Commands"), h("p", { class: "faint" }, "…"));
   const mayRun = state.facts.mode === "full";
-  return h("section", { key: "commands", "aria-label": "Commands" }, h("h2", null, "Commands"),
-    mayRun ? leaseField(state, act) : h("p", { class: "faint" }, "To run them here, BENCH_PAGE has to be full; programs and agents run them by the MCP endpoint."),
-    told.commands.map((command) => h("details", { key: command.name, class: "card" },
-      h("summary", null, h("b", null, command.name.replaceAll("_", " ")), " ", h("span", { class: "faint" }, command.description),
-        command.is_dangerous ? h("span", { class: "state bad" }, "dangerous") : null, command.is_safe ? h("span", { class: "state ready" }, "makes safe") : null),
+  return h("section", { key: "commands", class: "half commands", "aria-label": "Commands" }, h("h2", null, "Commands"),
+    mayRun ? leaseField(state, unit, act) : h("p", { class: "faint" }, "To run them here, BENCH_PAGE has to be full. That keeps a visitor from mistakes and guards nothing: programs and agents run them by the MCP endpoint."),
+    told.commands.map((command) => h("details", { key: command.name },
+      h("summary", null, h("b", null, command.name.replaceAll("_", " ")), " ",
+        command.is_dangerous ? h("span", { class: "state bad" }, "dangerous") : null, command.is_safe ? h("span", { class: "state ready" }, "makes safe") : null,
+        h("span", { class: "faint" }, command.description)),
       mayRun ? form(state, unit, command, act) : parameters(command))));
 }
 
-function leaseField(state, act) {
-  return h("p", { key: "lease" }, h("label", null, "Lease id, if you hold one ", h("input", { type: "password", autocomplete: "off", size: 24, on: { input: (event) => act.useLease(event.target.value.trim()) } })));
+function leaseField(state, unit, act) {
+  if (!state.status?.leases.some((one) => one.instruments.some((id) => id === unit.alias || id === unit.id))) return null;
+  return h("p", { key: "lease" }, h("label", null, "Lease id, if you hold it ", h("input", { type: "password", autocomplete: "off", size: 24, on: { input: (event) => act.useLease(event.target.value.trim()) } })));
 }
 
 function parameters(command) {
@@ -48,7 +67,7 @@ function parameters(command) {
 }
 
 function bounds(schema) {
-  if (schema.enum) return `one of ${schema.enum.join(", ")}`;
+  if (schema.enum) return schema.enum.length > 12 ? "" : `one of ${schema.enum.join(", ")}`;
   const low = schema.minimum ?? schema.exclusiveMinimum;
   const high = schema.maximum ?? schema.exclusiveMaximum;
   return low === undefined && high === undefined ? "" : `${low ?? "…"} to ${high ?? "…"}`;
@@ -62,23 +81,23 @@ function form(state, unit, command, act) {
     event.preventDefault();
     const given = {};
     for (const [name, schema] of fields) {
-      const field = event.target.elements[name];
+      const field = event.target.elements.namedItem(name);
       const typed = schema.type === "boolean" ? field.checked : field.value;
       if (typed === "") continue;
-      given[name] = schema.type === "integer" || schema.type === "number" ? Number(typed) : typed;
+      given[name] = schema.enum ? schema.enum.find((one) => String(one) === typed) : schema.type === "integer" || schema.type === "number" ? Number(typed) : typed;
     }
     act.run(unit, command, given, event.submitter?.value === "dry");
   };
   return h("form", { on: { submit } },
-    fields.map(([name, schema]) => h("p", null, h("label", null, h("span", null, name, required.has(name) ? "" : " (optional)"), " ", input(name, schema, required.has(name))),
-      h("span", { class: "faint" }, ` ${schema.description ?? ""} ${bounds(schema)}`))),
+    fields.map(([name, schema]) => h("div", { key: name }, h("label", null, h("span", null, name, required.has(name) ? "" : " (optional)"), input(name, schema, required.has(name))),
+      h("p", { class: "faint" }, `${schema.description ?? ""} ${bounds(schema)}`.trim()))),
     h("p", { class: "bar" }, h("button", { type: "submit", value: "run", class: command.is_dangerous ? "no" : "yes" }, command.is_query ? "Read" : "Send"),
       h("button", { type: "submit", value: "dry", class: "quiet" }, "What would be sent?")),
     h("p", { role: "status", class: said?.bad ? "bad" : "" }, said?.text ?? ""));
 }
 
 function input(name, schema, isRequired) {
-  if (schema.enum) return h("select", { name }, isRequired ? null : h("option", { value: "" }, ""), schema.enum.map((one) => h("option", { value: one, selected: one === schema.default }, String(one))));
+  if (schema.enum) return h("select", { name }, isRequired ? null : h("option", { value: "" }, ""), schema.enum.map((one) => h("option", { value: String(one), selected: one === schema.default }, String(one))));
   if (schema.type === "boolean") return h("input", { type: "checkbox", name, checked: schema.default === true });
   if (schema.type === "number" || schema.type === "integer") {
     return h("input", { type: "number", name, required: isRequired, min: schema.minimum, max: schema.maximum, step: schema.type === "integer" ? 1 : "any", value: schema.default ?? "" });

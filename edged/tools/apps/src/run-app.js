@@ -56,7 +56,7 @@ function show() {
       h("p", { key: "bar", class: "bar" }, run.state === "running" ? h("button", { type: "button", class: "no", on: { click: end } }, `Stop ${run.kind}`) : null),
       plot.element,
     ]);
-    plot.show(x, series, { title: state.id, live: !state.known.isWhole });
+    plot.show(x, series, { title: state.id, live: !state.known.isWhole, every: state.known.every });
   } else if (state.runs) {
     fill($("view"), [h("h2", { key: "title" }, plural(state.runs.length, "recording")),
       h("ul", { key: "runs" }, state.runs.map((one) => h("li", { key: one.run_id },

@@ -1,0 +1,58 @@
+"""The topic of measured values: how often it is told, what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from edged.actions.action import RunCommand
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.clock import SystemClock
+from edged.commands.target import Target
+from edged.surfaces.events.values import EVERY_S, MOST_KEPT, ValueFeed
+from tests.promises import promise
+
+
+def measured(feed: ValueFeed, value: Any, command: str = "measure_voltage") -> None:
+    target = SimpleNamespace(
+        command=SimpleNamespace(is_query=True), instrument_id="psu1", command_name=command
+    )
+    action = RunCommand.__new__(RunCommand)
+    object.__setattr__(action, "parameters", {})
+    outcome = SimpleNamespace(status=OutcomeStatus.OK, data={"data": value, "unit": "V"})
+    feed.hear(action, cast("Target", target), cast("Outcome", outcome))
+
+
+@promise("page.values")
+async def test_values_are_gathered_and_told_four_times_a_second_at_most() -> None:
+    feed = ValueFeed(SystemClock())
+    told: list[Any] = []
+    once = asyncio.Event()
+
+    def publish(_name: str, data: Any) -> None:
+        told.append(data)
+        once.set()
+
+    end = feed.follow(publish)
+    for value in range(500):
+        measured(feed, float(value))
+    assert told == []
+    began = asyncio.get_running_loop().time()
+    await asyncio.wait_for(once.wait(), 10)
+    assert asyncio.get_running_loop().time() - began >= EVERY_S * 0.9
+    assert EVERY_S >= 0.25
+    assert len(told) == 1
+    assert [one["value"] for one in told[0]] == [float(value) for value in range(500)]
+    end()
+    measured(feed, 1.0)
+    assert [one["value"] for one in feed.latest()] == [1.0]
+
+
+async def test_what_is_no_number_of_json_is_none_and_last_values_are_bounded() -> None:
+    feed = ValueFeed(SystemClock())
+    measured(feed, float("nan"))
+    assert feed.latest()[0]["value"] is None
+    for number in range(MOST_KEPT + 10):
+        measured(feed, 1.0, f"measure_{number}")
+    assert len(feed.latest()) == MOST_KEPT
