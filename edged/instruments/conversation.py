@@ -68,6 +68,10 @@ ESR_OTHER_ERRORS: Final = 0x38
 OVERRIDDEN: Final = ("timeout_ms", "after_write_ms", "errors", "acknowledge")
 """What a command may say of its connection."""
 
+SOON_S: Final = 0.5
+"""What acknowledges a line comes so soon after an old answer."""
+MOST_OLD_ANSWERS: Final = 4
+
 LONG_ANSWER: Final = 16_384
 """Characters; what is shorter is understood within a millisecond or two."""
 
@@ -472,11 +476,26 @@ def write_lines(
         if connection.after_write_ms:
             yield Pause(connection.after_write_ms / 1000)
     if pattern and is_urgent:
-        for line in lines:
-            yield from _acknowledge(pattern, line, (yield Listen()))
+        yield from _acknowledge_all(pattern, lines)
         # They went out as lines that nobody answers: what was read may not be all.
         yield ExpectMore()
     return tuple(lines)
+
+
+def _acknowledge_all(pattern: str, lines: Sequence[str]) -> Conversation[None]:
+    """Read what acknowledges lines that have all gone out already.
+
+    They waited for nothing: the answer to a question that they cut off may come first. What fits
+    no pattern is that, as long as each line is acknowledged in the end; else it is the complaint.
+    """
+    odd: list[str] = []
+    for line in lines:
+        answer = yield Listen(SOON_S if odd else None)
+        while isinstance(answer, str) and found_in(answer.strip(), pattern) is None:
+            odd.append(answer)
+            answer = None if len(odd) > MOST_OLD_ANSWERS else (yield Listen(SOON_S))
+        told = answer if not odd or answer is not None else odd[0]
+        yield from _acknowledge(pattern, "; ".join(lines) if odd else line, told)
 
 
 def _acknowledge(pattern: str, line: str, answer: Answer) -> Conversation[None]:

@@ -324,16 +324,10 @@ def _checked(errors: ErrorCheck | None) -> Iterator[str]:
 
 
 def _asked_by(command: Command) -> Iterator[str]:
-    if command.is_query:
+    # A block is no answer that a raw line could have.
+    if command.is_query and not isinstance(command.returns, WaveformAnswer | ImageAnswer):
         yield command.scpi[-1]
     yield from _checked(command.errors)
-    match command.returns:
-        case WaveformAnswer(data=data, preamble_queries=queries):
-            yield from (data, *queries)
-        case ImageAnswer(data=data):
-            yield data
-        case _:
-            pass
     if command.precondition is not None:
         yield command.precondition.query
     if command.verify is not None:

@@ -147,6 +147,22 @@ async def test_aborts_and_last_words_are_acknowledged_too(bench: Bench) -> None:
     assert bench.wire.received[-1] == "OFF", "all of it has gone out before anything is judged"
 
 
+async def test_the_answer_to_a_question_that_a_stop_cut_off_does_not_speak_for_the_stop(
+    bench: Bench,
+) -> None:
+    """A thermostat told the set-point that it was asked for before, and then OK."""
+    connection = bench.instrument.connection
+    bench.wire.special["OFF"] = lambda: b"21.5\n\n"
+    reply = await bench.instrument.converse(
+        lambda: abort_conversation(("OFF",), connection, ("IN",)), timeout_s=3, name="abort"
+    )
+    assert reply.answers == {"IN": "21.5"}
+    bench.wire.special["OFF"] = lambda: b"21.5\n?OFF\n"
+    with pytest.raises(Failed) as failed:
+        await bench.tell(lambda: lines_conversation(("OFF",), connection))
+    assert failed.value.code is ErrorCode.INSTRUMENT_ERROR
+
+
 @pytest.mark.parametrize(
     "bench",
     [replace(OLD, connection=replace(OLD.connection, acknowledge=r"^\x06$"))],
