@@ -23,7 +23,7 @@ from edged.host import ExitStatus
 from edged.profiles.authoring.drafting import as_yaml
 from edged.profiles.authoring.probing import (
     NAME_QUESTION,
-    Findings,
+    WireFindings,
     find_message_settings,
     find_settings,
     flow_of,
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     return ExitStatus.OK
 
 
-def keys_of(found: Findings, transport: Transport) -> dict[str, object]:
+def keys_of(found: WireFindings, transport: Transport) -> dict[str, object]:
     """What was found as keys of ``connection``, the usual ones too where the wire needs them."""
     connection = found.connection
     keys: dict[str, object] = {"timeout_ms": connection.timeout_ms}
@@ -88,7 +88,7 @@ def in_one_line(keys: Mapping[str, object]) -> str:
     return "{" + ", ".join(f"{key}: {as_yaml(value)}" for key, value in keys.items()) + "}"
 
 
-def _probed(options: argparse.Namespace, clock: SystemClock) -> tuple[Findings, int]:
+def _probed(options: argparse.Namespace, clock: SystemClock) -> tuple[WireFindings, int]:
     """What was found, and how many lines went out for it."""
     loaded = load(options)
     if at_running_engine(options.address, loaded) is not None:

@@ -18,7 +18,7 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.transports.address import Transport, parse_address
 
-__all__ = ["Door", "door_of", "knock"]
+__all__ = ["NetworkDoor", "door_of", "knock"]
 
 PORT_MAPPER: Final = 111
 HISLIP: Final = 4880
@@ -38,7 +38,7 @@ _PLACE: Final = re.compile(r"(?:PRLGX-)?TCPIP\d*::(?P<host>[^:,]+)(?:,(?P<port>\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class NetworkDoor:
     """Where the first connection of an address goes.
 
     Attributes:
@@ -50,7 +50,7 @@ class Door:
     is_typed: bool
 
 
-def door_of(address: str) -> Door | None:
+def door_of(address: str) -> NetworkDoor | None:
     """The door of an address on the network; ``None`` for a bus or a serial port.
 
     Raises:
@@ -75,7 +75,7 @@ def door_of(address: str) -> Door | None:
             own = 0
     if typed and not (typed.isdigit() and int(typed) < 65_536):
         return None
-    return Door(host=host, port=int(typed or own), is_typed=bool(typed))
+    return NetworkDoor(host=host, port=int(typed or own), is_typed=bool(typed))
 
 
 def knock(address: str, clock: Clock) -> None:
@@ -100,7 +100,7 @@ def knock(address: str, clock: Clock) -> None:
     )
 
 
-def _instead(door: Door, clock: Clock) -> str:
+def _instead(door: NetworkDoor, clock: Clock) -> str:
     others = [port for port in OTHER_DOORS if port != door.port]
     found = _look(door.host, others, OTHERS_WITHIN_S, clock)
     is_open = [port for port in others if not found[port]]

@@ -18,10 +18,10 @@ from edged.profiles.model import Connection
 __all__ = [
     "NAME_QUESTION",
     "WIRE_KEYS",
-    "Findings",
     "Heard",
     "Say",
     "Talk",
+    "WireFindings",
     "find_message_settings",
     "find_pauses",
     "find_settings",
@@ -140,7 +140,7 @@ def held(talk: Talk[T], hear: Callable[[Say], Heard]) -> T:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class WireFindings:
     """How it is spoken to, and what it said then.
 
     Attributes:
@@ -158,7 +158,7 @@ def is_text(data: bytes) -> bool:
     return _PRINTABLE.fullmatch(data) is not None and any(chr(b).isalnum() for b in data)
 
 
-def find_settings(question: str, given: Connection, *, is_serial: bool) -> Talk[Findings]:
+def find_settings(question: str, given: Connection, *, is_serial: bool) -> Talk[WireFindings]:
     """All of it, for a wire without messages.
 
     Args:
@@ -177,7 +177,7 @@ def find_settings(question: str, given: Connection, *, is_serial: bool) -> Talk[
     return (yield from find_pauses(question, found))
 
 
-def find_message_settings(question: str, given: Connection) -> Talk[Findings]:
+def find_message_settings(question: str, given: Connection) -> Talk[WireFindings]:
     """The same for a wire that marks where an answer ends: only its pauses and its patience.
 
     Raises:
@@ -186,7 +186,9 @@ def find_message_settings(question: str, given: Connection) -> Talk[Findings]:
     heard = yield Say(question, connection=given, within_s=FIRST_WITHIN_S)
     if not heard.came:
         raise _silence(question)
-    found = Findings(connection=given, answer=heard.answer_to(question), after_ms=heard.after_ms)
+    found = WireFindings(
+        connection=given, answer=heard.answer_to(question), after_ms=heard.after_ms
+    )
     return (yield from find_pauses(question, found))
 
 
@@ -229,7 +231,7 @@ def _speeds(given: Connection) -> Iterator[tuple[Connection, bool]]:
 
 def find_terminations(
     question: str, given: Connection, *, first_within_s: float = FIRST_WITHIN_S
-) -> Talk[Findings | None]:
+) -> Talk[WireFindings | None]:
     """What ends a line either way; ``None`` where nothing came."""
     first = given.write_termination
     ends = (first, *(end for end in ENDS if end != first)) if first else ENDS
@@ -241,7 +243,7 @@ def find_terminations(
             continue
         ending, doubt = _ending_of(heard.data)
         echoes = any(line.strip() == question for line in heard.lines())
-        return Findings(
+        return WireFindings(
             connection=replace(tried, read_termination=ending),
             answer=heard.answer_to(question),
             after_ms=heard.after_ms,
@@ -266,7 +268,7 @@ def _ending_of(data: bytes) -> tuple[str, str]:
     )
 
 
-def find_pauses(question: str, found: Findings) -> Talk[Findings]:
+def find_pauses(question: str, found: WireFindings) -> Talk[WireFindings]:
     """How long it must be left alone between two lines, and how patient one must be."""
     slowest, connection = found.after_ms, found.connection
     for gap_ms in PAUSES_MS:
