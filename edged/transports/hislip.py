@@ -97,6 +97,7 @@ class HislipLink(MessageLinkBase):
     ) -> None:
         super().__init__(clock, wake)
         self._open_resource = open_resource
+        self._address = address
         self._socket_address, self._sub_address = _taken_apart(address)
         # None while closed.
         self._sync_channel: TcpChannel | None = None
@@ -315,6 +316,7 @@ class HislipLink(MessageLinkBase):
             wake=self._wake,
             clock=self._clock,
             timeout_s=deadline - self._clock.monotonic(),
+            called=self._address,
         )
 
     def _handshake(
