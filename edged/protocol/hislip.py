@@ -17,6 +17,7 @@ __all__ = [
     "DATA_TYPES",
     "DEFAULT_PORT",
     "FIRST_MESSAGE_ID",
+    "FIRST_VENDOR_TYPE",
     "HEADER",
     "LARGEST_MESSAGE",
     "MAX_CONTROL_BYTES",
