@@ -29,6 +29,7 @@ from edged.config.keys import (
     LogLevel,
     RawScpi,
     ToolNames,
+    VisaServer,
 )
 from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_text, read_file
 from edged.errors import ErrorCode, Invalid
@@ -87,6 +88,9 @@ class Config:
     serial_ports: tuple[str, ...]
     visa_library: str
     expose: tuple[Exposure, ...]
+    visa_server: tuple[VisaServer, ...]
+    hislip_port: int
+    expose_visa: bool
     allowed_networks: tuple[IpNetwork, ...]
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]

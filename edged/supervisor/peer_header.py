@@ -1,4 +1,6 @@
-"""How the supervisor tells the engine whose connection it forwards: a header with a secret.
+"""How the supervisor tells the engine whose connection it forwards: a word with a secret.
+
+Over HTTP it is a header; over HiSLIP a vendor's message in front of the client's first one.
 
 The secret lies in STATE_DIR, readable for this user alone, and both processes read it there:
 whichever starts first makes it. A header without it is somebody's invention and counts for nothing.
@@ -14,9 +16,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PEER_HEADER", "keep_peer_secret", "peer_reader", "peer_value"]
+__all__ = [
+    "PEER_HEADER",
+    "PEER_MESSAGE",
+    "keep_peer_secret",
+    "peer_in",
+    "peer_reader",
+    "peer_value",
+]
 
 PEER_HEADER: Final = "Edged-Peer"
+PEER_MESSAGE: Final = 0xED
+"""The type of HiSLIP message; those from 128 on are a vendor's."""
 SECRET_FILE: Final = "peer_secret"  # noqa: S105 - the name of a file
 SECRET_CHARS: Final = 43
 MAX_PEER_CHARS: Final = 100
@@ -53,20 +64,24 @@ def peer_value(secret: str, address: str) -> str:
     return f"{secret} {address}"
 
 
+def peer_in(value: str, secret: str) -> str:
+    """The address in a header's or message's value; empty when somebody has invented it."""
+    given, _, address = value.partition(" ")
+    is_ours = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode("ascii"))
+    return address[:MAX_PEER_CHARS] if is_ours else ""
+
+
 def peer_reader(secret: str) -> Callable[[Mapping[str, str], str], str]:
     """Headers and the socket's peer → the address that the audit shall name.
 
     Of the headers by name in lower case, or by a mapping to which case is nothing.
     """
     name = PEER_HEADER.lower()
-    wanted = secret.encode("ascii")
 
     def read(headers: Mapping[str, str], peername: str) -> str:
         value = headers.get(name)
         if value is None:
             return peername
-        given, _, address = value.partition(" ")
-        is_ours = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted)
-        return address[:MAX_PEER_CHARS] if is_ours and address else peername
+        return peer_in(value, secret) or peername
 
     return read

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
 from edged.supervisor.http_framing import BadFramingError, Framer
+from edged.supervisor.peer_header import PEER_HEADER
 
-__all__ = ["ClientSide", "Switchboard", "refusal_bytes"]
+__all__ = [
+    "ClientSide",
+    "EngineSide",
+    "NearSide",
+    "Refusal",
+    "Switchboard",
+    "peer_of",
+    "refusal_bytes",
+]
 
 LINGER_S: Final = 1.0
 """Closing at once with the request unread would reset the answer away."""
@@ -26,19 +36,71 @@ NO_HTTP: Final = b"\0\r\n\r\n"
 REASONS: Final = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout"}
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a client must go: HTTP's number for it, and the sentence."""
+
+    status: int
+    text: str
+
+
+class NearSide(Protocol):
+    """A client's connection, whatever is spoken on it.
+
+    Attributes:
+        head_since_s: since when it has owed the first bytes, or the rest of a request's head.
+        asked_s: when the latest request was passed on; ``None`` when nothing waits for an answer.
+    """
+
+    head_since_s: float | None
+    asked_s: float | None
+
+    def engine_made(self, engine: EngineSide) -> None:
+        """The engine's side is open."""
+        ...
+
+    def answer(self, data: bytes) -> None:
+        """Bytes from the engine."""
+        ...
+
+    def engine_ended(self) -> None:
+        """The engine will send no more."""
+        ...
+
+    def pause_reading(self) -> None:
+        """The engine reads too slowly."""
+        ...
+
+    def resume_reading(self) -> None:
+        """It has caught up."""
+        ...
+
+    def cut_slow(self) -> None:
+        """What it owes takes too long."""
+        ...
+
+    def refuse_unanswered(self) -> None:
+        """The engine is silent, and was asked something since it was last heard."""
+        ...
+
+    def abort(self) -> None:
+        """Close now."""
+        ...
+
+
 class Switchboard(Protocol):
     """What a connection needs of the proxy it belongs to."""
 
-    def opened(self, client: ClientSide, host: str, port: int) -> Rejected | None:
+    def opened(self, client: NearSide, host: str, port: int) -> Refusal | None:
         """A client has come; why it must go, or ``None``."""
         ...
 
-    def closed(self, client: ClientSide) -> None:
+    def closed(self, client: NearSide) -> None:
         """It is gone."""
         ...
 
-    def framer(self, host: str) -> Framer:
-        """What adds the peer's address to its requests."""
+    def peer_value(self, host: str) -> str:
+        """What tells the engine whose connection it is."""
         ...
 
     def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Task[bool] | None:
@@ -53,6 +115,13 @@ class Switchboard(Protocol):
     def pulse(self) -> Pulse:
         """When the engine was heard."""
         ...
+
+
+def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int]:
+    """Address and port of whoever connected; an IPv4 address as such, no zone."""
+    name = transport.get_extra_info("peername") or ("", 0)
+    host = str(name[0]).partition("%")[0]
+    return host.removeprefix("::ffff:") if "." in host else host, int(name[1])
 
 
 def refusal_bytes(refused: Rejected) -> bytes:
@@ -109,7 +178,7 @@ class ClientSide(asyncio.Protocol):
         self._board = board
         self._pulse = board.pulse
         self._transport: asyncio.Transport | None = None
-        self._engine: _EngineSide | None = None
+        self._engine: EngineSide | None = None
         self._connecting: asyncio.Task[bool] | None = None
         self._framer: Framer | None = None
         self._waiting = bytearray()
@@ -127,14 +196,12 @@ class ClientSide(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
-        name = transport.get_extra_info("peername") or ("", 0)
-        host, port = str(name[0]).partition("%")[0], int(name[1])
-        host = host.removeprefix("::ffff:") if "." in host else host
+        host, port = peer_of(transport)
         refused = self._board.opened(self, host, port)
         self.head_since_s = self._board.now()
         if refused is not None:
-            self._refuse(refusal_bytes(refused))
-        self._framer = self._board.framer(host)
+            self._refuse(refusal_bytes(rejection(refused.status, refused.text)))
+        self._framer = Framer(PEER_HEADER, self._board.peer_value(host))
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
@@ -184,7 +251,7 @@ class ClientSide(asyncio.Protocol):
 
     # from the engine's side
 
-    def engine_made(self, engine: _EngineSide) -> None:
+    def engine_made(self, engine: EngineSide) -> None:
         """The engine's side is open."""
         self._engine, self._connecting = engine, None
         if self._transport is None:
@@ -272,7 +339,7 @@ class ClientSide(asyncio.Protocol):
             return
         self._waiting += data
         if self._connecting is None:
-            self._connecting = self._board.connect(lambda: _EngineSide(self))
+            self._connecting = self._board.connect(lambda: EngineSide(self))
             if self._connecting is None:
                 self._refuse(AWAY)
                 return
@@ -301,10 +368,10 @@ class ClientSide(asyncio.Protocol):
         asyncio.get_running_loop().call_later(LINGER_S, self.abort)
 
 
-class _EngineSide(asyncio.Protocol):
+class EngineSide(asyncio.Protocol):
     """The side that connects to the engine."""
 
-    def __init__(self, client: ClientSide) -> None:
+    def __init__(self, client: NearSide) -> None:
         self._client = client
         self._transport: asyncio.Transport | None = None
 
