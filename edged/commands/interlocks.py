@@ -16,7 +16,15 @@ from typing import Any, Final
 
 import structlog
 
-from edged.actions.action import ENDS_WORK, Action, Purpose, RunCommand, SendScpi, StartStream
+from edged.actions.action import (
+    ENDS_WORK,
+    Action,
+    Purpose,
+    RunCommand,
+    SendProgram,
+    SendScpi,
+    StartStream,
+)
 from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.commands.approvals import commands_sent
@@ -472,6 +480,8 @@ def _holds_for_s(action: Action, target: Target) -> float:
         return 0.0
     patience_ms = instrument.connection.timeout_ms
     command = target.command
+    if isinstance(action, SendProgram):
+        return max(patience_ms / 1000, action.timeout_s)
     if isinstance(action, SendScpi):
         return patience_ms / 1000
     is_asked = isinstance(action, RunCommand | StartStream)

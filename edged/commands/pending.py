@@ -14,9 +14,9 @@ from typing import Any
 from edged.actions.outcome import Done, Outcome
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Reply
-from edged.instruments.mailbox import Job, Waiter
+from edged.instruments.mailbox import Hold, Job, Waiter
 
-__all__ = ["LineJob", "Pending", "Running", "Tell", "settled"]
+__all__ = ["Hold", "LineJob", "Pending", "Running", "Tell", "settled"]
 
 Tell = Callable[[Outcome | None], None]
 """Given the outcome, on the loop and once; ``None`` where what was begun was cancelled."""

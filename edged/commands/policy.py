@@ -29,6 +29,7 @@ from edged.actions.action import (
     Purpose,
     RunCommand,
     RunSequence,
+    SendProgram,
     SendScpi,
     StartStream,
     StartSweep,
@@ -45,12 +46,13 @@ from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     RawMatch,
     RawPart,
-    classify,
     identify,
+    is_always_let_pass,
     means_another_unit,
 )
 from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
+from edged.scpi.line import messages
 
 __all__ = ["Policy"]
 
@@ -131,22 +133,28 @@ class Policy:
             _check_dead_man(instrument, action.scpi, action.scpi)
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
         modes, checks = rules.raw_scpi_rules(self._raw_scpi.value), target.profile_checks
-        if RawScpi.OFF in modes:
+        error_query = instrument.connection.errors.query
+        left = [m for m in messages(action.scpi) if not is_always_let_pass(m, error_query)]
+        if RawScpi.OFF in modes and left:
             raise _restricted(action.scpi, "raw SCPI is switched off here")
         if checks is None:
-            if RawScpi.KNOWN in modes:
+            if RawScpi.KNOWN in modes and left:
                 raise _restricted(
                     action.scpi, "only known raw SCPI may be sent, and it has no profile"
                 )
-            if RawScpi.QUERIES in modes and not classify(action.scpi).is_only_queries:
+            if RawScpi.QUERIES in modes and not all(message.is_query for message in left):
                 raise _restricted(action.scpi, "only queries may be sent raw")
             return
+        judged = {message.text for message in left}
+        is_held = isinstance(action, SendProgram)
         for part in target.parts:
-            if RawScpi.QUERIES in modes and not part.is_query:
+            if RawScpi.QUERIES in modes and not part.is_query and part.text in judged:
                 raise _restricted(part.text, "only queries may be sent raw")
-            if not part.matches and RawScpi.KNOWN in modes and not _is_common_query(part):
+            is_unknown = not part.matches and not _is_common_query(part) and part.text in judged
+            if is_unknown and RawScpi.KNOWN in modes:
                 raise _restricted(part.text, "only what the profile knows may be sent raw")
-            road = _Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes)
+            is_known = RawScpi.KNOWN in modes
+            road = _Raw(rules, part, checks, is_known=is_known, is_held=is_held)
             _check_message(road, part, part.matches)
 
     def check_values(self, action: Action, target: Target) -> Target:
@@ -217,7 +225,8 @@ class Policy:
     def _check_raw_again(self, action: SendScpi, instrument: Instrument) -> None:
         profile = instrument.profile
         checks = ProfileChecks(profile) if profile is not None else None
-        parts = identify(profile, action.scpi) if profile is not None else ()
+        lines = (action.scpi, *(action.inside if isinstance(action, SendProgram) else ()))
+        parts = tuple(p for line in lines for p in identify(profile, line)) if profile else ()
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
         _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))
@@ -294,6 +303,7 @@ class _Raw:
     part: RawPart
     checks: ProfileChecks
     is_known: bool
+    is_held: bool = False
     is_ramped: bool = False
 
     def denied(self, other: str) -> str:
@@ -322,11 +332,18 @@ class _Raw:
         return True
 
     def check_limits(self, match: RawMatch) -> None:
-        """Every value that it may carry, of a command that the owner limited or where all count."""
+        """Every value that it may carry, of a command that the owner limited or where all count.
+
+        A program's line is held to the profile's own bounds too; where it cannot be read, it is
+        refused only if it would set something that has any.
+        """
         name, text = match.command.name, self.part.text
-        if not self.is_known and name not in self.rules.limits:
+        is_strict = self.is_known or name in self.rules.limits
+        if not is_strict and not self.is_held:
             return
         if not match.is_certain:
+            if not is_strict and (self.part.is_query or not _has_bounds(match.command)):
+                return
             raise _restricted(text, f"its value cannot be judged against {name}'s limits")
         _, check = self.checks.command(name)
         for values in match.readings:
@@ -354,6 +371,11 @@ def _check_message(road: _Typed | _Raw, part: RawPart, matches: tuple[RawMatch, 
         _check_ramped(road, matches)
     for match in matches:
         road.check_limits(match)
+
+
+def _has_bounds(command: Command) -> bool:
+    """Whether the profile says how far a number of it may go."""
+    return any(p.min is not None or p.max is not None for p in command.parameters.values())
 
 
 def _check_ramped(road: _Typed | _Raw, matches: tuple[RawMatch, ...]) -> None:

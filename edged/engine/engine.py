@@ -83,6 +83,8 @@ from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer, socket_peer
 from edged.surfaces.rpc.server import RpcListener
+from edged.surfaces.visa.desk import VisaDesk
+from edged.surfaces.visa.session import VisaWork
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.visa import VisaLibrary
@@ -253,6 +255,13 @@ class Engine:
             on_first_call=self._late.begin,
             keep=self._leases.keep,
         )
+        self._desk = VisaDesk(
+            self._pool,
+            permissions,
+            VisaWork(
+                begin=self._dispatcher.begin_action, leases=self._leases, clock=clock, new_id=new_id
+            ),
+        )
         self.is_restarting = False
         self._asked: asyncio.Event | None = None
         self._restart = self._make_restart(is_supervised=is_supervised)
@@ -315,6 +324,7 @@ class Engine:
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
         parts.push_async_callback(self._page.stop)
+        parts.push_async_callback(self._desk.stop)
         await self._mcp.start(parts, bound=self._tell_again)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(

@@ -29,7 +29,7 @@ from edged.instruments.identify import has_name_form, identify
 from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
 from edged.instruments.line_state import LineState
-from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
+from edged.instruments.mailbox import Deadlines, Hold, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import Trace, TraceEntry
 from edged.profiles.model import Connection
 from edged.transports.address import Address
@@ -127,7 +127,7 @@ class Actor:
     @property
     def is_idle(self) -> bool:
         """The line is ready, and nobody is or waits to be served."""
-        is_free = self._serving is None and len(self._mailbox) == 0
+        is_free = self._serving is None and len(self._mailbox) == 0 and not self._mailbox.is_held
         return is_free and self.state is LineState.READY
 
     @property
@@ -236,8 +236,12 @@ class Actor:
         priority: Priority,
         timeout_s: float,
         name: str,
+        hold: Hold | None = None,
     ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
+
+        Args:
+            hold: keeps the line once it was served.
 
         Raises:
             Failed: DISCONNECTED, the line is being closed.
@@ -251,9 +255,12 @@ class Actor:
             unit=unit,
             future=waiter,
             owner=self,
+            hold=hold,
         )
         if self._is_stopping:
             raise self._closed(job)
+        if hold is not None:
+            hold.on(self._mailbox)
         self._mailbox.put(job)
         if priority is Priority.SAFE:
             self._make_way()
@@ -360,6 +367,9 @@ class Actor:
         elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
             self._mailbox.put_back(job)
         else:
+            if job.hold is not None:
+                # Before its answer is told: whoever reads that ends the hold.
+                self._mailbox.hold(job.hold)
             self._line.serve(job, ticket)
         self._serving = None
 

@@ -63,6 +63,10 @@ MOST_LEFT_OVER: Final = 30
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
+NO_TEXT: Final = b"\r\n\x00"
+"""Bytes around an answer that are none of it."""
+BYTE_FOR_BYTE: Final = "latin-1"
+"""How an answer becomes text whose characters are its bytes."""
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
@@ -387,7 +391,8 @@ class Dialogue:
                     proves_itself=proves_itself,
                     patience_s=self._allowed_s(step, connection),
                 )
-        return self._put(step.text, connection, deadline, job, self._allowed_s(step, connection))
+        allowed_s = self._allowed_s(step, connection)
+        return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
     def _put(
         self,
@@ -396,8 +401,12 @@ class Dialogue:
         deadline: float,
         job: Job | None = None,
         allowed_s: float | None = None,
+        data: bytes | None = None,
     ) -> float:
-        data = _encoded(text, connection)
+        if data is None:
+            data = _encoded(text, connection)
+        else:
+            data += connection.write_termination.encode("ascii")
         now = self._clock.monotonic()
         if connection.min_gap_ms:
             gap_s = self._quiet_since + connection.min_gap_ms / 1000 - now
@@ -439,7 +448,8 @@ class Dialogue:
         nothing: whoever has answered all earlier questions owes this one alone. Where none but
         empty lines come, a late answer may still follow, and the line is suspect.
         """
-        text = self._read_line(connection, limit)
+        encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
+        text = self._read_line(connection, limit, encoding)
         if "?" in text or text == step.text:
             self._refuse_echo(text, step.text)
         passed = 0
@@ -449,7 +459,7 @@ class Dialogue:
             if step.may_be_empty and passed > self._stray_lines:
                 until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
             try:
-                text = self._read_line(connection, until)
+                text = self._read_line(connection, until, encoding)
             except LinkTimeout:
                 break
         if text.strip():
@@ -464,18 +474,22 @@ class Dialogue:
         if any(echo == asked.strip().upper() for asked in (question, *self._asked)):
             raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
 
-    def _read_line(self, connection: Connection, limit: float) -> str:
+    def _read_line(self, connection: Connection, limit: float, encoding: str = "") -> str:
         terminator = (connection.read_termination or "\n").encode("ascii")
         data: bytes | bytearray
         data = self._link.read_message(terminator, limit - self._clock.monotonic())
+        inside = 0
         if data[:1] == b"#":
             data = self._whole_block(data, terminator, limit)
+            inside = whole_length(bytes(data[:16])) or 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
-        text = data.decode(connection.encoding, errors="replace")
+        # What looks like a line end inside of a block is its data.
+        data = data[:inside] + data[inside:].strip(NO_TEXT) if inside else data.strip(NO_TEXT)
+        text = data.decode(encoding or connection.encoding, errors="replace")
         if "\ufffd" in text:
             self.is_suspect = True
-        return text.strip("\r\n\x00")
+        return text
 
     def _whole_block(self, data: bytes, terminator: bytes, limit: float) -> bytes | bytearray:
         """A block that was asked for as text: what looks like an end may stand inside of it."""

@@ -42,6 +42,7 @@ from edged.profiles.template import (
     wire_text,
 )
 from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.errors import error_question
 from edged.scpi.line import Message, classify, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
@@ -52,6 +53,7 @@ __all__ = [
     "bare_choices",
     "classify",
     "identify",
+    "is_always_let_pass",
     "is_query",
     "means_another_unit",
     "split_compound",
@@ -195,6 +197,17 @@ class RawPart:
     def is_certain(self) -> bool:
         """Whether it is known, and every value in it is."""
         return bool(self.matches) and all(match.is_certain for match in self.matches)
+
+
+ALWAYS_LET_PASS: Final = frozenset({"*IDN?", "*OPT?", "*OPC?", "*STB?", "*ESR?", "*CLS"})
+"""Who an instrument is, how it stands, and clearing that: RAW_SCPI forbids it nobody."""
+
+
+def is_always_let_pass(message: Message, error_query: str) -> bool:
+    """Whether RAW_SCPI leaves it to everybody: one of ``ALWAYS_LET_PASS``, or the error query."""
+    if message.text.upper() in ALWAYS_LET_PASS:
+        return True
+    return error_question(message, error_query) is not None
 
 
 def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
