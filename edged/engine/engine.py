@@ -54,6 +54,7 @@ from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
 from edged.engine.surfaces import McpParts, RelayRoute, RpcParts
+from edged.engine.visa_port import VisaPort
 from edged.host import (
     ExitStatus,
     keep_edge_id,
@@ -276,8 +277,17 @@ class Engine:
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
         peer: TrustedPeer = socket_peer
-        if is_supervised:
-            peer = peer_reader(keep_peer_secret(config.state_dir))
+        secret = keep_peer_secret(config.state_dir) if is_supervised else ""
+        if secret:
+            peer = peer_reader(secret)
+        self._visa_port = VisaPort(
+            config,
+            desk=self._desk,
+            pool=self._pool,
+            leases=self._leases,
+            peer_secret=secret,
+            clock=clock,
+        )
         self._page = self._make_page(permissions, new_id, peer)
         self._mcp = self._make_mcp(permissions, new_id, peer, is_supervised=is_supervised)
         self._status = self._make_status()
@@ -326,6 +336,7 @@ class Engine:
         parts.push_async_callback(self._page.stop)
         parts.push_async_callback(self._desk.stop)
         await self._mcp.start(parts, bound=self._tell_again)
+        await self._visa_port.start(parts, bound=self._tell_again)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(
             self._discovery.first_look(FIRST_LOOK_S), self._sdk.registry.first_look(FIRST_LOOK_S)
@@ -354,6 +365,7 @@ class Engine:
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
+        self._visa_port.close_door()
         self._rpc.close_door()
         self._send_guards.close()
         await asyncio.gather(
@@ -536,6 +548,7 @@ class Engine:
             clock=self._clock,
             more={
                 "relay": self._relay.status,
+                "visa": self._visa_port.status,
                 "profiles": self._profiles.status,
                 **self._work.status(),
                 "set_aside": self._discovery.set_aside,
@@ -723,6 +736,7 @@ class Engine:
             "mcp_port": self._mcp.surface.port or None,
             "mcp_path": self._config.mcp_path,
             "rpc_port": self._rpc.port,
+            "hislip_port": self._visa_port.port,
             "sim_control_port": self._sim.control_port if self._sim else None,
         }
         write_atomically(self._engine_file, json.dumps(ports, indent=1) + "\n")

@@ -27,9 +27,9 @@ __all__ = [
     "FatalCode",
     "Header",
     "HislipFatal",
+    "HislipMessage",
     "HislipProblem",
     "LockResult",
-    "Message",
     "MessageReader",
     "MessageType",
     "ProblemCode",
@@ -156,7 +156,7 @@ class Header(NamedTuple):
     length: int
 
 
-class Message(NamedTuple):
+class HislipMessage(NamedTuple):
     """One message, whole."""
 
     kind: int
@@ -235,7 +235,7 @@ class MessageReader:
         """Bytes have come."""
         self._buffer += data
 
-    def next(self) -> Message | TooLarge | None:
+    def next(self) -> HislipMessage | TooLarge | None:
         """The next message that is whole; ``None`` when more must come first.
 
         Raises:
@@ -262,7 +262,7 @@ class MessageReader:
             return None
         payload = bytes(memoryview(buffer)[HEADER.size : end]) if length else b""
         del buffer[:end]
-        return Message(kind, control, parameter, payload)
+        return HislipMessage(kind, control, parameter, payload)
 
     def _drop(self, too_large: TooLarge) -> TooLarge | None:
         count = min(self._dropping, len(self._buffer))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from edged.protocol.hislip import HEADER, SIZE, Message, MessageType, message, read_header
+from edged.protocol.hislip import HEADER, SIZE, HislipMessage, MessageType, message, read_header
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class HislipServer:
                     framed = message(said.kind, said.control, said.message_id, said.payload)
                     peer.sendall(framed)
 
-    def _replies(self, received: Message) -> list[Said]:
+    def _replies(self, received: HislipMessage) -> list[Said]:
         match received.kind:
             case MessageType.INITIALIZE:
                 self.sessions += 1
@@ -70,9 +70,9 @@ class HislipServer:
         return [Said(b"", 0, kind=MessageType.ERROR, control=1)]
 
 
-def _received(peer: socket.socket) -> Message:
+def _received(peer: socket.socket) -> HislipMessage:
     header = read_header(_exactly(peer, HEADER.size))
-    return Message(*header[:3], _exactly(peer, header.length))
+    return HislipMessage(*header[:3], _exactly(peer, header.length))
 
 
 def _exactly(peer: socket.socket, count: int) -> bytes:

@@ -12,7 +12,7 @@ from edged.protocol.hislip import (
     VERSION_1_0,
     FatalCode,
     HislipFatal,
-    Message,
+    HislipMessage,
     MessageType,
     ProblemCode,
     message,
@@ -133,7 +133,7 @@ class HislipWire:
             await visit.stop()
 
     async def _hear(
-        self, session: HislipClient, received: Message, writer: asyncio.StreamWriter
+        self, session: HislipClient, received: HislipMessage, writer: asyncio.StreamWriter
     ) -> None:
         match received.kind:
             case MessageType.DATA | MessageType.DATA_END:
@@ -177,7 +177,7 @@ class HislipWire:
             session.mouth.end()
 
     @staticmethod
-    async def _answer_async(session: HislipClient, received: Message) -> bytes:
+    async def _answer_async(session: HislipClient, received: HislipMessage) -> bytes:
         match received.kind:
             case MessageType.ASYNC_MAXIMUM_MESSAGE_SIZE if len(received.payload) == 8:
                 (takes,) = SIZE.unpack(received.payload)
@@ -209,7 +209,7 @@ class HislipWire:
                 return message(MessageType.ERROR, ProblemCode.UNKNOWN_TYPE)
 
 
-async def _receive(reader: asyncio.StreamReader) -> Message | None:
+async def _receive(reader: asyncio.StreamReader) -> HislipMessage | None:
     """The next message; None where it is no HiSLIP or too long; EOFError at the end."""
     try:
         header = read_header(await reader.readexactly(HEADER.size))
@@ -217,4 +217,4 @@ async def _receive(reader: asyncio.StreamReader) -> Message | None:
         return None
     if header.length > LARGEST_MESSAGE:
         return None
-    return Message(*header[:3], await reader.readexactly(header.length))
+    return HislipMessage(*header[:3], await reader.readexactly(header.length))

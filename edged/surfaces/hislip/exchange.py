@@ -25,9 +25,9 @@ from edged.protocol.hislip import (
     SIZE,
     FatalCode,
     HislipFatal,
+    HislipMessage,
     HislipProblem,
     LockResult,
-    Message,
     MessageType,
     ProblemCode,
     TooLarge,
@@ -38,16 +38,16 @@ from edged.protocol.hislip import (
 )
 
 __all__ = [
-    "Channel",
     "ClearAsked",
     "Happening",
+    "HislipChannel",
     "HislipExchange",
     "LockAsked",
     "LockInfoAsked",
+    "MessageWritten",
     "Mode",
     "OutOfOrder",
     "PeerEnded",
-    "ProgramMessage",
     "Say",
     "StatusAsked",
     "TriggerAsked",
@@ -70,7 +70,7 @@ class OutOfOrder(RuntimeError):
     """The shell told an outcome that nothing waits for: a bug of ours. Nothing was changed."""
 
 
-class Channel(enum.Enum):
+class HislipChannel(enum.Enum):
     """Both connections of a session."""
 
     SYNCHRONOUS = "synchronous"
@@ -90,12 +90,12 @@ class Mode(enum.IntEnum):
 class Say:
     """Bytes for the client."""
 
-    channel: Channel
+    channel: HislipChannel
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramMessage:
+class MessageWritten:
     """The client has written a whole message.
 
     Attributes:
@@ -160,7 +160,7 @@ class PeerEnded:
 
 Happening = (
     Say
-    | ProgramMessage
+    | MessageWritten
     | TriggerAsked
     | ClearAsked
     | LockAsked
@@ -210,7 +210,7 @@ class HislipExchange:
 
     # what the client says
 
-    def synchronous(self, received: Message | TooLarge) -> tuple[Happening, ...]:
+    def synchronous(self, received: HislipMessage | TooLarge) -> tuple[Happening, ...]:
         """A message of the synchronous channel.
 
         Raises:
@@ -223,7 +223,7 @@ class HislipExchange:
             raise _misplaced(received.kind)
         return heard(self, received)
 
-    def asynchronous(self, received: Message | TooLarge) -> tuple[Happening, ...]:
+    def asynchronous(self, received: HislipMessage | TooLarge) -> tuple[Happening, ...]:
         """A message of the asynchronous channel.
 
         Raises:
@@ -254,9 +254,10 @@ class HislipExchange:
         if self.is_overtaken(message_id):
             return (
                 Say(
-                    Channel.ASYNCHRONOUS, message(MessageType.ASYNC_INTERRUPTED, 0, self.latest_id)
+                    HislipChannel.ASYNCHRONOUS,
+                    message(MessageType.ASYNC_INTERRUPTED, 0, self.latest_id),
                 ),
-                Say(Channel.SYNCHRONOUS, message(MessageType.INTERRUPTED, 0, self.latest_id)),
+                Say(HislipChannel.SYNCHRONOUS, message(MessageType.INTERRUPTED, 0, self.latest_id)),
             )
         self._is_rmt_expected = True
         self._unread_id = message_id
@@ -268,7 +269,7 @@ class HislipExchange:
 
     def refused(self, text: str) -> Say:
         """A message was not carried out; a question of it has no answer."""
-        return Say(Channel.SYNCHRONOUS, problem(ProblemCode.UNIDENTIFIED, text))
+        return Say(HislipChannel.SYNCHRONOUS, problem(ProblemCode.UNIDENTIFIED, text))
 
     def cleared(self) -> Say:
         """What was under way at the device clear has been given up.
@@ -280,7 +281,7 @@ class HislipExchange:
             raise OutOfOrder("no device clear waits to be acknowledged")
         self._clearing = _Clearing.ACKNOWLEDGED
         acknowledge = message(MessageType.ASYNC_DEVICE_CLEAR_ACKNOWLEDGE, Mode.SYNCHRONIZED)
-        return Say(Channel.ASYNCHRONOUS, acknowledge)
+        return Say(HislipChannel.ASYNCHRONOUS, acknowledge)
 
     def lock_said(self, result: LockResult) -> Say:
         """A lock was granted, refused or given back.
@@ -291,7 +292,7 @@ class HislipExchange:
         if not self._is_lock_pending:
             raise OutOfOrder("nobody asked for a lock")
         self._is_lock_pending = False
-        return Say(Channel.ASYNCHRONOUS, message(MessageType.ASYNC_LOCK_RESPONSE, result))
+        return Say(HislipChannel.ASYNCHRONOUS, message(MessageType.ASYNC_LOCK_RESPONSE, result))
 
     def mav(self, asked: StatusAsked) -> bool:
         """MAV of the status byte: an answer was sent, and is not known to have been read (6.14).
@@ -310,7 +311,7 @@ class HislipExchange:
 
     # the synchronous channel
 
-    def _data(self, received: Message) -> tuple[Happening, ...]:
+    def _data(self, received: HislipMessage) -> tuple[Happening, ...]:
         if self._clearing is not _Clearing.NO:
             return NOTHING
         is_end = received.kind == MessageType.DATA_END
@@ -332,9 +333,9 @@ class HislipExchange:
             self._incoming.clear()
         else:
             data = received.payload
-        return (ProgramMessage(data, received.parameter, self._end_of_input()),)
+        return (MessageWritten(data, received.parameter, self._end_of_input()),)
 
-    def _trigger(self, received: Message) -> tuple[Happening, ...]:
+    def _trigger(self, received: HislipMessage) -> tuple[Happening, ...]:
         if self._clearing is not _Clearing.NO:
             return NOTHING
         if self._is_within:
@@ -344,7 +345,7 @@ class HislipExchange:
         self._note_read(received)
         return (TriggerAsked(received.parameter, self._end_of_input()),)
 
-    def _note_read(self, received: Message) -> None:
+    def _note_read(self, received: HislipMessage) -> None:
         """Compare what the client has read with what was sent; the first piece tells."""
         self.latest_id = received.parameter
         if self._is_within:
@@ -375,7 +376,7 @@ class HislipExchange:
         self._is_within = False
         self._is_dropping = not is_end
 
-    def _clear_complete(self, received: Message) -> tuple[Happening, ...]:
+    def _clear_complete(self, received: HislipMessage) -> tuple[Happening, ...]:
         if self._clearing is not _Clearing.ACKNOWLEDGED:
             raise HislipProblem(ProblemCode.UNIDENTIFIED, "no device clear is under way")
         self.mode = Mode(received.control & PREFERS_OVERLAP)
@@ -387,24 +388,27 @@ class HislipExchange:
         self._is_rmt_expected = False
         self._unread_id = None
         return (
-            Say(Channel.SYNCHRONOUS, message(MessageType.DEVICE_CLEAR_ACKNOWLEDGE, int(self.mode))),
+            Say(
+                HislipChannel.SYNCHRONOUS,
+                message(MessageType.DEVICE_CLEAR_ACKNOWLEDGE, int(self.mode)),
+            ),
         )
 
     # the asynchronous channel
 
-    def _clear(self, _received: Message) -> tuple[Happening, ...]:
+    def _clear(self, _received: HislipMessage) -> tuple[Happening, ...]:
         if self._clearing is _Clearing.ASKED:
             raise HislipProblem(ProblemCode.UNIDENTIFIED, "a device clear is under way")
         self._clearing = _Clearing.ASKED
         return (ClearAsked(),)
 
-    def _status(self, received: Message) -> tuple[Happening, ...]:
+    def _status(self, received: HislipMessage) -> tuple[Happening, ...]:
         if received.control & RMT_DELIVERED:
             self._is_rmt_expected = False
             self._unread_id = None
         return (StatusAsked(received.parameter),)
 
-    def _lock(self, received: Message) -> tuple[Happening, ...]:
+    def _lock(self, received: HislipMessage) -> tuple[Happening, ...]:
         if self._is_lock_pending:
             raise HislipProblem(ProblemCode.UNIDENTIFIED, "a lock is being asked for already")
         if received.control == 0:
@@ -420,15 +424,15 @@ class HislipExchange:
         key = received.payload.rstrip(b"\0").decode("latin-1")
         return (LockAsked(key, received.parameter / 1000),)
 
-    def _lock_info(self, _received: Message) -> tuple[Happening, ...]:
+    def _lock_info(self, _received: HislipMessage) -> tuple[Happening, ...]:
         return (LockInfoAsked(),)
 
-    def _remote_local(self, received: Message) -> tuple[Happening, ...]:
+    def _remote_local(self, received: HislipMessage) -> tuple[Happening, ...]:
         if received.control > LAST_REMOTE_CONTROL:
             raise _control(received)
-        return (Say(Channel.ASYNCHRONOUS, message(MessageType.ASYNC_REMOTE_LOCAL_RESPONSE)),)
+        return (Say(HislipChannel.ASYNCHRONOUS, message(MessageType.ASYNC_REMOTE_LOCAL_RESPONSE)),)
 
-    def _maximum_size(self, received: Message) -> tuple[Happening, ...]:
+    def _maximum_size(self, received: HislipMessage) -> tuple[Happening, ...]:
         if len(received.payload) != SIZE.size:
             raise HislipProblem(ProblemCode.UNIDENTIFIED, "a maximum message size has 8 bytes")
         (takes,) = SIZE.unpack(received.payload)
@@ -440,19 +444,19 @@ class HislipExchange:
         reply = message(
             MessageType.ASYNC_MAXIMUM_MESSAGE_SIZE_RESPONSE, payload=SIZE.pack(LARGEST_MESSAGE)
         )
-        return (Say(Channel.ASYNCHRONOUS, reply),)
+        return (Say(HislipChannel.ASYNCHRONOUS, reply),)
 
     # both
 
-    def _ended(self, received: Message) -> tuple[Happening, ...]:
+    def _ended(self, received: HislipMessage) -> tuple[Happening, ...]:
         text = received.payload[:200].decode("ascii", "replace")
         return (PeerEnded(f"fatal error {received.control} {text}".strip()),)
 
-    def _told_of_problem(self, _received: Message) -> tuple[Happening, ...]:
+    def _told_of_problem(self, _received: HislipMessage) -> tuple[Happening, ...]:
         # Whatever it was that the client could not take, it goes on.
         return NOTHING
 
-    def _initialize_again(self, _received: Message) -> tuple[Happening, ...]:
+    def _initialize_again(self, _received: HislipMessage) -> tuple[Happening, ...]:
         raise HislipFatal(FatalCode.BAD_INITIALIZATION, "the session is initialized already")
 
     def _pieces(self, message_id: int, data: bytes | memoryview) -> Iterable[Say]:
@@ -460,7 +464,7 @@ class HislipExchange:
         if len(data) <= size:
             return (
                 Say(
-                    Channel.SYNCHRONOUS,
+                    HislipChannel.SYNCHRONOUS,
                     message(MessageType.DATA_END, 0, message_id, bytes(data)),
                 ),
             )
@@ -472,7 +476,7 @@ def _cut(message_id: int, data: memoryview, size: int) -> Iterator[Say]:
     for start in range(0, len(data), size):
         kind = MessageType.DATA_END if start + size >= len(data) else MessageType.DATA
         piece = bytes(data[start : start + size])
-        yield Say(Channel.SYNCHRONOUS, message(kind, 0, message_id, piece))
+        yield Say(HislipChannel.SYNCHRONOUS, message(kind, 0, message_id, piece))
 
 
 def status_message(status_byte: int, *, has_message: bool) -> bytes:
@@ -484,7 +488,7 @@ def status_message(status_byte: int, *, has_message: bool) -> bytes:
 
 
 def _too_long(text: str) -> tuple[Happening, ...]:
-    return (Say(Channel.SYNCHRONOUS, problem(ProblemCode.TOO_LARGE, text)),)
+    return (Say(HislipChannel.SYNCHRONOUS, problem(ProblemCode.TOO_LARGE, text)),)
 
 
 def _misplaced(kind: int) -> HislipProblem:
@@ -495,14 +499,14 @@ def _misplaced(kind: int) -> HislipProblem:
     )
 
 
-def _control(received: Message) -> HislipProblem:
+def _control(received: HislipMessage) -> HislipProblem:
     name = MessageType(received.kind).name.lower()
     return HislipProblem(
         ProblemCode.UNKNOWN_CONTROL, f"{name} has no control code {received.control}"
     )
 
 
-Heard = Callable[[HislipExchange, Message], tuple[Happening, ...]]
+Heard = Callable[[HislipExchange, HislipMessage], tuple[Happening, ...]]
 _BOTH: Final[dict[int, Heard]] = {
     MessageType.FATAL_ERROR: HislipExchange._ended,  # noqa: SLF001 - this module's own table
     MessageType.ERROR: HislipExchange._told_of_problem,  # noqa: SLF001

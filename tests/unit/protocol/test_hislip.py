@@ -16,7 +16,7 @@ from edged.protocol.hislip import (
     MAX_SKIPPED_BYTES,
     FatalCode,
     HislipFatal,
-    Message,
+    HislipMessage,
     MessageReader,
     MessageType,
     TooLarge,
@@ -27,7 +27,7 @@ from edged.protocol.hislip import (
 )
 
 MESSAGES = st.builds(
-    Message,
+    HislipMessage,
     kind=st.integers(0, 255),
     control=st.integers(0, 255),
     parameter=st.integers(0, 2**32 - 1),
@@ -40,7 +40,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def all_of(reader: MessageReader) -> list[Message | TooLarge]:
+def all_of(reader: MessageReader) -> list[HislipMessage | TooLarge]:
     found = []
     while (one := reader.next()) is not None:
         found.append(one)
@@ -55,7 +55,7 @@ def test_the_header_is_the_standards_sixteen_bytes() -> None:
 
 @given(st.lists(MESSAGES, max_size=8), st.lists(st.integers(0, 5_000), max_size=12))
 def test_messages_come_out_as_they_went_in_however_they_are_cut(
-    sent: list[Message], places: list[int]
+    sent: list[HislipMessage], places: list[int]
 ) -> None:
     reader = MessageReader()
     received = []
@@ -97,7 +97,7 @@ def test_a_message_that_is_too_large_is_dropped_and_the_next_one_is_read() -> No
         assert not reader._buffer  # nothing of it is kept
     reader.receive(bytes(length % 1_000) + message(MessageType.TRIGGER))
     assert reader.next() == TooLarge(MessageType.DATA, length)
-    assert reader.next() == Message(MessageType.TRIGGER, 0, 0, b"")
+    assert reader.next() == HislipMessage(MessageType.TRIGGER, 0, 0, b"")
 
 
 def test_a_message_without_data_may_be_as_long_as_a_text_only() -> None:
@@ -107,7 +107,7 @@ def test_a_message_without_data_may_be_as_long_as_a_text_only() -> None:
         + message(MessageType.ASYNC_LOCK, payload=bytes(MAX_CONTROL_BYTES))
     )
     assert reader.next() == TooLarge(MessageType.ASYNC_LOCK, MAX_CONTROL_BYTES + 1)
-    assert reader.next() == Message(MessageType.ASYNC_LOCK, 0, 0, bytes(MAX_CONTROL_BYTES))
+    assert reader.next() == HislipMessage(MessageType.ASYNC_LOCK, 0, 0, bytes(MAX_CONTROL_BYTES))
 
 
 def test_a_length_that_nobody_would_send_ends_the_session() -> None:

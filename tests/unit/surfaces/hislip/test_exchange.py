@@ -16,9 +16,9 @@ from edged.protocol.hislip import (
     SIZE,
     FatalCode,
     HislipFatal,
+    HislipMessage,
     HislipProblem,
     LockResult,
-    Message,
     MessageReader,
     MessageType,
     ProblemCode,
@@ -26,16 +26,16 @@ from edged.protocol.hislip import (
 )
 from edged.surfaces.hislip import exchange as rules
 from edged.surfaces.hislip.exchange import (
-    Channel,
     ClearAsked,
     Happening,
+    HislipChannel,
     HislipExchange,
     LockAsked,
     LockInfoAsked,
+    MessageWritten,
     Mode,
     OutOfOrder,
     PeerEnded,
-    ProgramMessage,
     Say,
     StatusAsked,
     TriggerAsked,
@@ -44,29 +44,31 @@ from edged.surfaces.hislip.exchange import (
 )
 
 FIRST = FIRST_MESSAGE_ID
-SYNC, ASYNC = Channel.SYNCHRONOUS, Channel.ASYNCHRONOUS
+SYNC, ASYNC = HislipChannel.SYNCHRONOUS, HislipChannel.ASYNCHRONOUS
 
 
-def say(kind: MessageType, control: int = 0, parameter: int = 0, payload: bytes = b"") -> Message:
-    return Message(kind, control, parameter, payload)
+def say(
+    kind: MessageType, control: int = 0, parameter: int = 0, payload: bytes = b""
+) -> HislipMessage:
+    return HislipMessage(kind, control, parameter, payload)
 
 
 def write(
     session: HislipExchange, data: bytes, message_id: int = FIRST, *, has_read: bool = False
-) -> ProgramMessage:
+) -> MessageWritten:
     (happening,) = session.synchronous(say(MessageType.DATA_END, int(has_read), message_id, data))
-    assert isinstance(happening, ProgramMessage)
+    assert isinstance(happening, MessageWritten)
     return happening
 
 
-def heard(says: Any) -> list[tuple[Channel, Message]]:
+def heard(says: Any) -> list[tuple[HislipChannel, HislipMessage]]:
     """What a client hears, read back from the bytes."""
     found = []
     for one in says:
         reader = MessageReader()
         reader.receive(one.data)
         read = reader.next()
-        assert isinstance(read, Message)
+        assert isinstance(read, HislipMessage)
         found.append((one.channel, read))
     return found
 
@@ -74,9 +76,9 @@ def heard(says: Any) -> list[tuple[Channel, Message]]:
 def test_an_answer_bears_its_questions_id() -> None:
     session = HislipExchange()
     asked = write(session, b"*IDN?\n", FIRST)
-    assert asked == ProgramMessage(b"*IDN?\n", FIRST)
+    assert asked == MessageWritten(b"*IDN?\n", FIRST)
     assert heard(session.answer(FIRST, b"ACME")) == [
-        (SYNC, Message(MessageType.DATA_END, 0, FIRST, b"ACME"))
+        (SYNC, HislipMessage(MessageType.DATA_END, 0, FIRST, b"ACME"))
     ]
 
 
@@ -84,7 +86,7 @@ def test_a_message_in_pieces_is_one_and_has_the_id_of_its_last_piece() -> None:
     session = HislipExchange()
     assert session.synchronous(say(MessageType.DATA, 0, FIRST, b"VOLT ")) == ()
     assert session.synchronous(say(MessageType.DATA, 0, FIRST + 2, b"1.")) == ()
-    assert write(session, b"5", FIRST + 4) == ProgramMessage(b"VOLT 1.5", FIRST + 4)
+    assert write(session, b"5", FIRST + 4) == MessageWritten(b"VOLT 1.5", FIRST + 4)
 
 
 def test_an_answer_goes_in_pieces_that_the_client_takes() -> None:
@@ -114,8 +116,8 @@ def test_a_later_message_interrupts_an_answer_and_both_channels_say_so() -> None
     write(session, b"VOLT 1", FIRST + 2)
     assert session.is_overtaken(FIRST)
     assert heard(session.answer(FIRST, b"ACME")) == [
-        (ASYNC, Message(MessageType.ASYNC_INTERRUPTED, 0, FIRST + 2, b"")),
-        (SYNC, Message(MessageType.INTERRUPTED, 0, FIRST + 2, b"")),
+        (ASYNC, HislipMessage(MessageType.ASYNC_INTERRUPTED, 0, FIRST + 2, b"")),
+        (SYNC, HislipMessage(MessageType.INTERRUPTED, 0, FIRST + 2, b"")),
     ]
 
 
@@ -175,14 +177,14 @@ def test_a_device_clear_drops_what_is_under_way_and_begins_anew() -> None:
     assert session.answer(FIRST, b"ACME") == ()
     assert session.synchronous(say(MessageType.DATA_END, 0, FIRST + 4, b"message")) == ()
     assert heard([session.cleared()]) == [
-        (ASYNC, Message(MessageType.ASYNC_DEVICE_CLEAR_ACKNOWLEDGE, 0, 0, b""))
+        (ASYNC, HislipMessage(MessageType.ASYNC_DEVICE_CLEAR_ACKNOWLEDGE, 0, 0, b""))
     ]
     assert session.synchronous(say(MessageType.TRIGGER, 0, FIRST + 6)) == ()
     assert heard(session.synchronous(say(MessageType.DEVICE_CLEAR_COMPLETE))) == [
-        (SYNC, Message(MessageType.DEVICE_CLEAR_ACKNOWLEDGE, 0, 0, b""))
+        (SYNC, HislipMessage(MessageType.DEVICE_CLEAR_ACKNOWLEDGE, 0, 0, b""))
     ]
     assert session.latest_id == FIRST - 2
-    assert write(session, b"VOLT?", FIRST) == ProgramMessage(b"VOLT?", FIRST)
+    assert write(session, b"VOLT?", FIRST) == MessageWritten(b"VOLT?", FIRST)
 
 
 def test_a_client_that_lost_patience_with_a_clear_may_ask_again() -> None:
@@ -220,7 +222,7 @@ def test_locks_are_asked_for_one_at_a_time() -> None:
     with pytest.raises(HislipProblem, match="already"):
         session.asynchronous(request)
     assert heard([session.lock_said(LockResult.SUCCESS)]) == [
-        (ASYNC, Message(MessageType.ASYNC_LOCK_RESPONSE, 1, 0, b""))
+        (ASYNC, HislipMessage(MessageType.ASYNC_LOCK_RESPONSE, 1, 0, b""))
     ]
     assert session.asynchronous(say(MessageType.ASYNC_LOCK, 0, FIRST)) == (UnlockAsked(FIRST),)
     session.lock_said(LockResult.SHARED_RELEASED)
@@ -230,7 +232,7 @@ def test_locks_are_asked_for_one_at_a_time() -> None:
 def test_remote_and_local_are_accepted_and_triggers_keep_their_place() -> None:
     session = HislipExchange()
     (reply,) = heard(session.asynchronous(say(MessageType.ASYNC_REMOTE_LOCAL_CONTROL, 3)))
-    assert reply == (ASYNC, Message(MessageType.ASYNC_REMOTE_LOCAL_RESPONSE, 0, 0, b""))
+    assert reply == (ASYNC, HislipMessage(MessageType.ASYNC_REMOTE_LOCAL_RESPONSE, 0, 0, b""))
     assert session.synchronous(say(MessageType.TRIGGER, 0, FIRST)) == (TriggerAsked(FIRST),)
     assert session.latest_id == FIRST
 
@@ -259,9 +261,9 @@ REFUSED = [
     (SYNC, say(MessageType.ASYNC_LOCK, 1), ProblemCode.UNKNOWN_TYPE),
     (ASYNC, say(MessageType.DATA_END, 0, FIRST), ProblemCode.UNKNOWN_TYPE),
     (ASYNC, say(MessageType.ASYNC_STATUS_RESPONSE), ProblemCode.UNKNOWN_TYPE),
-    (SYNC, Message(99, 0, 0, b""), ProblemCode.UNKNOWN_TYPE),
-    (SYNC, Message(200, 0, 0, b""), ProblemCode.UNKNOWN_VENDOR_TYPE),
-    (ASYNC, Message(128, 0, 0, b""), ProblemCode.UNKNOWN_VENDOR_TYPE),
+    (SYNC, HislipMessage(99, 0, 0, b""), ProblemCode.UNKNOWN_TYPE),
+    (SYNC, HislipMessage(200, 0, 0, b""), ProblemCode.UNKNOWN_VENDOR_TYPE),
+    (ASYNC, HislipMessage(128, 0, 0, b""), ProblemCode.UNKNOWN_VENDOR_TYPE),
     (ASYNC, say(MessageType.ASYNC_LOCK, 2), ProblemCode.UNKNOWN_CONTROL),
     (ASYNC, say(MessageType.ASYNC_REMOTE_LOCAL_CONTROL, 7), ProblemCode.UNKNOWN_CONTROL),
     (ASYNC, say(MessageType.ASYNC_LOCK, 1, 0, b"x" * 257), ProblemCode.TOO_LARGE),
@@ -272,7 +274,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("channel", "message", "code"), REFUSED)
 def test_what_may_not_be_said_raises_and_changes_nothing(
-    channel: Channel, message: Message, code: ProblemCode
+    channel: HislipChannel, message: HislipMessage, code: ProblemCode
 ) -> None:
     session = HislipExchange()
     write(session, b"*IDN?", FIRST)
@@ -287,7 +289,7 @@ def test_what_may_not_be_said_raises_and_changes_nothing(
 
 @pytest.mark.parametrize("kind", [MessageType.INITIALIZE, MessageType.ASYNC_INITIALIZE])
 @pytest.mark.parametrize("channel", [SYNC, ASYNC])
-def test_a_second_initialisation_is_fatal(kind: MessageType, channel: Channel) -> None:
+def test_a_second_initialisation_is_fatal(kind: MessageType, channel: HislipChannel) -> None:
     session = HislipExchange()
     hear = session.synchronous if channel is SYNC else session.asynchronous
     with pytest.raises(HislipFatal) as ended:
@@ -318,7 +320,7 @@ def state(session: HislipExchange) -> dict[str, Any]:
 
 
 ANY_MESSAGE = st.builds(
-    Message,
+    HislipMessage,
     kind=st.integers(0, 26) | st.integers(0, 255),
     control=st.integers(0, 3) | st.integers(0, 255),
     parameter=st.sampled_from([FIRST, FIRST + 2, 0]) | st.integers(0, 2**32 - 1),
