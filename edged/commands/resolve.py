@@ -239,7 +239,9 @@ class Resolver:
             is_dangerous=any(not part.matches or _is_dangerous(part) for part in others),
             is_write=not is_read,
             is_let_through=is_read or _only_reads_or_makes_safe(action.scpi, parts),
-            is_one_command=_is_one_command(action.scpi, parts, error_query),
+            # Whether one question, or lines that ask nothing, are answered by more than they should
+            # is looked at once for each header; several questions may have a line each.
+            is_one_command=len(found) == 1 or not any(message.is_query for message in found),
             lines=(action.scpi,),
             parts=parts,
             profile_checks=checks,

@@ -17,13 +17,15 @@ __all__ = ["Incoming", "ProgramMessage"]
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of one message; waveforms for a generator are the longest there are."""
-MAX_LINES_INSIDE: Final = 256
-LONGEST_INSIDE: Final = 256
-"""Lines that may stand in the blocks of a message, and characters of one that is looked at."""
+MAX_LINES_INSIDE: Final = 4096
+LONGEST_INSIDE: Final = 16_384
+"""Lines that may stand in the blocks of a message (by chance some hundred in each megabyte), and
+characters of one."""
 
 _MARK: Final = re.compile(rb"[#\"'\n]")
 _BEFORE_BLOCK: Final = b" \t,"
-_INSIDE: Final = re.compile(rb"[ \t]*[:*]?[A-Za-z][A-Za-z0-9_:]{2,}[\t -~]*")
+_INSIDE: Final = re.compile(rb"[\x00-\x20]*([:*]?[A-Za-z][A-Za-z0-9_:]{2,}[\x00-\x7f]*)")
+_BLANKS: Final = re.compile(rb"[\x00-\x20\x7f]+")
 _ENDS_INSIDE: Final = re.compile(rb"[;\r\n]")
 
 
@@ -34,7 +36,7 @@ class ProgramMessage:
     Attributes:
         data: as it goes out, without its line end.
         text: the same for judges and people: blocks are told by their length alone.
-        inside: what stands in a block and could be lines, were it none.
+        inside: what would be lines from the first block on, were that none.
     """
 
     data: bytes
@@ -157,33 +159,31 @@ def _block(data: bytearray, at: int) -> tuple[int, int] | None:
 
 def _message(data: bytes, blocks: tuple[tuple[int, int], ...]) -> ProgramMessage:
     text, at = "", 0
-    inside: list[str] = []
     for begin, end in blocks:
         text += data[at:begin].decode("latin-1") + f"<{end - begin} bytes>"
-        inside += _lines_inside(data[begin:end], MAX_LINES_INSIDE - len(inside))
         at = end
     rest = data[at:].rstrip(b"\r\x00 \t")
     text = (text + rest.decode("latin-1")).lstrip("\r\x00 \t")
     return ProgramMessage(
         data=data[:at] + rest if blocks else text.encode("latin-1"),
         text=text,
-        inside=tuple(inside),
+        inside=_lines_inside(data[blocks[0][0] :]) if blocks else (),
     )
 
 
-def _lines_inside(data: bytes, most: int) -> list[str]:
-    """What would be lines if an instrument did not know the block for one.
+def _lines_inside(data: bytes) -> tuple[str, ...]:
+    """What would be lines if an instrument did not know the block for one, and what follows it.
 
     Raises:
         Invalid: BAD_SCPI, more of them than anybody can judge.
     """
     found = []
     for piece in _ENDS_INSIDE.split(data):
-        if len(piece) <= LONGEST_INSIDE and _INSIDE.fullmatch(piece) is not None:
-            found.append(piece.decode("ascii").strip())
-            if len(found) > most:
+        if (line := _INSIDE.match(piece)) is not None:
+            found.append(_BLANKS.sub(b" ", line.group(1)).decode("ascii").strip())
+            if len(found) > MAX_LINES_INSIDE or len(found[-1]) > LONGEST_INSIDE:
                 raise Invalid(
                     "A block holds more lines than can be judged. Nothing was sent.",
                     code=ErrorCode.BAD_SCPI,
                 )
-    return found
+    return tuple(found)
