@@ -54,7 +54,7 @@ class HislipNames:
 
     def all(self) -> list[str]:
         """Those of the units that are here."""
-        return [self.name_of(one) for one in self._pool.all()]
+        return sorted(self.name_of(one) for one in self._pool.all())
 
     def find(self, sub_address: str) -> Instrument:
         """The unit.

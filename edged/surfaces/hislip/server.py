@@ -248,12 +248,8 @@ class HislipServer:
             instrument = self.names.find(received.payload.decode("latin-1").rstrip("\0"))
             program = await self._describe(connection, received.parameter & 0xFFFF)
             number = self._free_number()
-            caller = Caller(
-                route=Route.DIRECT,
-                session_id=f"hislip-{number}-{secrets.token_hex(8)}",
-                remote=connection.remote,
-                client=program,
-            )
+            # Without a session's key: a lock that several share is theirs by its lease's id alone.
+            caller = Caller(route=Route.DIRECT, remote=connection.remote, client=program)
             waiting.session = self._desk.open(instrument.id, program=program, caller=caller)
         except Conflict as busy:
             self._refuse(waiting, FatalCode.TOO_MANY_CLIENTS, str(busy))
