@@ -109,6 +109,7 @@ class HislipProgram:
     @classmethod
     def open(cls, port: int, name: str = "hislip0", host: str = "127.0.0.1") -> HislipProgram:
         sync = Line.to(port, host)
+        asynchronous: Line | None = None
         try:
             sync.send(MessageType.INITIALIZE, 0, VERSION_AND_VENDOR, name.encode())
             opened = sync.next()
@@ -119,6 +120,8 @@ class HislipProgram:
             assert asynchronous.next().kind == MessageType.ASYNC_INITIALIZE_RESPONSE
         except BaseException:
             sync.close()
+            if asynchronous is not None:
+                asynchronous.close()
             raise
         program = cls(sync, asynchronous)
         program.agree_on_size(1 << 20)

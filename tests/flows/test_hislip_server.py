@@ -372,6 +372,25 @@ def test_somebody_elses_lease_is_a_lock_that_is_held(
     assert psu.unlock() is LockResult.SUCCESS
 
 
+@promise("hislip.locks")
+def test_a_lock_that_the_owner_breaks_is_told_once_and_over(
+    engine: EngineProcess, port: int
+) -> None:
+    with (
+        HislipProgram.open(port, "hislip_psu1") as program,
+        HislipProgram.open(port, "hislip_psu1") as other,
+    ):
+        assert program.lock() is LockResult.SUCCESS
+        (lease,) = engine.rpc("leases.list")["leases"]
+        engine.rpc("leases.break", lease_id=lease["lease_id"], reason="lunch is over", by="anna")
+        assert other.lock_info() == (False, 0)
+        assert other.lock() is LockResult.SUCCESS
+        assert "lock of HiSLIP zz" in program.refusal("VOLT 1")
+        assert other.unlock() is LockResult.SUCCESS
+        assert program.lock() is LockResult.SUCCESS
+        program.set("VOLT 1")
+
+
 # Bounds
 
 

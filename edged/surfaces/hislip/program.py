@@ -68,7 +68,6 @@ class HislipProgram:
     Args:
         session: what it does.
         locks: those of its unit.
-        others_hold: whether somebody beside HiSLIP's clients has the unit.
         on_end: told once, when the session is over; ``end`` has been begun then.
     """
 
@@ -79,7 +78,6 @@ class HislipProgram:
         asynchronous: HislipConnection,
         *,
         locks: UnitLocks,
-        others_hold: Callable[[], bool],
         on_end: Callable[[HislipProgram], None],
     ) -> None:
         self.session = session
@@ -89,7 +87,6 @@ class HislipProgram:
             HislipChannel.ASYNCHRONOUS: asynchronous,
         }
         self._locks = locks
-        self._others_hold = others_hold
         self._on_end = on_end
         self._queue: deque[MessageWritten | TriggerAsked] = deque()
         self._queued_bytes = 0
@@ -194,6 +191,8 @@ class HislipProgram:
             try:
                 await self._carry_out(asked)
             except EdgedError as refused:
+                # It may be that its lock's lease has ended: it is told so once.
+                self._locks.look()
                 self._happen(self._exchange.refused(str(refused)))
             except TimeoutError:
                 self.end(FatalCode.UNIDENTIFIED, "The client does not read its answers.")
@@ -296,10 +295,7 @@ class HislipProgram:
         self._happen(self._exchange.lock_said(result))
 
     def _tell_locks(self) -> None:
-        locks = self._locks
-        is_exclusive, count = locks.is_exclusive, locks.holder_count
-        if not count and self._others_hold():
-            is_exclusive, count = True, 1
+        is_exclusive, count = self._locks.told_to(self.session)
         told = message(MessageType.ASYNC_LOCK_INFO_RESPONSE, int(is_exclusive), count)
         self._connections[HislipChannel.ASYNCHRONOUS].say(told)
 

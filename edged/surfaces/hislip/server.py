@@ -19,7 +19,7 @@ import structlog
 
 from edged.actions.caller import Caller, Route
 from edged.clock import Clock
-from edged.commands.leases import LeaseControl, Standing
+from edged.commands.leases import LeaseControl
 from edged.errors import Conflict, EdgedError
 from edged.host import LOOPBACK, program_at
 from edged.http.accepting import accept_all, connection_limit, listening_socket, raise_limit
@@ -290,9 +290,6 @@ class HislipServer:
             synchronous,
             asynchronous,
             locks=self._locks_of(session),
-            others_hold=lambda: (
-                self._leases.standing(session.caller, session.instrument) is Standing.ANOTHERS
-            ),
             on_end=lambda ended: self._ended(ended, number),
         )
         self._programs.add(program)
@@ -302,7 +299,7 @@ class HislipServer:
     def _locks_of(self, session: VisaSession) -> UnitLocks:
         unit = session.instrument.id
         if unit not in self._locks:
-            self._locks[unit] = UnitLocks(self._clock)
+            self._locks[unit] = UnitLocks(self._leases, self._clock)
         return self._locks[unit]
 
     def _ended(self, program: HislipProgram, number: int) -> None:

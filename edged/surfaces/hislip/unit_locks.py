@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from edged.clock import Clock
+from edged.commands.leases import LeaseControl, Standing
 from edged.errors import EdgedError
 from edged.protocol.hislip import LockResult
 from edged.surfaces.hislip.locks import LockBook
@@ -30,10 +31,12 @@ class UnitLocks:
     """The locks of one unit.
 
     Args:
+        leases: knows whose the unit is.
         clock: for deadlines.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, leases: LeaseControl, clock: Clock) -> None:
+        self._leases = leases
         self._clock = clock
         self._book = LockBook()
         self._members: set[VisaSession] = set()
@@ -44,18 +47,27 @@ class UnitLocks:
         # Leases are asked for and given back one after the other.
         self._turn = asyncio.Lock()
 
-    @property
-    def is_exclusive(self) -> bool:
-        """See ``LockBook``."""
-        return self._book.is_exclusive
+    def told_to(self, session: VisaSession) -> tuple[bool, int]:
+        """Whether somebody has the exclusive lock, and how many have any; a lease is one, too."""
+        self.look()
+        if not self._book.holder_count:
+            is_held = self._standing(session) is Standing.ANOTHERS
+            return is_held, int(is_held)
+        return self._book.is_exclusive, self._book.holder_count
 
-    @property
-    def holder_count(self) -> int:
-        """See ``LockBook``."""
-        return self._book.holder_count
+    def look(self) -> None:
+        """Forget the locks if their lease has ended, by its time or by its owner's word."""
+        presenting = next((m for m in self._members if m.has_lock), None)
+        if (
+            self._lease_id
+            and presenting is not None
+            and self._standing(presenting) is not Standing.OWN
+        ):
+            self._lose()
 
     async def acquire(self, session: VisaSession, key: str, timeout_s: float) -> LockResult:
         """Grant a lock, or wait for it."""
+        self.look()
         until_s = self._clock.monotonic() + timeout_s
         while (result := self._book.request(session, key)) is LockResult.FAILURE:
             left_s = until_s - self._clock.monotonic()
@@ -138,7 +150,12 @@ class UnitLocks:
                 self._lose()
                 return
 
+    def _standing(self, session: VisaSession) -> Standing:
+        return self._leases.standing(session.caller, session.instrument)
+
     def _lose(self) -> None:
+        if self._renewing is not None and self._renewing is not asyncio.current_task():
+            self._renewing.cancel()
         self._renewing = None
         self._lease_id = ""
         for one in tuple(self._members):
