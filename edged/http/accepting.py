@@ -21,7 +21,14 @@ import structlog
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 
-__all__ = ["accept_all", "connection_limit", "listening_socket", "move_high", "raise_limit"]
+__all__ = [
+    "accept_all",
+    "connection_limit",
+    "keep_alive",
+    "listening_socket",
+    "move_high",
+    "raise_limit",
+]
 
 if sys.platform != "win32":
     import fcntl
@@ -151,3 +158,17 @@ async def accept_all(
             continue
         is_failing = False
         await welcome(move_high(accepted))
+
+
+KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""Seconds, seconds, times: who vanished without a word is noticed after a minute."""
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Of a session's connection, which may be quiet for hours: notice when nobody is there."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE:
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -8,8 +8,10 @@ address in a vendor's message of HiSLIP with the secret that both processes know
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
+from edged.http.accepting import keep_alive
 from edged.protocol.hislip import FatalCode, fatal, message
 from edged.supervisor.peer_header import PEER_MESSAGE
 from edged.supervisor.proxied import HIGH_WATER, LINGER_S, EngineSide, Switchboard, peer_of
@@ -41,6 +43,7 @@ class CarriedSide(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
+        keep_alive(transport.get_extra_info("socket"))
         host, port = peer_of(transport)
         refused = self._board.opened(self, host, port)
         self.head_since_s = self._board.now()
@@ -146,7 +149,7 @@ class CarriedSide(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.write(fatal(code, text))
-        if self._transport.can_write_eof():
+        with contextlib.suppress(OSError):  # who has reset it hears nothing of its end
             self._transport.write_eof()
         self._transport.resume_reading()
         asyncio.get_running_loop().call_later(LINGER_S, self.abort)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import contextlib
 from typing import Final, Protocol
 
+from edged.http.accepting import keep_alive
 from edged.protocol.hislip import (
     FatalCode,
     HislipFatal,
@@ -17,9 +18,6 @@ from edged.protocol.hislip import (
 
 __all__ = ["Ears", "HislipConnection"]
 
-KEEP_ALIVE_S: Final = 30
-PROBE_EVERY_S: Final = 10
-PROBES: Final = 3
 HIGH_WATER: Final = 256 * 1024
 LINGER_S: Final = 1.0
 """Closing at once with something unread would reset the last words away."""
@@ -150,7 +148,7 @@ class HislipConnection(asyncio.Protocol):
         self._is_deaf = True
         if self._transport is None or self._transport.is_closing():
             return
-        if self._transport.can_write_eof():
+        with contextlib.suppress(OSError):  # who has reset it hears nothing of its end
             self._transport.write_eof()
         self._transport.resume_reading()
         self._closing = asyncio.get_running_loop().call_later(LINGER_S, self.abort)
@@ -171,17 +169,3 @@ class HislipConnection(asyncio.Protocol):
         except HislipFatal as wrong:
             self.end(wrong.code, wrong.text)
             self.ears.lost(self)
-
-
-def keep_alive(connection: socket.socket) -> None:
-    """A client that vanished without a word is noticed, and small messages are not held back."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", KEEP_ALIVE_S),
-        ("TCP_KEEPINTVL", PROBE_EVERY_S),
-        ("TCP_KEEPCNT", PROBES),
-    ):
-        option = getattr(socket, name, None)
-        if option is not None:
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -144,9 +144,9 @@ class HislipProgram:
     def _over(self) -> None:
         if not self._is_over:
             self._is_over = True
+            self._on_end(self)
             for connection in self._connections.values():
                 connection.close()
-            self._on_end(self)
 
     def _happen(self, happening: Happening) -> None:
         match happening:
