@@ -530,6 +530,7 @@ class Engine:
             new_id=new_id,
             trusted_peer=peer,
             neighbour=self._page,
+            desk=self._desk,
             is_supervised=is_supervised,
             clock=self._clock,
         )

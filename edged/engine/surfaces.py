@@ -51,6 +51,7 @@ from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
 from edged.surfaces.rpc.server import Sights
+from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
@@ -72,6 +73,7 @@ class McpParts:
         new_id: makes action ids.
         trusted_peer: says whose a connection is.
         neighbour: what else is served on the port.
+        desk: opens units for programs that know VISA.
         is_supervised: the supervisor listens on the same port.
 
     Attributes:
@@ -94,6 +96,7 @@ class McpParts:
         new_id: Callable[[], str],
         trusted_peer: TrustedPeer,
         neighbour: Neighbour,
+        desk: VisaDesk,
         is_supervised: bool,
         clock: Clock,
     ) -> None:
@@ -127,6 +130,7 @@ class McpParts:
             guard=guard,
             trusted_peer=trusted_peer,
             neighbour=neighbour,
+            desk=desk,
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(

@@ -176,7 +176,7 @@ class Mailbox:
 
     def look_again(self) -> None:
         """What waited behind a hold may be taken: tokens that came meanwhile are used up."""
-        for _ in range(len(self) + 1):
+        for _ in range(len(self)):
             self._tokens.put(None)
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from typing import Final, NewType
 
 from edged.errors import ErrorCode, Fault, Invalid
 from edged.protocol.jsonrpc import ErrorReply, Request, RpcCode
-from edged.protocol.revisions import Revision
+from edged.protocol.revisions import VISA_METHODS, Revision
 
 __all__ = [
     "MIN_ID_BYTES",
@@ -72,8 +72,9 @@ TRANSITIONS: Final[Mapping[SessionState, Mapping[SessionEvent, SessionState]]] =
     }
 )
 
-_NEEDS_SESSION: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
-"""Requests whose effect is later messages, which a lone request has no stream for."""
+_NEEDS_SESSION: Final = VISA_METHODS | {"resources/subscribe", "resources/unsubscribe"}
+"""Requests whose effect is what comes later: messages that a lone request has no stream for, or
+what is open."""
 
 _REFUSED: Final[Mapping[SessionState, frozenset[str]]] = MappingProxyType(
     {

@@ -94,12 +94,16 @@ def error_question(message: Message, own: str = "") -> ErrorQuestion | None:
     """
     if not message.is_query:
         return None
+    text = message.text.upper()
+    is_own = bool(own) and text.lstrip(":") == own.upper().lstrip(":")
+    if "ERR" not in text and "QUE" not in text:
+        # Most questions ask for something else, and every one is looked at.
+        return ErrorQuestion.NEXT if is_own else None
     nodes = (*message.path, *message.nodes)
     for header, asked in _QUESTIONS:
         found = match_header(header, nodes)
         if found is not None or match_header(header, message.nodes) is not None:
             return asked
-    is_own = bool(own) and message.text.upper().lstrip(":") == own.upper().lstrip(":")
     return ErrorQuestion.NEXT if is_own else None
 
 

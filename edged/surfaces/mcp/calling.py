@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError
 from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, Response, RpcCode
 from edged.protocol.recognition import disagreement
@@ -35,11 +34,15 @@ from edged.surfaces.mcp.methods import (
     find_tool,
     is_cut_by_disconnect,
 )
-from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
+from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings, UnderWay
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+from edged.surfaces.mcp.visa_methods import VISA_METHODS, VISA_NOTIFICATIONS
 
-__all__ = ["Serving"]
+__all__ = ["ALL_METHODS", "ALL_NOTIFICATIONS", "Serving"]
+
+ALL_METHODS: Final = {**METHODS, **VISA_METHODS}
+ALL_NOTIFICATIONS: Final = {**NOTIFICATIONS, **VISA_NOTIFICATIONS}
 
 
 class Serving:
@@ -76,7 +79,7 @@ class Serving:
                 post.session.answered(post.message)
             for notification in exchange.notifications:
                 if notification.method in post.revision.notifications:
-                    NOTIFICATIONS[notification.method](post.session, notification)
+                    ALL_NOTIFICATIONS[notification.method](post.session, notification)
             post.carry_out(exchange.begin())
             post.calls = tuple(
                 PendingCall(post, call.slot, call.request) for call in exchange.calls
@@ -128,13 +131,13 @@ class Serving:
                 return refusal
             if self._must_wait_for_look(call):
                 return self._look(call)
-            return METHODS[call.request.method](self._parts, call)
+            return ALL_METHODS[call.request.method](self._parts, call)
         except Exception as error:  # noqa: BLE001 - one call must not take others along
             return self._error_reply(error, call)
 
-    def _wait(self, call: PendingCall, found: Pending | Coroutine[Any, Any, bytes]) -> None:
+    def _wait(self, call: PendingCall, found: UnderWay | Coroutine[Any, Any, bytes]) -> None:
         self._enlist(call)
-        if isinstance(found, Pending):
+        if not isinstance(found, Coroutine):
             call.go_on(found)
         elif self._must_wait_for_look(call):
             call.run(found, self._looked)

@@ -44,6 +44,7 @@ from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
+from edged.surfaces.visa.desk import VisaDesk
 
 __all__ = [
     "AFTER_FIRST_LOOK",
@@ -52,6 +53,7 @@ __all__ = [
     "NOTIFICATIONS",
     "AnsweredError",
     "Handler",
+    "NoteHandler",
     "Parts",
     "complete",
     "find_tool",
@@ -82,6 +84,7 @@ class Parts:
         new_action_id: makes the id under which a call is recorded.
         stopping: set once the surface closes.
         first_look: set once the instruments that are there at start are known, or slow to answer.
+        desk: opens units for programs that know VISA; ``None``: nothing does.
     """
 
     dispatcher: Dispatcher
@@ -93,6 +96,7 @@ class Parts:
     new_action_id: Callable[[], str]
     stopping: asyncio.Event
     first_look: asyncio.Event
+    desk: VisaDesk | None = None
 
 
 Handler = Callable[[Parts, PendingCall], Served]

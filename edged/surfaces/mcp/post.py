@@ -16,13 +16,12 @@ import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from edged.actions.caller import Caller
 from edged.actions.elicit import Elicit, Round
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.commands.pending import Pending
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
@@ -33,12 +32,21 @@ from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
 
-__all__ = ["Answer", "PendingCall", "Post", "Served", "Surroundings"]
+__all__ = ["Answer", "PendingCall", "Post", "Served", "Surroundings", "UnderWay"]
 
 Answer = bytes | ErrorReply | None
 """An encoded result, or the error instead of one; ``None`` where no answer is owed."""
 
-Served = bytes | ErrorReply | Pending | Coroutine[Any, Any, bytes]
+
+class UnderWay(Protocol):
+    """What comes to an answer by itself, and tells its call: an action, a VISA question."""
+
+    def cancel(self) -> None:
+        """The call was ended; it tells ``None``."""
+        ...
+
+
+Served = bytes | ErrorReply | UnderWay | Coroutine[Any, Any, bytes]
 """What serving a request gives: its answer, or what will come to one."""
 
 
@@ -94,12 +102,12 @@ class PendingCall:
         self.refusal: ErrorReply | None = None
         self.ended: CallEnd | None = None
         self.make_answer: Callable[[Outcome], Answer] | None = None
-        self._pending: Pending | None = None
+        self._pending: UnderWay | None = None
         self._task: asyncio.Task[Any] | None = None
         self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
 
-    def go_on(self, pending: Pending) -> None:
-        """An action is under way for it; ``outcome_told`` says when it is over."""
+    def go_on(self, pending: UnderWay) -> None:
+        """Something is under way for it; ``outcome_told`` says when it is over."""
         self._pending = pending
         self.post.watch()
         if self.is_cut_by_disconnect:

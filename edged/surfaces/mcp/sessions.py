@@ -21,7 +21,7 @@ import enum
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -48,6 +48,7 @@ from edged.protocol.session import (
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
 from edged.surfaces.mcp.reply import StreamReply
 from edged.surfaces.mcp.seams import Choice
+from edged.surfaces.visa.session import VisaSession
 
 __all__ = [
     "Announcement",
@@ -207,6 +208,8 @@ class Session:
         client: what its client calls itself, by its initialize.
         can_elicit: its client shows a person forms.
         asked: our requests that its client has not answered yet, by their ids.
+        visa: the units that it has open as a program that knows VISA, by number.
+        visa_count: the last of those numbers.
     """
 
     __slots__ = (
@@ -227,6 +230,8 @@ class Session:
         "revision",
         "state",
         "stream",
+        "visa",
+        "visa_count",
         "watched",
     )
 
@@ -249,6 +254,8 @@ class Session:
         self.watched: dict[str, str] = {}
         self.news_log: EventLog | None = None
         self.resumable: dict[str, Resumable] = {}
+        self.visa: dict[int, VisaSession] = {}
+        self.visa_count = 0
         self._caller: Caller | None = None
         self._caller_here: Caller | None = None
 
@@ -294,6 +301,10 @@ LONGEST_LOOK_S: Final = 30.0
 LOOKS_PER_IDLE: Final = 4
 
 
+def _nothing_is_open(_sessions: Iterable[VisaSession]) -> None:
+    return
+
+
 class SessionRegistry:
     """All sessions, the longest unused first.
 
@@ -302,15 +313,23 @@ class SessionRegistry:
         idle_s: SESSION_IDLE_SEC.
         max_sessions: MAX_SESSIONS; the oldest idle one makes room.
         replay: where resumable streams keep their events.
+        leave: told what a session that ends had open.
     """
 
     def __init__(
-        self, *, clock: Clock, idle_s: float, max_sessions: int, replay: ReplayBuffer
+        self,
+        *,
+        clock: Clock,
+        idle_s: float,
+        max_sessions: int,
+        replay: ReplayBuffer,
+        leave: Callable[[Iterable[VisaSession]], None] = _nothing_is_open,
     ) -> None:
         self._clock = clock
         self._idle_s = idle_s
         self._max_sessions = max_sessions
         self._replay = replay
+        self._leave = leave
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._labels = itertools.count(1)
         # Ids of streams must never come again, in another life of the daemon neither.
@@ -368,6 +387,7 @@ class SessionRegistry:
         session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.CANCELLED)
         if session.stream is not None:
             session.stream.over.set()
+        self._leave(session.visa.values())
         if session.revision.has_event_ids:
             self._replay.forget(session.id)
 

@@ -36,6 +36,7 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.sessions import SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
+from edged.surfaces.visa.desk import VisaDesk
 
 __all__ = ["McpSettings", "McpSurface"]
 
@@ -88,6 +89,7 @@ class McpSurface:
             instruments because it was quick.
         resources: what can be read by URI; ``None``: nothing.
         neighbour: what else is served on this port, if anything.
+        desk: opens units for programs that know VISA.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class McpSurface:
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
+        desk: VisaDesk | None = None,
     ) -> None:
         server = Server(
             name="edged",
@@ -129,6 +132,7 @@ class McpSurface:
             idle_s=settings.session_idle_s,
             max_sessions=settings.max_sessions,
             replay=replay,
+            **({"leave": desk.leave} if desk is not None else {}),
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
         self._news = NewsFeed(board=self._board, replay=replay, keep_alives=self._keep_alives)
@@ -146,6 +150,7 @@ class McpSurface:
             new_action_id=new_action_id,
             stopping=self._stopping,
             first_look=first_look or _over(),
+            desk=desk,
         )
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
         self._endpoint = Endpoint(

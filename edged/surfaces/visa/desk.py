@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -52,6 +52,7 @@ class VisaDesk:
         self._permissions = permissions
         self._work = work
         self._sessions: set[VisaSession] = set()
+        self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def session_count(self) -> int:
@@ -120,13 +121,17 @@ class VisaDesk:
                 raise unknown from None
             return found
 
-    async def close_of(self, sessions: Sequence[VisaSession]) -> None:
+    def leave(self, sessions: Iterable[VisaSession]) -> None:
         """These are over: their client is gone."""
-        await asyncio.gather(*(session.close() for session in sessions))
+        for session in sessions:
+            task = asyncio.create_task(session.close(), name="visa session closes")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def stop(self) -> None:
         """Every one is over: the daemon stops."""
-        await self.close_of(list(self._sessions))
+        self.leave(tuple(self._sessions))
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _find_loosely(self, name: str) -> Instrument | None:
         """By a VISA name that is spelled otherwise, or a name in another case."""

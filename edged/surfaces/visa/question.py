@@ -42,6 +42,12 @@ class Question:
         """None will come."""
         self.error = error
 
+    def peek(self, most: int) -> bytes | None:
+        """All that is left, where that is there and no more than so many bytes."""
+        if self._answer is None or not 0 < len(self._answer) - self._at <= most:
+            return None
+        return bytes(self._answer[self._at :])
+
     def take(self, count: int) -> tuple[bytes, bool]:
         """The next bytes, ``count`` at most; and whether they are the last."""
         if self._answer is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -94,7 +94,7 @@ class VisaSession:
         self.timeout_s = timeout_s
         self.on_answer: Callable[[], None] | None = None
         self._work = work
-        self._caller = caller
+        self._caller = self._came_as = caller
         self._on_close = on_close
         self._incoming = Incoming()
         self._status = ProgramStatus()
@@ -134,6 +134,22 @@ class VisaSession:
         """It has asked something, and neither read all of it nor heard why there is no answer."""
         return self._question is not None
 
+    def come_as(self, caller: Caller) -> None:
+        """Who it is by its latest request: what a token allows may have changed."""
+        if caller is not self._came_as:
+            self._came_as = caller
+            lease = self._lease_id or caller.lease
+            self._caller = replace(caller, client=self._caller.client, lease=lease)
+
+    def peek(self, most: int) -> bytes | None:
+        """All of an answer that is here and was not read yet; ``None`` where it is longer."""
+        return None if self._question is None else self._question.peek(most)
+
+    def taken(self) -> None:
+        """What ``peek`` gave was read."""
+        if self.is_answered:
+            self._drop()
+
     # What a program does
 
     async def write(self, data: bytes, *, is_end: bool = True) -> None:
@@ -149,15 +165,29 @@ class VisaSession:
             Invalid, Refused, Conflict: it was not sent; what follows it in ``data`` neither.
             Failed: it was sent, or was to be, and nobody knows what became of it.
         """
+        left = self.begin_write(data, is_end=is_end)
+        if left is not None:
+            await left
+
+    def begin_write(self, data: bytes, *, is_end: bool = True) -> Coroutine[Any, Any, None] | None:
+        """``write`` as far as that waits for nothing: a question alone is begun here.
+
+        Returns:
+            What is left of it, to be awaited; ``None``: nothing.
+        """
         self._check_open()
         try:
             taken = self._incoming.feed(data, is_end=is_end)
         except Invalid as broken:
             self._status.refuse(broken)
             raise
-        async with self._turn:
-            for message in taken:
-                await self._take(message)
+        if len(taken) == 1 and not self._turn.locked() and asks(taken[0]):
+            steps = self._steps(taken[0])
+            if not steps:
+                self._drop_unread()
+                self._ask(taken[0])
+                return None
+        return self._take_all(taken) if taken else None
 
     async def read(self, count: int, timeout_s: float | None = None) -> tuple[bytes, bool]:
         """The next bytes of the answer, as soon as it is there.
@@ -223,25 +253,28 @@ class VisaSession:
         """Group execute trigger; as ``write`` of ``*TRG``."""
         await self.write(b"*TRG")
 
-    async def lock(self, timeout_s: float = 0.0) -> str:
+    async def lock(self, timeout_s: float = 0.0, *, lease_id: str = "") -> str:
         """Have the unit to itself: a lease of a minute, to be renewed by ``renew_lock``.
 
         Args:
             timeout_s: how long to wait for somebody else to give it back.
+            lease_id: of a lock of another program, which it shares: it is that one's to give back.
 
         Returns:
-            The lease's id; empty where its caller has the unit by another lease already.
+            The lease's id: its own, or that by which its caller has the unit already.
 
         Raises:
             Conflict: LEASED, or another's run is under way there.
             Refused, Failed: as bench__reserve.
         """
         self._check_open()
+        if lease_id:
+            self._caller = replace(self._caller, lease=lease_id)
         until = self._work.clock.monotonic() + timeout_s
         while True:
             standing = self._work.leases.standing(self._caller, self.instrument)
             if standing is Standing.OWN:
-                return self._lease_id
+                return self._caller.lease
             is_last = self._work.clock.monotonic() >= until
             if standing is Standing.FREE or is_last:
                 break
@@ -297,14 +330,25 @@ class VisaSession:
 
     # One message
 
-    async def _take(self, message: ProgramMessage) -> None:
+    async def _take_all(self, messages: list[ProgramMessage]) -> None:
+        async with self._turn:
+            for message in messages:
+                await self._take(message)
+
+    def _steps(self, message: ProgramMessage) -> list[Step]:
+        return steps_of(message, self.instrument.connection.errors.query)
+
+    def _drop_unread(self) -> None:
+        """IEEE 488.2, 6.3.2.3: who asks anew before it has read gets no old answer."""
         if self._question is not None:
-            # IEEE 488.2, 6.3.2.3: who asks anew before it has read gets no old answer.
             is_unread = not self._question.is_over
             self._drop()
             if is_unread:
                 self._status.cut(-410)
-        steps = steps_of(message, self.instrument.connection.errors.query)
+
+    async def _take(self, message: ProgramMessage) -> None:
+        self._drop_unread()
+        steps = self._steps(message)
         if steps:
             await self._take_apart(steps)
         elif asks(message):
