@@ -5,9 +5,9 @@ import pytest
 from edged.actions.caller import Route
 from edged.errors import ErrorCode, Refused
 from edged.protocol.revisions import REVISIONS
-from edged.surfaces.mcp.methods import ENDABLE
 from edged.surfaces.mcp.calling import ALL_METHODS as METHODS
 from edged.surfaces.mcp.calling import ALL_NOTIFICATIONS as NOTIFICATIONS
+from edged.surfaces.mcp.methods import ENDABLE
 from edged.surfaces.mcp.seams import CallerHead, DirectGuard
 from edged.surfaces.mcp.tool_list import SENTENCES, instructions_for
 from tests.bench.fake_tools import FakeTools
