@@ -27,7 +27,7 @@ NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock
 SHUFFLED := -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb \
+.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb wheels \
 	deb-test lock shape soak clean
 
 help: ## show this table
@@ -98,6 +98,9 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a s
 	@# Not --quiet: that keeps it from counting the warnings which end it.
 	$(PY) -m mkdocs build 2>&1 | sed '/^INFO/d'
 	@echo "the site is in site/"
+
+wheels: $(VENV)/.ok ## build the wheels in dist/: edged, and its PyVISA backend alone (pyvisa-edged)
+	@PYTHON=$(CURDIR)/$(PY) packaging/build_wheels
 
 deb: $(VENV)/.ok ## build dist/edged_VERSION_all.deb, for every Debian since bookworm
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb

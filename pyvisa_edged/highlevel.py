@@ -60,6 +60,10 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
         return {"Version": __version__, "Bench": bench_at(BARE).url}
 
     def _init(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        """As new: PyVISA gives a library again that was closed before."""
         self._bench = bench_at(str(self.library_path))
         self._generation = 0
         self._session = McpSession(self._count_up)
@@ -75,6 +79,8 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
 
     def open_default_resource_manager(self) -> tuple[Any, StatusCode]:
         """The one manager; the bench is asked for nothing yet."""
+        if self._closing.is_set():
+            self._begin()
         return MANAGER, self.handle_return_value(MANAGER, StatusCode.success)
 
     def list_resources(self, session: Any, query: str = DEFAULT_FILTER) -> tuple[str, ...]:
@@ -107,7 +113,11 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
     ) -> tuple[Any, StatusCode]:
         """Open a unit by VISA name, alias, id or serial number."""
         opened = OpenResource(Wire(self._bench, self._session), self._later, resource_name)
-        self._told(session, lambda: self._live(opened, lambda: None))
+        try:
+            self._told(session, lambda: self._live(opened, lambda: None))
+        except VisaIOError:
+            opened.let_go()
+            raise
         handle = next(self._handles)
         self._opened[handle] = opened
         if access_mode != constants.AccessModes.no_lock:

@@ -160,10 +160,15 @@ class OpenResource:
 
     def close(self) -> None:
         """Be done with it."""
+        self._forget()
         try:
             self._call("close")
         finally:
-            self._wire.close()
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close its connection."""
+        self._wire.close()
 
     @property
     def waiting(self) -> int:

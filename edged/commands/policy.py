@@ -19,7 +19,7 @@ step of a sequence that requires a sweep) its format refuses when it is loaded.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +41,7 @@ from edged.commands.target import ProfileChecks, Target
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
+from edged.profiles.arguments import ParameterCheck
 from edged.profiles.model import Bound, Command, Scalar
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
@@ -334,8 +335,10 @@ class _Raw:
     def check_limits(self, match: RawMatch) -> None:
         """Every value that it may carry, of a command that the owner limited or where all count.
 
-        A program's line is held to the profile's own bounds too; where it cannot be read, it is
-        refused only if it would set something that has any.
+        A program's line is held to the profile's own bounds too. Where it cannot be read, it is
+        refused only if it would set something that has any; where a value does not stand in it, as
+        the channel that was selected before, what one of them allows passes: the instrument's own
+        ratings part them, while what its owner limited must hold for all.
         """
         name, text = match.command.name, self.part.text
         is_strict = self.is_known or name in self.rules.limits
@@ -346,6 +349,9 @@ class _Raw:
                 return
             raise _restricted(text, f"its value cannot be judged against {name}'s limits")
         _, check = self.checks.command(name)
+        if not is_strict:
+            _check_any(check, match.readings)
+            return
         for values in match.readings:
             check.validate(values)
         for values in match.unitless:
@@ -371,6 +377,24 @@ def _check_message(road: _Typed | _Raw, part: RawPart, matches: tuple[RawMatch, 
         _check_ramped(road, matches)
     for match in matches:
         road.check_limits(match)
+
+
+def _check_any(check: ParameterCheck, readings: Sequence[Mapping[str, Scalar]]) -> None:
+    """One of the values that it may carry is within the bounds.
+
+    Raises:
+        Invalid: none is.
+    """
+    outside: Invalid | None = None
+    for values in readings:
+        try:
+            check.validate(values)
+        except Invalid as error:
+            outside = outside or error
+        else:
+            return
+    if outside is not None:
+        raise outside
 
 
 def _has_bounds(command: Command) -> bool:

@@ -5,8 +5,8 @@ as ``text`` where they are ASCII, else as ``base64``. What is refused is a JSON-
 has the ``code`` of ours and the SCPI number under which it stands in the program's error queue.
 
 An answer that is there within ``wait_ms`` goes back with the question's own ``write``, and keeps
-the line until the program has read it there: its next ``write`` says so (``taken``), or a notification
-where none follows at once. So a query takes one turn on the wire.
+the line until the program has read it there: its next ``write`` says so (``taken``), or a
+notification where none follows at once. So a query takes one turn on the wire.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def write(_parts: Parts, call: PendingCall) -> Served:
         left = visa.begin_write(data, is_end=is_end)
     except EdgedError as refused:
         raise _refused(call, refused) from refused
+    # A program has a connection for each unit, and is gone when that is.
+    call.post.wire.connection.on_closed = visa.client_left
     if left is not None:
         return _written(call, visa, left, len(data), wait_s)
     if wait_s and visa.is_asking:
@@ -236,7 +238,7 @@ def _opened(call: PendingCall) -> VisaSession:
     """The VISA session that is meant, as of this very request."""
     request, session = call.request, _whose(call)
     number = request.params.get("session")
-    visa = session.visa.get(number) if isinstance(number, int) else None
+    visa = session.visa.get(number) if type(number) is int else None
     if visa is None:
         raise messages.wrong_params(request, "session is none that is open; open it anew.")
     visa.come_as(call.post.caller)

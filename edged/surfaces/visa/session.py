@@ -141,6 +141,11 @@ class VisaSession:
             lease = self._lease_id or caller.lease
             self._caller = replace(caller, client=self._caller.client, lease=lease)
 
+    def client_left(self) -> None:
+        """The connection that it asked by is gone: an answer that nobody reads keeps no line."""
+        if self._hold is not None:
+            self._hold.end()
+
     def peek(self, most: int) -> bytes | None:
         """All of an answer that is here and was not read yet; ``None`` where it is longer."""
         return None if self._question is None else self._question.peek(most)

@@ -23,6 +23,7 @@ from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.visa_bench import VisaBench, query
+from tests.promises import promise
 
 VOLTAGE = Parameter(name="voltage", type=ParameterType.FLOAT, unit="V", min=0, max=5)
 SUPPLY = replace(
@@ -93,6 +94,7 @@ async def test_a_known_command_is_held_to_the_profiles_bounds_though_raw_scpi_is
     assert "VOLT 3;" in supply.received
 
 
+@promise("visa.own-queue")
 async def test_a_refusal_stands_in_the_programs_own_queue_in_every_spelling(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
@@ -109,6 +111,7 @@ async def test_a_refusal_stands_in_the_programs_own_queue_in_every_spelling(
     assert await query(session, "SYST:ERR:CODE?") == "-222"
 
 
+@promise("visa.own-queue")
 async def test_clearing_clears_the_programs_own_queue_and_register(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
@@ -125,6 +128,7 @@ async def test_clearing_clears_the_programs_own_queue_and_register(
     assert (await query(session, "SYST:ERR?")).startswith("0")
 
 
+@promise("visa.own-queue")
 async def test_the_register_of_an_instrument_that_another_has_is_not_read(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
@@ -144,6 +148,7 @@ async def test_what_the_instrument_complains_of_is_the_writers_to_ask(
     assert await query(session, "SYST:ERR?") == '-113,"Undefined header"'
 
 
+@promise("visa.held-question")
 async def test_a_question_keeps_the_line_until_it_is_read(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
@@ -158,6 +163,7 @@ async def test_a_question_keeps_the_line_until_it_is_read(
     assert await theirs == "theirs"
 
 
+@promise("visa.held-question")
 async def test_what_makes_safe_passes_a_line_that_is_kept(
     bench: VisaBench, lab: Lab, supply: LoopbackInstrument
 ) -> None:
@@ -173,6 +179,7 @@ async def test_what_makes_safe_passes_a_line_that_is_kept(
     assert (await session.read(100))[0] == b"mine\n"
 
 
+@promise("visa.held-question")
 @pytest.mark.parametrize("how", ["time", "close", "clear", "next"])
 async def test_a_kept_line_is_given_back(
     bench: VisaBench, supply: LoopbackInstrument, how: str
@@ -207,6 +214,7 @@ async def test_who_reads_without_having_asked_is_told_at_once(
     assert await query(session, "SYST:ERR?") == '-420,"Query UNTERMINATED"'
 
 
+@promise("visa.not-crossed")
 async def test_a_late_answer_is_not_taken_for_the_next_ones(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
@@ -218,6 +226,7 @@ async def test_a_late_answer_is_not_taken_for_the_next_ones(
     assert await query(session, "ECHO? next") == "next"
 
 
+@promise("visa.messages")
 async def test_a_block_goes_out_byte_for_byte_and_comes_so(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
@@ -230,6 +239,7 @@ async def test_a_block_goes_out_byte_for_byte_and_comes_so(
     assert (await session.read(100))[0] == b"#15\x00\n;\xff\x00\n"
 
 
+@promise("visa.messages")
 async def test_lines_in_a_block_are_judged_as_lines_too(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
@@ -239,6 +249,7 @@ async def test_lines_in_a_block_are_judged_as_lines_too(
     assert not any("99" in line for line in supply.received)
 
 
+@promise("visa.always")
 @pytest.mark.parametrize("raw", [RawScpi.OFF, RawScpi.QUERIES, RawScpi.KNOWN])
 async def test_what_tells_who_it_is_passes_whatever_raw_scpi_says(
     lab: Lab, supply: LoopbackInstrument, raw: RawScpi
