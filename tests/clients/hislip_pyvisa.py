@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 import pyvisa
@@ -24,7 +25,10 @@ def main(port: str, supply_name: str, scope_name: str) -> None:
     supply.write_ascii_values(":SOUR1:VOLT ", [3.25])
     seen["volts"] = supply.query_ascii_values(":SOUR1:VOLT?")
     supply.write("*IDN?")
-    seen["mav"] = any(supply.read_stb() & 16 for _ in range(1_000))
+    give_up = time.monotonic() + 5
+    while not supply.read_stb() & 16 and time.monotonic() < give_up:
+        pass
+    seen["mav"] = bool(supply.read_stb() & 16)
     seen["raw"] = supply.read_raw().decode().strip()
     supply.write(":SOUR1:VOLT 300")
     seen["eav"] = bool(supply.read_stb() & 4)

@@ -260,6 +260,24 @@ def test_a_lockout_refuses_and_stops_pass_while_a_question_is_held(
     assert float(psu.query("VOLT?")) == 1
 
 
+@promise("hislip.stops-pass")
+def test_stop_all_does_not_wait_for_a_programs_question(
+    engine: EngineProcess, psu: HislipProgram
+) -> None:
+    psu.set(":OUTP CH1,ON")
+    # Its answer comes; the line is the question's until then.
+    engine.sim("fault", instrument="psu1", kind="late", seconds=1.5, count=1)
+    psu.write(":SOUR1:VOLT?")
+    assert psu.is_silent(0.2)
+    began = time.monotonic()
+    stopped = engine.tool("bench__stop_all")["result"]
+    assert time.monotonic() - began < 1.5
+    assert stopped["is_confirmed"], stopped
+    assert psu.sync.next().kind == MessageType.ERROR
+    psu.clear()
+    assert psu.query(":OUTP? CH1") in ("OFF", "0")
+
+
 @promise("hislip.record")
 def test_the_record_names_maker_address_and_process(
     engine: EngineProcess, psu: HislipProgram
