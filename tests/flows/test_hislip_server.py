@@ -24,6 +24,7 @@ from edged.protocol.hislip import (
     MessageType,
     ProblemCode,
 )
+from edged.surfaces.hislip.server import MAX_PROGRAMS
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.hislip_program import HislipEnded, HislipProgram, Line
 from tests.bench.relay_chain import wait_for
@@ -469,6 +470,21 @@ def test_who_opens_no_session_is_few_and_soon_gone(engine: EngineProcess, port: 
             line.close()
     with HislipProgram.open(port, "hislip_psu1") as program:
         assert program.query("VOLT?")
+
+
+@promise("hislip.bounds")
+def test_programs_are_so_many_at_most_and_one_more_is_told_so(
+    engine: EngineProcess, port: int
+) -> None:
+    wait_for(lambda: programs(engine) == [])
+    with contextlib.ExitStack() as opened:
+        for _ in range(MAX_PROGRAMS):
+            opened.enter_context(HislipProgram.open(port, "hislip_psu1"))
+        with pytest.raises(HislipEnded, match=f"^{FatalCode.TOO_MANY_CLIENTS:d}: 64 programs"):
+            HislipProgram.open(port, "hislip_psu1")
+    wait_for(lambda: programs(engine) == [])
+    with HislipProgram.open(port, "hislip_psu1") as program:
+        assert program.query("*IDN?")
 
 
 @promise("hislip.bounds")

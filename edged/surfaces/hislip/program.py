@@ -48,7 +48,7 @@ from edged.surfaces.visa.session import VisaSession
 __all__ = ["HislipProgram"]
 
 MOST_WAITING: Final = 64
-MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
+MOST_WAITING_BYTES: Final = 1024 * 1024
 """Messages that have come and are not worked off; what is more waits with the client."""
 MOST_STATUS_QUERIES: Final = 16
 ARRIVES_WITHIN_S: Final = 0.02

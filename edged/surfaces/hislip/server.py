@@ -20,7 +20,7 @@ import structlog
 from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.commands.leases import LeaseControl
-from edged.errors import Conflict, EdgedError
+from edged.errors import Conflict, EdgedError, ErrorCode
 from edged.host import LOOPBACK, program_at
 from edged.http.accepting import accept_all, connection_limit, listening_socket, raise_limit
 from edged.log import surviving
@@ -45,6 +45,8 @@ __all__ = ["HislipServer", "HislipSettings"]
 
 VENDOR: Final = int.from_bytes(b"ED", "big")
 MAX_CONNECTIONS: Final = 512
+MAX_PROGRAMS: Final = 64
+"""Sessions at one time; each may hold a message of megabytes that is not whole yet."""
 MAX_UNOPENED: Final = 64
 """Connections that do not belong to a session yet."""
 OPEN_WITHIN_S: Final = 5.0
@@ -246,6 +248,7 @@ class HislipServer:
         connection = waiting.connection
         try:
             instrument = self.names.find(received.payload.decode("latin-1").rstrip("\0"))
+            self._check_room()
             program = await self._describe(connection, received.parameter & 0xFFFF)
             number = self._free_number()
             # Without a session's key: a lock that several share is theirs by its lease's id alone.
@@ -259,6 +262,14 @@ class HislipServer:
             waiting.number = number
             self._numbers.add(number)
             connection.say(message(MessageType.INITIALIZE_RESPONSE, 0, VERSION_1_0 << 16 | number))
+
+    def _check_room(self) -> None:
+        if len(self._numbers) >= MAX_PROGRAMS:
+            raise Conflict(
+                f"{MAX_PROGRAMS} programs are connected already.",
+                code=ErrorCode.BUSY,
+                remedy="Close those that are not needed.",
+            )
 
     async def _describe(self, connection: HislipConnection, vendor: int) -> str:
         """The program as the record shall call it: its maker's letters, its process where local."""

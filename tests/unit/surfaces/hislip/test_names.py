@@ -45,9 +45,7 @@ def test_the_default_name_is_the_only_unit_or_nobodys(name: str) -> None:
     names = names_of(pool)
     assert names.find(name).id == FIRST
     pool.change(*pool.instruments, unit(SECOND, "psu2"))
-    with pytest.raises(
-        NotFound, match=r"any of 2 .* There are hislip_psu1, hislip_psu2"
-    ):
+    with pytest.raises(NotFound, match=r"any of 2 .* There are hislip_psu1, hislip_psu2"):
         names.find(name)
     pool.change()
     with pytest.raises(NotFound, match="No instrument is registered"):
