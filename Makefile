@@ -18,6 +18,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	done; true)
 MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1 mcp2 fastmcp
+# Whose drivers work the bench through PyVISA.
+DRIVERS := pymeasure qcodes
 PEERS := mcp2 fastmcp
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
@@ -53,7 +55,8 @@ faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kern
 browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
-conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok .venv-clients/hislip/.ok $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
+conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok .venv-clients/hislip/.ok $(DRIVERS:%=.venv-clients/%/.ok) \
+		$(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look

@@ -63,6 +63,7 @@ class OpenResource:
         """Open it in the present session of MCP."""
         opened = self._wire.call("edged/visa.open", resource=self.name)
         self._number, self._generation = opened["session"], generation
+        self._read_at_s = 0.0
         self._forget()
         interface, board, kind = resource_info(str(opened["address"]))
         known: dict[int, Any] = {
@@ -90,7 +91,6 @@ class OpenResource:
 
     def write(self, data: bytes) -> int:
         """Send bytes, the END behind them unless that is switched off."""
-        more = {"taken": True} if self._read_at_s else {}
         self._forget()
         is_end = bool(self.attributes.get(Attribute.send_end_enabled, True))
         reply: Mapping[str, Any] = {}
@@ -98,8 +98,7 @@ class OpenResource:
             piece = data[at : at + PIECE]
             is_last = at + PIECE >= len(data)
             wait_ms, end = SOON_MS if is_last else 0, is_last and is_end
-            reply = self._call("write", **_spelled(piece), end=end, wait_ms=wait_ms, **more)
-            more = {}
+            reply = self._call("write", **_spelled(piece), end=end, wait_ms=wait_ms)
         self._asks = bool(reply.get("asking"))
         self._answer, self._at = _bytes(reply), 0
         return len(data)
@@ -168,6 +167,7 @@ class OpenResource:
 
     def let_go(self) -> None:
         """Close its connection."""
+        self._read_at_s = 0.0
         self._wire.close()
 
     @property
@@ -205,9 +205,10 @@ class OpenResource:
 
     def _forget(self) -> None:
         self._answer, self._at, self._asks, self._is_partial = b"", 0, False, False
-        self._read_at_s = 0.0
 
     def _call(self, method: str, **params: Any) -> Any:
+        if self._read_at_s:
+            params["taken"], self._read_at_s = True, 0.0
         return self._wire.call(
             f"edged/visa.{method}", session=self._number, timeout_ms=self._timeout_ms(), **params
         )

@@ -42,7 +42,7 @@ from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Bound, Command, Scalar
+from edged.profiles.model import Bound, Command, ParameterType, Scalar
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     RawMatch,
@@ -155,8 +155,10 @@ class Policy:
             if is_unknown and RawScpi.KNOWN in modes:
                 raise _restricted(part.text, "only what the profile knows may be sent raw")
             is_known = RawScpi.KNOWN in modes
-            road = _Raw(rules, part, checks, is_known=is_known, is_held=is_held)
+            road = _Raw(rules, part, checks, is_known=is_known)
             _check_message(road, part, part.matches)
+            if is_held and not part.is_query:
+                _check_held(part, checks)
 
     def check_values(self, action: Action, target: Target) -> Target:
         """The parameters within their limits, and what the lines that they make are besides.
@@ -304,7 +306,6 @@ class _Raw:
     part: RawPart
     checks: ProfileChecks
     is_known: bool
-    is_held: bool = False
     is_ramped: bool = False
 
     def denied(self, other: str) -> str:
@@ -333,25 +334,13 @@ class _Raw:
         return True
 
     def check_limits(self, match: RawMatch) -> None:
-        """Every value that it may carry, of a command that the owner limited or where all count.
-
-        A program's line is held to the profile's own bounds too. Where it cannot be read, it is
-        refused only if it would set something that has any; where a value does not stand in it, as
-        the channel that was selected before, what one of them allows passes: the instrument's own
-        ratings part them, while what its owner limited must hold for all.
-        """
+        """Every value that it may carry, of a command that the owner limited or where all count."""
         name, text = match.command.name, self.part.text
-        is_strict = self.is_known or name in self.rules.limits
-        if not is_strict and not self.is_held:
+        if not self.is_known and name not in self.rules.limits:
             return
         if not match.is_certain:
-            if not is_strict and (self.part.is_query or not _has_bounds(match.command)):
-                return
             raise _restricted(text, f"its value cannot be judged against {name}'s limits")
         _, check = self.checks.command(name)
-        if not is_strict:
-            _check_any(check, match.readings)
-            return
         for values in match.readings:
             check.validate(values)
         for values in match.unitless:
@@ -379,12 +368,38 @@ def _check_message(road: _Typed | _Raw, part: RawPart, matches: tuple[RawMatch, 
         road.check_limits(match)
 
 
-def _check_any(check: ParameterCheck, readings: Sequence[Mapping[str, Scalar]]) -> None:
-    """One of the values that it may carry is within the bounds.
+def _check_held(part: RawPart, checks: ProfileChecks) -> None:
+    """A program's line within the profile's own bounds, as far as it says how much of something.
+
+    It may be one of several commands, and a value may not stand in it (the channel that was chosen
+    before): what one of them allows passes, for the instrument's own ratings tell them apart. What
+    its owner limited must hold for all, and is judged besides.
 
     Raises:
-        Invalid: none is.
+        Invalid: it is outside of all bounds that it may be held to.
+        Refused: RAW_SCPI_RESTRICTED, nobody can read how much it would set (``VOLT MAX``).
     """
+    outside: Invalid | Refused | None = None
+    for match in part.matches:
+        bounded = match.holes & _amounts(match.command)
+        try:
+            if bounded & match.unknown:
+                name = match.command.name
+                raise _restricted(part.text, f"its value cannot be judged against {name}'s limits")
+            if bounded and match.is_certain:
+                _, check = checks.command(match.command.name)
+                _check_any(check, match.readings)
+        except (Invalid, Refused) as no:
+            outside = outside or no
+        else:
+            if bounded:
+                return
+    if outside is not None:
+        raise outside
+
+
+def _check_any(check: ParameterCheck, readings: Sequence[Mapping[str, Scalar]]) -> None:
+    """Raise ``Invalid`` where none of the values that it may carry is within the bounds."""
     outside: Invalid | None = None
     for values in readings:
         try:
@@ -397,9 +412,14 @@ def _check_any(check: ParameterCheck, readings: Sequence[Mapping[str, Scalar]]) 
         raise outside
 
 
-def _has_bounds(command: Command) -> bool:
-    """Whether the profile says how far a number of it may go."""
-    return any(p.min is not None or p.max is not None for p in command.parameters.values())
+def _amounts(command: Command) -> frozenset[str]:
+    """The parameters that say how much of something, and how far they may go."""
+    return frozenset(
+        name
+        for name, parameter in command.parameters.items()
+        if parameter.type is ParameterType.FLOAT
+        and (parameter.min is not None or parameter.max is not None)
+    )
 
 
 def _check_ramped(road: _Typed | _Raw, matches: tuple[RawMatch, ...]) -> None:

@@ -163,6 +163,7 @@ class RawMatch:
             of a raw line they must be allowed as well.
         unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
+        holes: parameters that have their place in this very message of the command.
     """
 
     command: Command
@@ -170,6 +171,7 @@ class RawMatch:
     unitless: tuple[Mapping[str, Scalar], ...] = ()
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
+    holes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +281,7 @@ def _commands_of(profile: Profile, message: Message) -> tuple[RawMatch, ...]:
                 readings=_joined(known.readings, match.readings),
                 unitless=_joined(known.unitless, match.unitless),
                 unknown=known.unknown | match.unknown,
+                holes=known.holes | match.holes,
             )
     return tuple(by_name.values())
 
@@ -325,7 +328,13 @@ def _judged(command: Command, spelling: _Spelling, message: Message, header: Cap
     is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
     if captures is None or is_short:
         names = frozenset(command.parameters)
-        return RawMatch(command=command, readings=({},), unknown=names, is_certain=False)
+        return RawMatch(
+            command=command,
+            readings=({},),
+            unknown=names,
+            is_certain=False,
+            holes=frozenset(spelling.holes),
+        )
     return _read(command, spelling, captures)
 
 
@@ -367,6 +376,7 @@ def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch
         unitless=_combined({**known, **bare})[:_MOST_READINGS] if bare else (),
         unknown=frozenset(unknown),
         is_certain=not unknown,
+        holes=frozenset(spelling.holes),
     )
 
 

@@ -123,6 +123,7 @@ def test_each_call_of_pyvisas_does_what_it_does_elsewhere(rm: pyvisa.ResourceMan
     del psu.timeout
     assert psu.timeout == float("inf")
     assert psu.query("*OPC?") == "1"
+    assert not psu.read_stb() & 0x10
     psu.assert_trigger()
     psu.flush(constants.BufferOperation.discard_read_buffer)
     psu.write_termination = "\r\n"

@@ -5,7 +5,7 @@ as ``text`` where they are ASCII, else as ``base64``. What is refused is a JSON-
 has the ``code`` of ours and the SCPI number under which it stands in the program's error queue.
 
 An answer that is there within ``wait_ms`` goes back with the question's own ``write``, and keeps
-the line until the program has read it there: its next ``write`` says so (``taken``), or a
+the line until the program has read it there: its next request says so (``taken``), or a
 notification where none follows at once. So a query takes one turn on the wire.
 """
 
@@ -80,8 +80,6 @@ async def open_unit(parts: Parts, call: PendingCall) -> bytes:
 def write(_parts: Parts, call: PendingCall) -> Served:
     """Take bytes of a program; the answer comes with it where it is there soon."""
     visa, request = _opened(call), call.request
-    if request.params.get("taken") is True:
-        visa.taken()
     data, is_end = _bytes(request), request.params.get("end", True) is True
     wait_s = min(LONGEST_WAIT_S, _seconds(request, "wait_ms", 0.0))
     try:
@@ -242,6 +240,8 @@ def _opened(call: PendingCall) -> VisaSession:
     if visa is None:
         raise messages.wrong_params(request, "session is none that is open; open it anew.")
     visa.come_as(call.post.caller)
+    if request.params.get("taken") is True:
+        visa.taken()
     if "timeout_ms" in request.params:
         visa.timeout_s = _seconds(request, "timeout_ms", math.inf)
     return visa
