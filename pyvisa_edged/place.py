@@ -64,7 +64,7 @@ def _state_dirs() -> Iterator[Path]:
         return
     if sys.platform == "win32":
         yield Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "edged" / "state"
-        return
-    state = os.environ.get("XDG_STATE_HOME", "")
-    yield (Path(state) if state.startswith("/") else Path.home() / ".local/state") / "edged"
-    yield Path("/var/lib/edged")
+    else:
+        state = os.environ.get("XDG_STATE_HOME", "")
+        yield (Path(state) if state.startswith("/") else Path.home() / ".local/state") / "edged"
+        yield Path("/var/lib/edged")
