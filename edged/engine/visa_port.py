@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from edged.clock import Clock
 from edged.commands.leases import LeaseControl
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from edged.surfaces.hislip.server import HislipServer
 
 __all__ = ["VisaPort"]
+
+TOLD_NAMES: Final = 40
+"""More make a status long, and no reader wiser."""
 
 
 class VisaPort:
@@ -93,7 +96,7 @@ class VisaPort:
             "port": self.port,
             "error": self._binding.error if self._binding is not None else "",
             "programs": server.programs if server is not None else [],
-            "names": server.names.all() if server is not None else [],
+            "names": server.names.all()[:TOLD_NAMES] if server is not None else [],
         }
 
     def _make_server(self) -> HislipServer:

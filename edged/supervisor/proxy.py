@@ -26,7 +26,7 @@ from edged.config.kinds import IpNetwork
 from edged.host import LOOPBACK, WILDCARD, is_loopback, is_private, machine_addresses
 from edged.http.pulse import Pulse
 from edged.supervisor.peer_header import peer_value
-from edged.supervisor.proxied import ClientSide, NearSide, Refusal, Switchboard
+from edged.supervisor.proxied import CarriedConnection, ClientSide, Refusal, Switchboard
 
 __all__ = ["MakeSide", "PortProxy", "ProxySettings", "wanted_addresses"]
 
@@ -41,7 +41,7 @@ FULL: Final = Refusal(503, "Too many connections are open; close some and try ag
 OURSELVES: Final = Refusal(503, "The engine is not running.")
 
 MakeSide = Callable[[Switchboard], asyncio.Protocol]
-"""Makes a ``NearSide`` of one accepted connection."""
+"""Makes a ``CarriedConnection`` of one accepted connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class PortProxy:
         self._is_loopback = is_loopback
         self._log = structlog.get_logger("edged.proxy")
         self._servers: dict[str, asyncio.Server] = {}
-        self._clients: set[NearSide] = set()
+        self._clients: set[CarriedConnection] = set()
         self._own_ports: set[int] = set()
         self._connecting: set[asyncio.Task[bool]] = set()
         self._complained: set[str] = set()
@@ -185,12 +185,12 @@ class PortProxy:
         for client in tuple(self._asked_since(heard_s)):
             client.refuse_unanswered()
 
-    def _asked_since(self, heard_s: float) -> Iterator[NearSide]:
+    def _asked_since(self, heard_s: float) -> Iterator[CarriedConnection]:
         return (c for c in self._clients if c.asked_s is not None and c.asked_s > heard_s)
 
     # for its connections: see ``proxied.Switchboard``
 
-    def opened(self, client: NearSide, host: str, port: int) -> Refusal | None:
+    def opened(self, client: CarriedConnection, host: str, port: int) -> Refusal | None:
         """See ``Switchboard``."""
         self._clients.add(client)
         if host == LOOPBACK and port in self._own_ports:
@@ -199,7 +199,7 @@ class PortProxy:
             return FULL
         return None if self._is_allowed(host) else NOT_ALLOWED
 
-    def closed(self, client: NearSide) -> None:
+    def closed(self, client: CarriedConnection) -> None:
         """See ``Switchboard``."""
         self._clients.discard(client)
 
