@@ -148,7 +148,7 @@ def test_a_budget_is_counted_over_all_roads(tmp_path: Path) -> None:
         )
         assert not used["is_error"], used
         assert "all that the owner allows" in program.refusal(":OUTP CH1,ON")
-        assert error_of(program).startswith("-203,")
+        assert error_of(program).startswith("-221,")
         program.set(":OUTP CH1,OFF")
 
 
