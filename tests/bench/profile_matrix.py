@@ -44,6 +44,9 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),
     },
+    "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
+    "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
+    "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_34465a": {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),

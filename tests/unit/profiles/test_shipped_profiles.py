@@ -36,6 +36,11 @@ REAL_ANSWERS = {
     "HAMEG,HMP4040,026043549,HW50020001/SW2.50": "rs_hmp4040",
     "ROHDE&SCHWARZ,HMP4040,109401,HW50020003/SW2.70": "rs_hmp4040",
     "Rohde&Schwarz,NGE103B,5601.3800k03/101863,1.54": "rs_nge103b",
+    "HAMEG,HMP4030,019480198,HW50020001/SW2.30": "rs_hmp4030",
+    "HEWLETT-PACKARD,E3631A,0,2.1-5.0-1.0": "keysight_e3631a",
+    "HEWLETT-PACKARD,E3632A,0,1.2-5.0-1.0": "keysight_e3632a",
+    "HEWLETT-PACKARD,E3633A,0,1.7-5.0-1.0": "keysight_e3633a",
+    "HEWLETT-PACKARD,E3634A,0,2.4-6.1-2.1": "keysight_e3634a",
     "Stanford_Research_Systems,SR830,s/n12345,ver1.07": "srs_sr830",
     "LSCI,MODEL335,335A12T/#######,1.2": "lakeshore_335",
     "TEKTRONIX,TBS1102C,C025730,CF:91.1CT FV:v1.29.30; FPGA:v20.78;": "tektronix_tbs1000c",
@@ -49,7 +54,7 @@ STRANGERS = (
     "RIGOL TECHNOLOGIES,DG1022,DG1D000000000,00.03.00.08",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2410,1234567,C30",
     "KEITHLEY INSTRUMENTS INC.,MODEL 24001,1234567,C30",
-    "Keysight Technologies,E36313A,MY59002391,2.1.0",
+    "Keysight Technologies,E36311A,MY59002391,2.1.0",
     "RIGOL TECHNOLOGIES,DL3031,DL3A204800938,00.01.05.00.01",
     "Siglent Technologies,SPD1305X,SPD13DCC8R0195,2.1.1.8",
     "ROHDE&SCHWARZ,HMP2020,109401,HW50020003/SW2.70",
@@ -126,7 +131,7 @@ def test_no_two_heartbeats_have_the_same_reason() -> None:
     assert len(set(reasons)) == len(reasons)
 
 
-@pytest.mark.parametrize("key", ["rs_hmp4040", "rs_nge103b"])
+@pytest.mark.parametrize("key", ["rs_hmp2030", "rs_hmp4030", "rs_hmp4040", "rs_nge103b"])
 def test_whatever_concerns_a_channel_selects_it_in_the_same_job(key: str) -> None:
     for command in LIBRARY.profiles[key].commands.values():
         # A status register names its channel itself.
