@@ -47,6 +47,10 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},
+    "keysight_e3646a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
+    "keysight_e3647a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
+    "keysight_e3648a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
+    "keysight_e3649a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
     "keysight_34465a": {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),

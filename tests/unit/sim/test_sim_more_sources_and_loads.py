@@ -77,6 +77,73 @@ def test_clearing_a_trip_of_the_e3634a_brings_its_output_back(bench: PretendedBe
     assert float(psu.ask("MEAS:VOLT?")) == pytest.approx(5, abs=0.05)
 
 
+def test_each_output_of_the_e3649a_has_a_range_of_its_own(bench: PretendedBench) -> None:
+    psu = bench.add("keysight_e3649a")
+    told(psu, "INST:NSEL 2", "VOLT:RANG P60V", "VOLT 60")
+    assert float(psu.ask("VOLT?")) == 60
+    psu.raw("CURR 1.4")
+    assert psu.error() == -222
+    told(psu, "INST:NSEL 1", "CURR 1.4")
+    assert psu.ask("VOLT:RANG?") == "P35V"
+
+
+# Keithley 2231A
+
+
+def test_a_channel_of_the_2231a_has_its_own_switch_and_all_have_one(bench: PretendedBench) -> None:
+    psu = bench.add("keithley_2231a_30_3")
+    psu.raw("VOLT 5")
+    assert psu.error() == -221
+    told(psu, "SYST:REM", "INST:NSEL 2", "VOLT 5", "CHAN:OUTP ON")
+    assert [psu.ask(f"STAT:OPER:INST:ISUM{n}:COND?") for n in (1, 2, 3)] == ["0", "9", "0"]
+    told(psu, "CURR 0.1")
+    bench.wait(1)
+    assert psu.ask("STAT:OPER:INST:ISUM2:COND?") == "10"
+    told(psu, "OUTP OFF")
+    assert psu.ask("STAT:OPER:INST:ISUM2:COND?") == "0"
+
+
+# Siglent SPD1000X
+
+
+def test_the_spd1168x_tells_of_its_output_in_a_hexadecimal_word_only(bench: PretendedBench) -> None:
+    psu = bench.add("siglent_spd1168x")
+    told(psu, "CH1:VOLT 5", "CH1:CURR 0.1", "OUTP CH1,ON", "TIME CH1,ON")
+    bench.wait(1)
+    assert psu.ask("SYST:STAT?") == "0x51"
+    assert psu.raw("OUTP? CH1") is None
+
+
+# Loads
+
+
+@pytest.mark.parametrize("model", ["rigol_dl3031", "siglent_sdl1020x"])
+def test_the_low_range_of_a_load_takes_its_level_down(bench: PretendedBench, model: str) -> None:
+    load = bench.add(model)
+    header, low = (":SOUR:CURR:RANG", 6) if "rigol" in model else (":SOUR:CURR:IRANG", 5)
+    told(load, ":SOUR:CURR 20", f"{header} {low}")
+    assert float(load.ask(":SOUR:CURR?")) == low
+    load.raw(":SOUR:CURR 20")
+    assert load.error() == -222
+
+
+def test_the_sdl_says_its_mode_in_a_long_word(bench: PretendedBench) -> None:
+    load = bench.add("siglent_sdl1020x")
+    told(load, ":SOUR:FUNC POW")
+    assert load.ask(":SOUR:FUNC?") == "POWER"
+
+
+def test_a_protection_of_the_sdl_switches_its_input_off(bench: PretendedBench) -> None:
+    source = bench.add("keithley_2400")
+    load = bench.add("siglent_sdl1020x")
+    told(source, ":SOUR:VOLT 5", ":SENS:CURR:PROT 1", ":OUTP ON")
+    told(load, ":SOUR:CURR 0.3", ":SOUR:CURR:PROT:LEV 0.2", ":SOUR:CURR:PROT:STAT ON")
+    told(load, ":SOUR:INP:STAT ON")
+    bench.wait(1)
+    load.ask("MEAS:CURR?")
+    assert load.ask(":SOUR:INP:STAT?") == "0"
+
+
 # Sisters
 
 
