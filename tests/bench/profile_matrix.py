@@ -60,6 +60,21 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "measure_resistance": (":OUTP ON",),
         "measure_series": (":OUTP ON",),
     },
+    "keithley_2401": {
+        "measure": (":OUTP ON",),
+        "measure_resistance": (":OUTP ON",),
+        "measure_series": (":OUTP ON",),
+    },
+    "keithley_2410": {
+        "measure": (":OUTP ON",),
+        "measure_resistance": (":OUTP ON",),
+        "measure_series": (":OUTP ON",),
+    },
+    "keithley_2420": {
+        "measure": (":OUTP ON",),
+        "measure_resistance": (":OUTP ON",),
+        "measure_series": (":OUTP ON",),
+    },
     "keithley_2450": {
         "get_buffer": (":OUTP ON", ":SENS:CURR:NPLC 0.01", ":SENS:COUN 1000", ":READ?"),
         "set_current": (":SOUR:CURR:VLIM 1",),

@@ -144,6 +144,39 @@ def test_a_protection_of_the_sdl_switches_its_input_off(bench: PretendedBench) -
     assert load.ask(":SOUR:INP:STAT?") == "0"
 
 
+# Source meters and the 336
+
+
+@pytest.mark.parametrize(
+    ("model", "volts", "amps"), [("keithley_2410", 1100, 0.021), ("keithley_2420", 63, 1.05)]
+)
+def test_beyond_its_corner_a_source_meter_has_little_current(
+    bench: PretendedBench, model: str, volts: float, amps: float
+) -> None:
+    smu = bench.add(model)
+    told(smu, f":SENS:CURR:PROT {amps}", f":SOUR:VOLT {volts}")
+    assert float(smu.ask(":SOUR:VOLT?")) == volts
+    smu.raw(f":SENS:CURR:PROT {amps * 1.1}")
+    assert smu.error() == -221
+
+
+def test_a_2401_has_its_whole_current_at_its_whole_voltage(bench: PretendedBench) -> None:
+    smu = bench.add("keithley_2401")
+    told(smu, ":SENS:CURR:PROT 1.05", ":SOUR:VOLT 21")
+    assert float(smu.ask(":SOUR:VOLT?")) == 21
+    smu.raw(":SOUR:VOLT 21.1")
+    assert smu.error() == -222
+
+
+def test_the_analogue_outputs_of_the_336_have_no_ranges(bench: PretendedBench) -> None:
+    controller = bench.add("lakeshore_336")
+    for line in ("RANGE 3,1", "RANGE 3,2"):
+        controller.raw(line)
+        bench.wait(0.1)
+    assert controller.ask("RANGE? 3") == "1"
+    assert float(controller.ask("KRDG? D")) == pytest.approx(77.35, abs=0.1)
+
+
 # Sisters
 
 
