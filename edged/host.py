@@ -43,6 +43,7 @@ __all__ = [
     "kept_copy",
     "machine_addresses",
     "may_write",
+    "netloc_of",
     "port_holder",
     "qualified_host_name",
     "reached_at",
@@ -375,6 +376,11 @@ def address_of(bound: Sequence[str], addresses: Sequence[str]) -> str:
 def reached_at(bound: Sequence[str]) -> str:
     """The address by which this machine is reached where these are listened on."""
     return address_of(bound, machine_addresses()) if bound else LOOPBACK
+
+
+def netloc_of(host: str, port: int) -> str:
+    """Host and port as a URL has them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(address: str) -> bool:

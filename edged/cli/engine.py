@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         ("--latency-ms", "NAME=MS", "make an instrument slow"),
         ("--sim-port", "NAME=PORT", "where an instrument listens"),
         ("--transport", "NAME=KIND", "what leads to an instrument (`edged sim --help`)"),
+        ("--profile", "NAME=KEY", "by which profile an instrument is taken (`edged sim --help`)"),
     ):
         sim.add_argument(flag, action="append", default=[], metavar=metavar, help=what)
     return parser
@@ -71,6 +72,7 @@ def _sim_arguments(options: argparse.Namespace) -> tuple[str, ...]:
         ("--latency-ms", options.latency_ms),
         ("--port", options.sim_port),
         ("--transport", options.transport),
+        ("--profile", options.profile),
     ):
         words += [word for value in values for word in (flag, value)]
     return tuple(words)

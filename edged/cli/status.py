@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, cell, show, watched
-from edged.host import LOOPBACK, reached_at, read_supervisor_file
+from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
 __all__ = ["glance", "run"]
 
@@ -73,8 +73,7 @@ def glance(status: Told, instruments: Sequence[Told], host: str = LOOPBACK) -> I
         f"up {_lasting(status['uptime_s'])}; {door}"
     )
     if mcp["enabled"] and mcp["port"] and mcp["page"] != "off":
-        netloc = f"[{host}]" if ":" in host else host
-        yield f"page: http://{netloc}:{mcp['port']}/bench (edged open)"
+        yield f"page: http://{netloc_of(host, mcp['port'])}/bench (edged open)"
     states = status["instruments_by_state"]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"
@@ -185,7 +184,7 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
     for one in status["discovery"]["warnings"]:
         yield f"{name(one['instrument_id'])}: {one['warning']}"
     for one in status["sdk"]["wrappers"]:
-        if not one["is_usable"]:
+        if one["is_listed"] and not one["is_usable"]:
             yield f"wrapper {one['wrapper']} ({one['state']}): {one['problem']}"
     store, profiles, mcp = status["store"], status["profiles"], status["mcp"]
     if store["state"] != "healthy":

@@ -116,9 +116,12 @@ def _line(value: Value) -> str:
 
 
 def _query(value: Value) -> str:
+    if isinstance(value.data, dict):
+        return _line(_fields(value, ("ask",), (), 'a query, or {ask: "VERSION"}')["ask"])
     line = _line(value)
     if "?" not in line:
-        raise BadValue(f'has "{line}", which is no query (it has no "?")', value)
+        told = f'has "{line}", which is no query (it has no "?"; one without is {{ask: "{line}"}})'
+        raise BadValue(told, value)
     return line
 
 
@@ -159,6 +162,7 @@ TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
     "errors": _errors,
     "acknowledge": _acknowledge,
     "heartbeat": BOOL.parse,
+    "never_ask_idn": BOOL.parse,
     "probe": _probe,
     "on_connect": _lines(_why_not_on_connect),
     "on_release": _lines(_why_not_on_release),
@@ -173,6 +177,7 @@ class InstrumentEntry:
         address: VISA resource string.
         profile: profile key that is taken without asking ``*IDN?`` for a match.
         name: what the owner calls it.
+        never_ask_idn: ``*IDN?`` is never sent; needs ``profile``.
         read_termination, write_termination: the characters themselves; empty for none.
     """
 
@@ -195,6 +200,7 @@ class InstrumentEntry:
     errors: ErrorsEntry | None = None
     acknowledge: str | None = None
     heartbeat: bool | None = None
+    never_ask_idn: bool | None = None
     probe: ProbeEntry | None = None
     on_connect: tuple[str, ...] | None = None
     on_release: tuple[str, ...] | None = None
@@ -294,7 +300,10 @@ def _instrument(value: Value, base: Path) -> InstrumentEntry:
             fields[key] = FIELDS[key](entry, base)
         except BadValue as error:
             raise BadValue(f"has an entry whose {key} {error.reason}", entry) from error
-    return InstrumentEntry(**fields)
+    found = InstrumentEntry(**fields)
+    if found.never_ask_idn and found.profile is None:
+        raise BadValue("has an entry with never_ask_idn and no profile to know it by", value)
+    return found
 
 
 def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:

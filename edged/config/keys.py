@@ -40,10 +40,12 @@ __all__ = [
     "RENAMED",
     "Bus",
     "Exposure",
+    "InventoryPlace",
     "Key",
     "ListedTools",
     "LogFormat",
     "LogLevel",
+    "MetricsAccess",
     "RawScpi",
     "ToolNames",
 ]
@@ -79,6 +81,20 @@ class BenchPage(enum.StrEnum):
     OFF = "off"
     READ = "read"
     FULL = "full"
+
+
+class InventoryPlace(enum.StrEnum):
+    """Where relay fronts keep what edges said of themselves."""
+
+    MEMORY = "memory"
+    JETSTREAM = "jetstream"
+
+
+class MetricsAccess(enum.StrEnum):
+    """Whether /metrics is served on the MCP port."""
+
+    OFF = "off"
+    READ = "read"
 
 
 class ToolNames(enum.StrEnum):
@@ -309,8 +325,9 @@ _TABLE: Final = (
         sentence="Instruments with a fixed address: address, and optionally profile, name, "
         "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
         "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow, encoding, errors, "
-        "acknowledge, probe, heartbeat, on_connect, on_release. Each entry is an instrument of its "
-        "own; entries with the same name are addresses of one (docs/instruments.md).",
+        "acknowledge, probe, heartbeat, never_ask_idn, on_connect, on_release. Each entry is an "
+        "instrument of its own; entries with the same name are addresses of one "
+        "(docs/instruments.md).",
     ),
     Key(
         name="DISCOVERY",
@@ -421,6 +438,31 @@ _TABLE: Final = (
         kind=url("https", insecure="http"),
         default=None,
         sentence="Where the issuer's public keys are.",
+    ),
+    Key(
+        name="RELAY_FLEET",
+        kind=BOOL,
+        default=False,
+        sentence="Tokens for many edges (aud: fleet) that list this one are accepted over NATS.",
+    ),
+    Key(
+        name="FLEET_ALL",
+        kind=BOOL,
+        default=False,
+        sentence="A relay front accepts fleet tokens for every edge (edges_allow: ['*']).",
+    ),
+    Key(
+        name="RELAY_INVENTORY",
+        kind=choice(InventoryPlace),
+        default=InventoryPlace.MEMORY,
+        sentence="Where relay fronts keep the edges: memory, or NATS JetStream, which outlives all "
+        "fronts.",
+    ),
+    Key(
+        name="METRICS",
+        kind=choice(MetricsAccess),
+        default=MetricsAccess.READ,
+        sentence="/metrics on the MCP port, for Prometheus, behind the endpoint's guard.",
     ),
     Key(
         name="SESSION_IDLE_SEC",

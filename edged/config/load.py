@@ -23,10 +23,12 @@ from edged.config.keys import (
     BenchPage,
     Bus,
     Exposure,
+    InventoryPlace,
     Key,
     ListedTools,
     LogFormat,
     LogLevel,
+    MetricsAccess,
     RawScpi,
     ToolNames,
 )
@@ -41,11 +43,13 @@ __all__ = [
     "ConfigComplaint",
     "Exposure",
     "InstrumentEntry",
+    "InventoryPlace",
     "KeySetting",
     "ListedTools",
     "LoadedConfig",
     "LogFormat",
     "LogLevel",
+    "MetricsAccess",
     "RawScpi",
     "ToolNames",
     "load_config",
@@ -101,6 +105,10 @@ class Config:
     relay_ca_file: Path | None
     relay_issuer: str | None
     relay_jwks_url: str | None
+    relay_fleet: bool
+    fleet_all: bool
+    relay_inventory: InventoryPlace
+    metrics: MetricsAccess
     session_idle_sec: int
     max_sessions: int
     waveform_memory_mb: int

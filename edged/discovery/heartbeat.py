@@ -105,6 +105,7 @@ def _may_be_asked(instrument: Instrument) -> bool:
         instrument.is_connected
         and instrument.profile is not None
         and instrument.connection.heartbeat
+        and instrument.probe is not None
         and instrument.transport.has_heartbeat
         and not _BUS.search(instrument.address)
     )
@@ -112,6 +113,8 @@ def _may_be_asked(instrument: Instrument) -> bool:
 
 def _ask(instrument: Instrument) -> None:
     known = instrument.probe
+    if known is None:
+        return
     try:
         instrument.submit(
             functools.partial(beat, known.question, known.is_answer),

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from edged.config.instruments import InstrumentEntry
@@ -29,17 +30,13 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import (
     MAX_QUEUED_ERRORS,
-    Ask,
-    Conversation,
-    Listen,
     greet,
     raw_conversation,
 )
-from edged.instruments.identify import has_name_form, identify
+from edged.instruments.identify import hail, has_name_form, identify, identify_otherwise
 from edged.instruments.instrument import Found, Instrument, connection_for
 from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
-from edged.patterns import found_in
 from edged.profiles.bench_file import BenchFile, UnitRules, tighten
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import Identity, find_profile, parse_idn
@@ -57,7 +54,6 @@ __all__ = [
     "judge_again",
     "patience_s",
     "unchecked",
-    "vouched",
     "vouched_identity",
 ]
 
@@ -97,11 +93,11 @@ async def greeted(actor: Actor, connection: Connection) -> Greeting:
     actor.settle(BoundInstrument(connection=without))
     # Whoever is silent to this too hangs altogether, and is set aside like any other.
     await actor.converse(
-        identify,
+        partial(hail, without),
         unit=0,
         priority=Priority.PROBE,
         timeout_s=patience_s(without, 1),
-        name="*IDN?",
+        name="who is there",
     )
     await _greet(actor, without)
     warning = f'It {why} its error query "{check.query}": its errors are not checked.'
@@ -142,27 +138,6 @@ def _are_none(check: ErrorCheck, errors: tuple[InstrumentError, ...]) -> bool:
 
 OWNERS_WORD: Final = "known by its owner's word"
 """Stands for the answer to ``*IDN?`` where there is none."""
-MOST_PASSED_OVER: Final = 4
-
-
-def vouched(connection: Connection) -> Callable[[], Conversation[str]]:
-    """The question that takes the place of ``*IDN?``; comes to ``OWNERS_WORD`` when all is well."""
-
-    def prove() -> Conversation[str]:
-        probe = connection.probe
-        if probe is None:
-            return OWNERS_WORD
-        answer = yield Ask(probe.query)
-        for _ in range(MOST_PASSED_OVER):
-            if not isinstance(answer, str) or not answer:
-                break
-            if found_in(answer, probe.expect, any_case=False):
-                return OWNERS_WORD
-            # On a line that keeps old answers they come first.
-            answer = yield Listen()
-        return "something else than the probe expects"
-
-    return prove
 
 
 def vouched_identity(profile: Profile) -> Identity:
@@ -214,6 +189,11 @@ async def examine(
             (``NoInstrument`` too), what answers is no instrument.
     """
     named = knowledge.library.chosen(entry.profile or "")
+    if named is None and entry.never_ask_idn:
+        # Whoever may not be asked its name is known by its profile alone.
+        raise Failed(knowledge.library.missing(entry.profile or ""), code=ErrorCode.BAD_PROFILE)
+    if named is not None and not connection_for(named.connection, entry).asks_idn:
+        return _judged(await _named(actor, entry, named), entry, knowledge.bench)
     try:
         idn = await _identified(actor, entry, usb_id, knowledge.library)
     except Failed as error:
@@ -224,7 +204,7 @@ async def examine(
             raise
         return _judged(await _vouched(actor, entry, named, error), entry, knowledge.bench)
     chosen, remark, tied = _choose(idn, entry, usb_id, knowledge.library)
-    connection = connection_for(chosen.connection if chosen else Connection(), entry)
+    connection = _connection_of(chosen, entry)
     actor.settle(BoundInstrument(connection=connection))
     if chosen is not None and not await _is_confirmed(actor, connection):
         remark = f"{chosen.key} fits the name, but its probe question was answered otherwise."
@@ -257,7 +237,7 @@ def judge_again(
     Nothing is asked: its name does not change with what is known of names.
     """
     chosen, remark, tied = _choose(instrument.idn, entry, usb_id, knowledge.library)
-    connection = connection_for(chosen.connection if chosen else Connection(), entry)
+    connection = _connection_of(chosen, entry)
     profile = replace(chosen, connection=connection) if chosen else None
     if profile is not None and instrument.warning and connection.errors.query:
         # It was found not to answer its error query, and nobody asks again before a restart.
@@ -370,29 +350,69 @@ def _is_odd_name(idn: str) -> bool:
     return bool(has_both) and REFUSAL.search(idn) is None
 
 
+def _connection_of(profile: Profile | None, entry: InstrumentEntry) -> Connection:
+    """How it is spoken to; who was found by ``*IDN?`` goes on saying its name by that."""
+    connection = connection_for(profile.connection if profile else Connection(), entry)
+    return connection if entry.profile is not None else replace(connection, identify=None)
+
+
+async def _named(actor: Actor, entry: InstrumentEntry, profile: Profile) -> Found:
+    """What the owner says it is, where ``*IDN?`` is never asked."""
+    connection = connection_for(profile.connection, entry)
+    idn = await _said_otherwise(actor, connection)
+    if not idn.startswith(connection.unit_name):
+        raise NoInstrument(
+            f"{clean_text(idn)}, which is not what {profile.key} expects.",
+            remedy="Correct the profile's identify (or probe), or what INSTRUMENTS says of it.",
+        )
+    remark = f"INSTRUMENTS says that it is a {profile.key}."
+    return await _taken(actor, profile, connection, idn=idn, remark=remark)
+
+
 async def _vouched(
     actor: Actor, entry: InstrumentEntry, profile: Profile, silence: Failed
 ) -> Found:
     """What the owner says it is, where ``*IDN?`` is not answered."""
     connection = connection_for(profile.connection, entry)
-    actor.settle(BoundInstrument(connection=connection))
-    proof = vouched(connection)
-    answer = await actor.converse(
-        proof, unit=0, priority=Priority.PROBE, timeout_s=patience_s(connection, 1), name="probe"
-    )
-    if answer != OWNERS_WORD:
+    vouched = replace(connection, unit_name=OWNERS_WORD)
+    if await _said_otherwise(actor, vouched) != OWNERS_WORD:
         raise silence
+    remark = f"It does not answer *IDN?; INSTRUMENTS says that it is a {profile.key}."
+    found = await _taken(actor, profile, connection, idn=OWNERS_WORD, remark=remark)
+    return replace(
+        found,
+        identity=vouched_identity(profile),
+        proof=partial(identify_otherwise, vouched),
+    )
+
+
+async def _said_otherwise(actor: Actor, connection: Connection) -> str:
+    """The answer to what stands in the place of ``*IDN?``."""
+    actor.settle(BoundInstrument(connection=connection))
+    return await actor.converse(
+        partial(identify_otherwise, connection),
+        unit=0,
+        priority=Priority.PROBE,
+        timeout_s=patience_s(connection, 1),
+        name="who is there",
+    )
+
+
+async def _taken(
+    actor: Actor, profile: Profile, connection: Connection, *, idn: str, remark: str
+) -> Found:
+    """Greeted, as the unit of that profile."""
+    actor.settle(BoundInstrument(connection=connection))
     offered, connection, warning = await _met(actor, profile, connection)
     return Found(
-        idn=OWNERS_WORD,
-        identity=vouched_identity(profile),
+        idn=idn,
+        identity=parse_idn(idn),
         profile=offered,
         rules=UnitRules(),
         connection=connection,
         warning=warning,
-        remark=f"It does not answer *IDN?; INSTRUMENTS says that it is a {profile.key}.",
+        remark=remark,
         greeted_at=actor.openings,
-        proof=proof,
     )
 
 

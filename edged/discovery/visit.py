@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from edged.clock import Clock
@@ -18,9 +19,7 @@ from edged.instruments.conversation import (
     raw_conversation,
 )
 from edged.instruments.dead_man import Words
-from edged.instruments.identify import (
-    identify,
-)
+from edged.instruments.identify import hail
 from edged.instruments.identity import is_same_unit
 from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
@@ -43,13 +42,17 @@ class Guest:
     connection: Connection
 
     async def identify(self) -> str:
-        """The answer to ``*IDN?``, cleaned.
+        """The answer to ``*IDN?``, or to what stands in its place, cleaned.
 
         Raises:
             Failed: nobody is there, or somebody is silent.
         """
         idn = await self.actor.converse(
-            identify, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="*IDN?"
+            partial(hail, self.connection),
+            unit=0,
+            priority=Priority.SAFE,
+            timeout_s=STEP_S,
+            name="who is there",
         )
         self.actor.settle(BoundInstrument(connection=self.connection, idn=idn))
         return clean_text(idn)
@@ -79,7 +82,11 @@ class Guest:
         """
         if words.watchdog.feeds:
             await self.actor.converse(
-                words.feed, unit=0, priority=Priority.SAFE, timeout_s=STEP_S, name="dead-man"
+                partial(words.feed, self.connection),
+                unit=0,
+                priority=Priority.SAFE,
+                timeout_s=STEP_S,
+                name="dead-man",
             )
 
     async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:

@@ -33,6 +33,7 @@ from edged.plot.artist import Artist
 from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
+from edged.profiles.raw import asks
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
@@ -132,6 +133,7 @@ class LongWork:
             journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
             notes=notes,
             new_plan=new_plan,
+            asks=lambda instrument_id, line: asks(pool.get(instrument_id).profile, line),
         )
         self.streams = StreamRegistry(
             perform=perform,
@@ -272,7 +274,7 @@ class LongWork:
             ],
         }
 
-    async def trip(self, rule: Interlock, units: Sequence[Instrument], _reason: str) -> None:
+    async def trip(self, rule: Interlock, units: Sequence[Instrument]) -> None:
         """An interlock has tripped: these are made safe, and what runs there ends."""
         reason = interlock_tripped(rule.name)
         ids = {unit.id for unit in units}

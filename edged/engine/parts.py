@@ -21,7 +21,7 @@ from edged.clock import Clock
 from edged.commands.audit_record import AuditRecord
 from edged.commands.operation import Operation
 from edged.config.instruments import InstrumentEntry
-from edged.config.load import Bus, Config
+from edged.config.load import Bus, Config, this_machine
 from edged.discovery.buses import BusSource, Candidate, Listing
 from edged.discovery.hotplug import pick_monitor
 from edged.discovery.lan import LanSource
@@ -174,6 +174,7 @@ class SdkParts:
             libraries=config.sdk_libraries,
             settings=config.sdk_settings,
             clock=clock,
+            shipped=this_machine().sdk_wrapper_dirs[0],
         )
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -249,6 +250,10 @@ def monitor_for(config: Config) -> PickMonitor | None:
     return pick_monitor if is_pluggable else None
 
 
+NO_PARITY: Final[Mapping[str, Any]] = {"data_bits": 8, "parity": "none", "flow": "none"}
+"""A simulated serial port is a pseudo-terminal, which has no others."""
+
+
 class SimulatedBus:
     """The instruments that are on the simulated bench now; see ``BusSource``.
 
@@ -269,7 +274,13 @@ class SimulatedBus:
         found = [
             Candidate(
                 # Nobody works at a front panel here that a heartbeat could disturb.
-                entry=InstrumentEntry(address=entry["address"], name=entry["name"], heartbeat=True),
+                entry=InstrumentEntry(
+                    address=entry["address"],
+                    name=entry["name"],
+                    heartbeat=True,
+                    profile=entry["profile"] or None,
+                    **(NO_PARITY if entry["address"].startswith("ASRL") else {}),
+                ),
                 plug=f"{entry['serial']} {entry['address']}",
             )
             for entry in state["instruments"].values()

@@ -51,8 +51,10 @@ __all__ = [
     "drain_errors",
     "greet",
     "lines_conversation",
+    "program_conversation",
     "raw_conversation",
     "require",
+    "write_lines",
 ]
 
 ENTRY: Final = re.compile(r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]""")
@@ -66,6 +68,10 @@ ESR_OTHER_ERRORS: Final = 0x38
 
 OVERRIDDEN: Final = ("timeout_ms", "after_write_ms", "errors", "acknowledge")
 """What a command may say of its connection."""
+
+SOON_S: Final = 0.5
+"""What acknowledges a line comes so soon after an old answer."""
+MOST_OLD_ANSWERS: Final = 4
 
 LONG_ANSWER: Final = 16_384
 """Characters; what is shorter is understood within a millisecond or two."""
@@ -81,25 +87,32 @@ Read = Callable[[str], Any]
 class Send:
     """Write one line; answered by ``None``. ``timeout_s`` of a step: ``None`` is the line's own.
 
+    ``data`` of a step is what goes out where that is no text (a block is in it); ``text`` says it
+    to people, and an answer's characters are its bytes then.
+
     Made for every line, as ``Ask`` and ``Reply`` are, so they are not frozen: that costs twice.
     """
 
     text: str
     timeout_s: float | None = None
+    data: bytes | None = None
 
 
 @dataclass(slots=True)
 class Ask:
     """Write one line and read one; answered by its text without line ends.
 
-    Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. ``proves``
-    tells whether an answer can be to no other question, by its form alone.
+    Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. Where it
+    ``takes_first``, the first line is it, though it be empty. ``proves`` tells whether an answer
+    can be to no other question, by its form alone.
     """
 
     text: str
     timeout_s: float | None = None
     may_be_empty: bool = False
+    takes_first: bool = False
     proves: Callable[[str], bool] | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +125,7 @@ class AskBlock:
     text: str
     trailing_bytes: int = 0
     timeout_s: float | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +234,7 @@ def command_conversation(
         return (yield from _captured(lines, command.returns, own))
     asking = lines[-1] if command.is_query else None
     written = lines[:-1] if command.is_query else lines
-    sent = yield from _write(written, own, is_urgent=is_urgent or command.is_safe)
+    sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
     if written and command.complete is not None:
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
@@ -280,7 +294,7 @@ def capture_conversation(
         preamble: the questions; their answers are joined by ``separator``.
     """
     timeout_s = connection.timeout_ms / 1000
-    sent = yield from _write(setup, connection)
+    sent = yield from write_lines(setup, connection)
     stale: tuple[str, ...] = ()
     if setup:
         stale = yield from _check(connection.errors, sent, has_asked=False)
@@ -304,7 +318,7 @@ def raw_conversation(
     Args:
         is_known: what they are answered by is known: one line at most, of the last one, or none.
     """
-    sent = yield from _write(lines[:-1] if asks else lines, connection)
+    sent = yield from write_lines(lines[:-1] if asks else lines, connection)
     answer = None
     has_written = bool(sent)
     if asks:
@@ -318,9 +332,48 @@ def raw_conversation(
     return Reply(answer=answer, sent=sent, stale_errors=stale)
 
 
+def program_conversation(
+    *,
+    line: str,
+    data: bytes,
+    asks: bool,
+    connection: Connection,
+    timeout_s: float,
+    is_known: bool,
+    returns: Returns | None = None,
+) -> Conversation[Reply]:
+    """One message of a program, byte for byte; its answer is ``block``, whatever it is.
+
+    A write is followed by the check, but where that reads ``*ESR?``: the program may wait for a bit
+    of it, and reads it itself.
+
+    Args:
+        line: what it is to people.
+        timeout_s: what its answer may take.
+        is_known: see ``raw_conversation``.
+        returns: what a command that is known answers.
+    """
+    if not asks:
+        sent = yield from write_lines((line,), connection, data=data)
+        if not is_known:
+            yield ExpectMore()
+        is_read = connection.errors.kind is ErrorKind.ESR
+        stale = () if is_read else (yield from _check(connection.errors, sent, has_asked=False))
+        return Reply(sent=sent, stale_errors=stale)
+    if isinstance(returns, WaveformAnswer | ImageAnswer):
+        trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
+        block = yield AskBlock(line, trailing, timeout_s, data)
+        return Reply(block=_bytes(block), sent=(line,))
+    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data)
+    if not is_known:
+        yield ExpectMore()
+    text = answer if isinstance(answer, str) else ""
+    return Reply(block=text.encode("latin-1", errors="replace"), sent=(line,))
+
+
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
     """Lines and nothing else, for aborts and releases: no check may stand in their way."""
-    return Reply(sent=(yield from _write(lines, connection, is_urgent=True)))
+    return Reply(sent=(yield from write_lines(lines, connection, is_urgent=True)))
 
 
 def _nobody_notes() -> None:
@@ -346,7 +399,7 @@ def abort_conversation(
         Failed: INSTRUMENT_ERROR, with ``answers`` in its data; or what the line raises when no
             answer comes. The lines have gone out all the same, and stand in ``sent``.
     """
-    sent = yield from _write(lines, connection, is_urgent=True)
+    sent = yield from write_lines(lines, connection, is_urgent=True)
     complaint: Failed | None = None
     try:
         yield from _check(connection.errors, sent, has_asked=False)
@@ -376,7 +429,7 @@ def greet(connection: Connection) -> Conversation[tuple[InstrumentError, ...]]:
     Returns:
         The errors that stood in the queue: somebody else's, from before.
     """
-    yield from _write(connection.on_connect, connection)
+    yield from write_lines(connection.on_connect, connection)
     return (yield from drain_errors(connection.errors))
 
 
@@ -442,29 +495,56 @@ def require(name: str, needed: Precondition, connection: Connection) -> Conversa
     return answer
 
 
-def _write(
-    lines: Sequence[str], connection: Connection, *, is_urgent: bool = False
+def write_lines(
+    lines: Sequence[str],
+    connection: Connection,
+    *,
+    is_urgent: bool = False,
+    data: bytes | None = None,
 ) -> Conversation[tuple[str, ...]]:
     """Lines that ask nothing.
 
     Args:
         is_urgent: all of them go out before what acknowledges them is waited for.
+        data: see ``Send``; of the only line.
     """
     pattern = connection.acknowledge
+    is_blank = bool(pattern) and found_in("", pattern or "") is not None
     for line in lines:
         if pattern and not is_urgent:
-            answer = yield Ask(line, connection.timeout_ms / 1000, may_be_empty=True)
+            answer = yield Ask(
+                line,
+                connection.timeout_ms / 1000,
+                may_be_empty=True,
+                takes_first=is_blank,
+                data=data,
+            )
             yield from _acknowledge(pattern, line, answer)
         else:
-            yield Send(line)
+            yield Send(line, data=data)
         if connection.after_write_ms:
             yield Pause(connection.after_write_ms / 1000)
     if pattern and is_urgent:
-        for line in lines:
-            yield from _acknowledge(pattern, line, (yield Listen()))
+        yield from _acknowledge_all(pattern, lines)
         # They went out as lines that nobody answers: what was read may not be all.
         yield ExpectMore()
     return tuple(lines)
+
+
+def _acknowledge_all(pattern: str, lines: Sequence[str]) -> Conversation[None]:
+    """Read what acknowledges lines that have all gone out already.
+
+    They waited for nothing: the answer to a question that they cut off may come first. What fits
+    no pattern is that, as long as each line is acknowledged in the end; else it is the complaint.
+    """
+    odd: list[str] = []
+    for line in lines:
+        answer = yield Listen(SOON_S if odd else None)
+        while isinstance(answer, str) and found_in(answer.strip(), pattern) is None:
+            odd.append(answer)
+            answer = None if len(odd) > MOST_OLD_ANSWERS else (yield Listen(SOON_S))
+        told = answer if not odd or answer is not None else odd[0]
+        yield from _acknowledge(pattern, "; ".join(lines) if odd else line, told)
 
 
 def _acknowledge(pattern: str, line: str, answer: Answer) -> Conversation[None]:

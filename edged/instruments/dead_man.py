@@ -14,16 +14,23 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, Refused
 from edged.guards.dead_man import DeadMan, Stage
-from edged.instruments.conversation import Ask, Conversation, Send, raw_conversation, require
+from edged.instruments.conversation import (
+    Ask,
+    Conversation,
+    Send,
+    raw_conversation,
+    require,
+    write_lines,
+)
 from edged.patterns import found_in
 from edged.profiles.model import (
     Command,
     Completion,
     CompletionKind,
     Connection,
+    InstrumentWatchdog,
     Precondition,
     Tripped,
-    Watchdog,
 )
 from edged.profiles.raw import is_query
 from edged.scpi.answer_text import clean_text
@@ -42,7 +49,7 @@ class Words:
         limit_s: dead_man_s of the bench file.
     """
 
-    def __init__(self, watchdog: Watchdog, limit_s: float) -> None:
+    def __init__(self, watchdog: InstrumentWatchdog, limit_s: float) -> None:
         self.watchdog = watchdog
         self.limit_s = limit_s
         self.begin = _filled((*watchdog.delay, *watchdog.enable), limit_s)
@@ -50,18 +57,21 @@ class Words:
         # What a person clears it by.
         self.clear = "; ".join(watchdog.clear)
 
-    def feed(self) -> Conversation[None]:
+    def feed(self, connection: Connection) -> Conversation[None]:
         """What feeds it besides whatever is said; nothing of it takes an answer away."""
         for line in self.watchdog.feeds:
-            yield Ask(line) if is_query(line) else Send(line)
+            if is_query(line):
+                yield Ask(line)
+            else:
+                yield from write_lines((line,), connection)
 
-    def ask(self) -> Conversation[bool]:
+    def ask(self, connection: Connection) -> Conversation[bool]:
         """Feed it, and ask whether it has switched off.
 
         Raises:
             Failed: BAD_ANSWER; that is no "no".
         """
-        yield from self.feed()
+        yield from self.feed(connection)
         tripped = self.watchdog.tripped
         answer = yield Ask(tripped.ask)
         return _is_tripped(tripped, str(answer))
@@ -84,7 +94,7 @@ def words_of(facts: Mapping[str, Any]) -> Words | None:
                                                                 "clear", "feeds")}  # fmt: skip
         least_s, most_s = told["range_s"]
         needed = told["precondition"]
-        watchdog = Watchdog(
+        watchdog = InstrumentWatchdog(
             **lines,
             range_s=(float(least_s), float(most_s)),
             step_s=float(told["step_s"]),
@@ -158,12 +168,12 @@ class Timer:
     def asking(self) -> Conversation[bool]:
         """Feed it, and take note whether it has switched off."""
         state, now = self.state, self._clock.monotonic
-        is_tripped = yield from self.words.ask()
+        is_tripped = yield from self.words.ask(self._connection())
         is_new = is_tripped and state.stage is not Stage.TRIPPED
         state.heard(now(), is_tripped=is_tripped, may_be_on=self.may_be_on)
         if is_new:
             # Nobody can have cleared it by now.
-            state.tells_once = not (yield from self.words.ask())
+            state.tells_once = not (yield from self.words.ask(self._connection()))
         return state.stage is Stage.TRIPPED
 
     def arming(self) -> Conversation[tuple[str, ...]]:

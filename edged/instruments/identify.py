@@ -1,5 +1,8 @@
 """Asking who is there: ``*IDN?``, whatever else comes before the answer, and whose name counts.
 
+A unit that does not know ``*IDN?``, or must never be asked it, is asked what its profile has in
+that place; what comes of that has the form of an answer to ``*IDN?``, so nobody else need know.
+
 Each is a conversation; what is passed over here is never left on the line for the next question.
 """
 
@@ -10,15 +13,21 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Ask, Beat, Conversation, Listen, Send
+from edged.instruments.dialogue import Known
+from edged.patterns import found_in
+from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
 
 __all__ = [
     "IDENTITY_QUESTION",
     "beat",
+    "hail",
     "has_name_form",
     "identify",
     "identify_again",
     "identify_known",
+    "identify_otherwise",
+    "known_by_heart",
 ]
 
 IDENTITY_QUESTION: Final = "*IDN?"
@@ -28,6 +37,8 @@ SETTLED_S: Final = 0.2
 """A banner, or old answers, have ended when nothing more came for so long."""
 MOST_PASSED_OVER: Final = 30
 """Lines of a banner."""
+MOST_OLD_ANSWERS: Final = 4
+"""On a line that keeps old answers they come first."""
 
 
 def has_name_form(idn: str) -> bool:
@@ -170,6 +181,68 @@ def beat(question: str, is_answer: Callable[[str], bool]) -> Conversation[None]:
             f"{question} was answered by {clean_text(str(answer))[:40]!r}.",
             code=ErrorCode.BAD_ANSWER,
         )
+
+
+def hail(connection: Connection) -> Conversation[str]:
+    """Ask who is there, in whatever way its connection says; raises as ``identify``."""
+    return identify() if connection.asks_idn else identify_otherwise(connection)
+
+
+def identify_otherwise(connection: Connection) -> Conversation[str]:
+    """Ask what stands in the place of ``*IDN?``: ``identify``, else the probe, else nothing.
+
+    Returns:
+        The name that its profile has for it, with the serial number that it told; or, where another
+        answer came, that one.
+    """
+    question, _ = _in_place_of_idn(connection)
+    if not question:
+        return connection.unit_name
+    answer = yield Ask(question)
+    for _ in range(MOST_OLD_ANSWERS):
+        if not isinstance(answer, str) or not answer:
+            break
+        name = _named_by(connection, answer)
+        if name:
+            return name
+        following = yield Listen()
+        if not isinstance(following, str):
+            return f"{question} answered: {clean_text(answer)}"
+        answer = following
+    return f"{question} answered otherwise"
+
+
+def known_by_heart(connection: Connection, is_me: Callable[[str], bool]) -> Known | None:
+    """What a unit can be asked at any time; ``None`` where nothing is known.
+
+    Args:
+        is_me: whether a name is this unit's.
+    """
+    if connection.asks_idn:
+        return Known(question=IDENTITY_QUESTION, is_answer=is_me)
+    question, _ = _in_place_of_idn(connection)
+    if not question:
+        return None
+    return Known(question=question, is_answer=lambda line: is_me(_named_by(connection, line)))
+
+
+def _in_place_of_idn(connection: Connection) -> tuple[str, str]:
+    """The question, and what its answer must be like; empty where there is none."""
+    if connection.identify is not None:
+        return connection.identify.ask, connection.identify.expect
+    probe = connection.probe
+    return ("", "") if probe is None else (probe.query, probe.expect)
+
+
+def _named_by(connection: Connection, answer: str) -> str:
+    """The name that an answer gives; empty where it is not what is expected."""
+    _, expect = _in_place_of_idn(connection)
+    if found_in(answer, expect, any_case=False) is None:
+        return ""
+    asked = connection.identify
+    told = found_in(answer, asked.serial, any_case=False) if asked and asked.serial else None
+    serial = (told.group(1) or "").replace(",", " ").strip() if told is not None else ""
+    return f"{connection.unit_name},{serial}," if serial else connection.unit_name
 
 
 def _asked() -> Conversation[str]:

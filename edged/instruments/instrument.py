@@ -20,11 +20,11 @@ from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
 from edged.instruments.conversation import Conversation
 from edged.instruments.dead_man import Timer
 from edged.instruments.dialogue import Known
-from edged.instruments.identify import IDENTITY_QUESTION
+from edged.instruments.identify import known_by_heart
 from edged.instruments.identity import Seat, is_same_unit
 from edged.instruments.in_step import Habits
 from edged.instruments.line_state import LineState
-from edged.instruments.mailbox import Job, Priority, Waiter
+from edged.instruments.mailbox import Hold, Job, Priority, Waiter
 from edged.instruments.registration import (
     CONNECTED,
     WITH_TOOLS,
@@ -284,17 +284,25 @@ class Instrument:
         priority: Priority,
         timeout_s: float,
         name: str,
+        hold: Hold | None = None,
     ) -> Job:
         """``converse`` for whoever waits in no task; never of what is repeatable.
 
-        ``waiter`` is told on the loop, once, and not before this has returned.
+        ``waiter`` is told on the loop, once, and not before this has returned. ``hold`` keeps the
+        line once it was served.
 
         Raises:
             Failed: DISCONNECTED.
             Conflict: BUSY, too many jobs wait already.
         """
         return self._here().submit(
-            make, waiter, unit=self.number, priority=priority, timeout_s=timeout_s, name=name
+            make,
+            waiter,
+            unit=self.number,
+            priority=priority,
+            timeout_s=timeout_s,
+            name=name,
+            hold=hold,
         )
 
     def _here(self) -> Actor:
@@ -323,7 +331,7 @@ class Instrument:
         other.prepare()
         try:
             return await other.actor.converse(
-                named_first(make, self._is_me, other.actor.address.text),
+                named_first(make, self._is_me, other.connection, other.actor.address.text),
                 unit=other.actor.bound.number,
                 priority=Priority.SAFE,
                 timeout_s=timeout_s,
@@ -341,11 +349,11 @@ class Instrument:
         return is_same_unit(self.idn, idn)
 
     @property
-    def probe(self) -> Known:
+    def probe(self) -> Known | None:
         """What it can be asked at any time: its profile's probe, where there is none its name."""
         probe = self.connection.probe
         if probe is None:
-            return Known(question=IDENTITY_QUESTION, is_answer=self._is_me)
+            return known_by_heart(self.connection, self._is_me)
         expected = probe.expect
         return Known(
             question=probe.query,
@@ -420,6 +428,7 @@ def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection
         value = getattr(entry, name)
         if value is not None:
             own[name] = value
+    own["never_ask_idn"] = connection.never_ask_idn or bool(entry.never_ask_idn)
     if entry.errors is not None:
         own["errors"] = ErrorCheck(
             kind=ErrorKind(entry.errors.kind),

@@ -31,6 +31,8 @@ from edged.instruments.identify import (
     IDENTITY_QUESTION,
     identify_again,
     identify_known,
+    identify_otherwise,
+    known_by_heart,
 )
 from edged.instruments.in_step import Habits, Owed
 from edged.instruments.line_state import (
@@ -412,11 +414,13 @@ class Line:
                 None,
             )
             if self._dialogue.is_suspect:
-                raise LinkGarbled("*IDN? was answered by garbage")
+                raise LinkGarbled("what it is known by was answered by garbage")
             is_known = self._is_same_unit(bound.idn, idn)
             if is_known and waits:
                 self._dialogue.rest(bound.connection, deadline)
-            in_step.proved(self._clock.monotonic(), IDENTITY_QUESTION)
+            known = self._known()
+            asked = IDENTITY_QUESTION if known is None else known.question
+            in_step.proved(self._clock.monotonic(), asked)
             if not is_fresh and is_safe:
                 in_step.doubt()
             if is_known and not is_safe:
@@ -446,8 +450,8 @@ class Line:
                 question=probe.query,
                 is_answer=lambda line: found_in(line, expected) is not None,
             )
-        return Known(
-            question=IDENTITY_QUESTION, is_answer=lambda idn: self._is_same_unit(bound.idn, idn)
+        return known_by_heart(
+            bound.connection, lambda idn: bool(idn) and self._is_same_unit(bound.idn, idn)
         )
 
     def _identify(
@@ -455,6 +459,8 @@ class Line:
     ) -> Conversation[str]:
         if bound.proof is not None:
             return bound.proof()
+        if not bound.connection.asks_idn:
+            return identify_otherwise(bound.connection)
 
         def is_known(idn: str) -> bool:
             return self._is_same_unit(bound.idn, idn)

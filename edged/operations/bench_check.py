@@ -310,7 +310,7 @@ class BenchCheck:
 
 
 def _check(
-    probe: Known,
+    probe: Known | None,
     connection: Connection,
     questions: Sequence[str],
     findings: Findings,
@@ -321,21 +321,26 @@ def _check(
     Raises:
         Failed: BAD_ANSWER, the probe was answered by something else.
     """
-    began = now()
-    answer = yield Ask(probe.question)
-    text = answer if isinstance(answer, str) else ""
-    findings.latency_s = now() - began
-    if not probe.is_answer(text):
-        raise Failed(
-            f"{probe.question} was answered by {clean_text(text)!r}.",
-            code=ErrorCode.BAD_ANSWER,
-            sent=(probe.question,),
-        )
+    asked: tuple[str, ...] = ()
+    if probe is None:
+        # Nothing can be asked of it: that its line is open is all that anybody knows.
+        findings.latency_s = 0.0
+    else:
+        began, asked = now(), (probe.question,)
+        answer = yield Ask(probe.question)
+        text = answer if isinstance(answer, str) else ""
+        findings.latency_s = now() - began
+        if not probe.is_answer(text):
+            raise Failed(
+                f"{probe.question} was answered by {clean_text(text)!r}.",
+                code=ErrorCode.BAD_ANSWER,
+                sent=asked,
+            )
     findings.errors = yield from drain_errors(connection.errors)
     for question in questions:
         answer = yield Ask(question)
         findings.answers[question] = answer if isinstance(answer, str) else ""
-    return Reply(sent=(probe.question, *questions))
+    return Reply(sent=(*asked, *questions))
 
 
 def _outputs_of(profile: Profile | None) -> tuple[tuple[Proof, ...], tuple[str, ...]]:

@@ -83,16 +83,19 @@ def tellings(line: str) -> tuple[OutputSetting, ...]:
 
 def output_names(profile: Profile) -> tuple[str, ...]:
     """The outputs that the profile's abort makes safe, in its order."""
-    return _made_safe(tuple(profile.abort_lines))[0]
+    return _made_safe(profile.abort)[0]
 
 
 @lru_cache(maxsize=64)
-def _made_safe(abort_lines: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+def _made_safe(abort: tuple[AbortStep, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """The outputs that an abort takes back, and what it tells each; asked at every write."""
     found = (
-        told.output for line in abort_lines if is_switching_off(line) for told in tellings(line)
+        told.output
+        for step in abort
+        if step.takes_back or is_switching_off(step.send)
+        for told in tellings(step.send)
     )
-    safe = {told.output: told.value for line in abort_lines for told in tellings(line)}
+    safe = {told.output: told.value for step in abort for told in tellings(step.send)}
     return tuple(dict.fromkeys(found)), safe
 
 
@@ -113,7 +116,10 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
         return frozenset()
     if any(map(is_recalling, lines)):
         return frozenset({ANYTHING})
-    known, safe = _made_safe(tuple(profile.abort_lines))
+    named = [step for step in profile.abort if command.name in step.takes_back]
+    if named:
+        return frozenset(told.output for step in named for told in tellings(step.send))
+    known, safe = _made_safe(profile.abort)
     found = frozenset(
         told.output
         for line in lines
@@ -148,7 +154,7 @@ def _told_by_part(profile: Profile, part: RawPart) -> frozenset[str]:
         except EdgedError:
             # Another line of the command has what this one does not say.
             return frozenset({ANYTHING})
-    sets_something = any(map(may_set, messages(part.text)))
+    sets_something = not part.is_declared and any(map(may_set, messages(part.text)))
     return frozenset({ANYTHING}) if sets_something else frozenset()
 
 

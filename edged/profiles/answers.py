@@ -43,6 +43,7 @@ from edged.scpi.answer_text import (
     bad_answer,
     check_text,
     clean_text,
+    escaped,
     labelled,
     leading_integer,
     only_line,
@@ -260,13 +261,15 @@ _SHORT_FORM: Final = 3
 
 
 def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
-    piece = unquoted(only_line(text, returns.extra_lines))
+    line = only_line(text, returns.extra_lines, keeps_control=returns.keeps_control)
+    piece = line if returns.keeps_control else unquoted(line)
     value, flag = _piece(returns, piece, returns.sentinels, values, "The instrument")
     return Answer(value=value, unit=returns.unit, flag=flag, primary=_as_number(value))
 
 
 def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
-    line = unquoted(only_line(text, returns.extra_lines))
+    keeps_control = any(field.keeps_control for field in returns.fields)
+    line = unquoted(only_line(text, returns.extra_lines, keeps_control=keeps_control))
     pieces = split_pieces(line, returns.separator)
     least, most = returns.count or (0, len(pieces))
     if not least <= len(pieces) <= most:
@@ -309,11 +312,13 @@ def _piece(
         number = plain_float(piece, sentinels)
         if number is not None:
             return number, None
+    if field.keeps_control:
+        piece = escaped(piece)
     label = labelled(piece, field.map) if field.map else None
     if label is not None:
         piece_is = clean_text(label)
         return (piece_is == "true" if field.type is AnswerType.BOOL else piece_is), None
-    if field.type not in (AnswerType.STRING, AnswerType.BOOL):
+    if field.type not in (AnswerType.STRING, AnswerType.BOOL, AnswerType.HEX):
         flag = sentinel_flag(piece, field.type, sentinels)
         if flag is not None:
             return None, flag

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Final
 
 from edged.errors import Invalid
-from edged.profiles.format.fields import complaint, map_of, nearest
+from edged.profiles.format.fields import complaint, every_complaint, map_of, nearest
 from edged.profiles.format.profile import PROFILE, read_profile
 from edged.profiles.library import Complaint, ProfileLibrary, parse_yaml, read_file
 from edged.profiles.model import Profile
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = [
-    "complaint_of",
+    "complaints_of",
     "load_library",
     "load_profile",
     "merge",
@@ -169,7 +169,7 @@ def load_library(directories: Sequence[Path]) -> ProfileLibrary:
         try:
             profiles[key] = _resolved(source.root, source.path, roots)
         except Invalid as error:
-            complaints.append(complaint_of(error, source.path))
+            complaints += complaints_of(error, source.path)
     return ProfileLibrary(profiles=profiles, complaints=tuple(complaints))
 
 
@@ -196,7 +196,7 @@ def _read_directory(
                 mark = root.keys["profile_key"].mark
                 raise complaint(mark, f'{seen[key].name} has the profile_key "{key}" already.')
         except Invalid as error:
-            complaints.append(complaint_of(error, path))
+            complaints += complaints_of(error, path)
             if path.stem not in seen:
                 sources.pop(path.stem, None)
             continue
@@ -269,8 +269,12 @@ def _merged(root: MapNode, families: Mapping[str, MapNode]) -> MapNode:
     return merge(family, root)
 
 
-def complaint_of(error: Invalid, path: Path) -> Complaint:
-    """What an error of this chapter says, as a value."""
+def complaints_of(error: Invalid, path: Path) -> tuple[Complaint, ...]:
+    """What an error of this chapter says, as values."""
+    return tuple(_complaint_of(one, path) for one in every_complaint(error))
+
+
+def _complaint_of(error: Invalid, path: Path) -> Complaint:
     data = error.data
     return Complaint(
         path=str(data.get("path", path)),

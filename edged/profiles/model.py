@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from edged.patterns import needed_text
 from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Mark, Scalar
 
@@ -35,7 +36,9 @@ __all__ = [
     "ErrorCheck",
     "FieldsAnswer",
     "ForStep",
+    "Identify",
     "ImageAnswer",
+    "InstrumentWatchdog",
     "Mark",
     "Match",
     "Parameter",
@@ -45,6 +48,7 @@ __all__ = [
     "Probe",
     "Profile",
     "ProfileHead",
+    "ProfileStatus",
     "QueryStep",
     "Returns",
     "RowStep",
@@ -57,7 +61,6 @@ __all__ = [
     "Tripped",
     "Verify",
     "WaitStep",
-    "Watchdog",
     "WaveformAnswer",
     "head_of",
     "is_sequence_dangerous",
@@ -66,6 +69,13 @@ __all__ = [
 
 ABORT_COMMAND: Final = "abort"
 """The name under which a profile's own abort list is audited; no command may have it."""
+
+
+class ProfileStatus(enum.StrEnum):
+    """Who answers for a profile: a person, or so far only a program that read it off elsewhere."""
+
+    REVIEWED = "reviewed"
+    IMPORTED = "imported"
 
 
 class ParameterType(enum.StrEnum):
@@ -119,10 +129,11 @@ DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarAnswer:
-    """``returns: {type, unit?, map?, scale?}``: the whole answer is one value.
+    r"""``returns: {type, unit?, map?, scale?}``: the whole answer is one value.
 
     ``map`` is wire text → label; ``scale`` an expression over ``value``; ``extra_lines`` how many
-    lines that mean nothing may follow in the same message.
+    lines that mean nothing may follow in the same message. ``keeps_control``: control characters
+    stay, as ``\x01``.
     """
 
     type: AnswerType
@@ -131,6 +142,7 @@ class ScalarAnswer:
     scale: str | None = None
     sentinels: tuple[float, ...] = DEFAULT_SENTINELS
     extra_lines: int = 0
+    keeps_control: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +157,7 @@ class AnswerField:
     index: int | None = None
     key: str | None = None
     pattern: str | None = None
+    keeps_control: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,12 +275,15 @@ class AbortStep:
             queries are to be searched for one.
         expect: a pattern that is searched in the answer.
         is_unaskable: the author says that nobody can ask (``ask: none``).
+        takes_back: the commands that it takes back though their lines have no word in common with
+            it (``START`` and ``STOP``).
     """
 
     send: str
     ask: str = ""
     expect: str = ""
     is_unaskable: bool = False
+    takes_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,9 +483,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Which instruments a profile fits: a pattern searched in the whole IDN, ids, real examples."""
+    """Which instruments a profile fits: a pattern searched in the whole IDN, ids, real examples.
 
-    idn: str
+    Without a pattern it fits none, and is used where the owner names it.
+    """
+
+    idn: str = ""
     usb_ids: tuple[tuple[int, int], ...] = ()
     examples: tuple[str, ...] = ()
 
@@ -483,12 +502,28 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identify:
+    """What is asked in place of ``*IDN?``.
+
+    Attributes:
+        expect: a pattern that is searched in the answer: where it fits, it is this instrument.
+        serial: its group is the serial number in that answer; empty where none is told.
+    """
+
+    ask: str
+    expect: str
+    serial: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     """How to talk to the instrument; ``None`` leaves the transport's own.
 
     ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
     nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
     ``heartbeat_source`` says where it stands that this is harmless, or why it is off.
+    ``identify`` and ``never_ask_idn`` are the profile's own keys; ``unit_name`` is its maker and
+    model as they stand for an answer to ``*IDN?``, for a unit that is not asked that.
     """
 
     read_termination: str = "\n"
@@ -512,6 +547,14 @@ class Connection:
     probe: Probe | None = None
     heartbeat: bool = True
     heartbeat_source: str = ""
+    identify: Identify | None = None
+    never_ask_idn: bool = False
+    unit_name: str = ""
+
+    @property
+    def asks_idn(self) -> bool:
+        """Whether the unit says who it is by ``*IDN?``."""
+        return self.identify is None and not self.never_ask_idn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -529,7 +572,7 @@ class Tripped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watchdog:
+class InstrumentWatchdog:
     """The timer inside an instrument that switches its outputs off when nobody talks to it.
 
     Attributes:
@@ -560,6 +603,7 @@ class Profile:
     """One instrument model, whole.
 
     ``source_path`` is the file it came from (for messages), ``extends`` the family it belongs to.
+    Of an ``imported`` one every command that may put something out is dangerous.
     ``abort_excludes`` are the commands that put something out and are no business of ``abort``,
     with the reason of each. ``marks`` says where each entry stands:
     ``"commands.set_voltage.parameters.voltage.max"`` → the place of that key; list entries go by
@@ -574,19 +618,30 @@ class Profile:
     source: str
     match: Match
     commands: Mapping[str, Command]
+    status: ProfileStatus = ProfileStatus.REVIEWED
     connection: Connection = field(default_factory=Connection)
     abort: tuple[AbortStep, ...] = ()
     abort_excludes: Mapping[str, str] = field(default_factory=dict)
     acquisition: Acquisition | None = None
     sequences: Mapping[str, Sequence] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    watchdog: Watchdog | None = None
+    watchdog: InstrumentWatchdog | None = None
     sim: str | None = None
     extends: str | None = None
     unverified: tuple[str, ...] = ()
     """Commands and sequences that nobody has tried on the real instrument."""
     source_path: str = ""
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_imported(self) -> bool:
+        """Nobody has held it against the manual."""
+        return self.status is ProfileStatus.IMPORTED
+
+    @property
+    def needed(self) -> str:
+        """A text without which ``match`` fits nothing (``patterns.needed_text``)."""
+        return needed_text(self.match.idn)
 
     @property
     def abort_lines(self) -> tuple[str, ...]:
@@ -596,7 +651,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileHead:
-    """Of one profile; ``files`` are all in which a line of it stands: its own, and its family's."""
+    """Of one profile, so much that it can be found and listed.
+
+    Attributes:
+        needed: a text without which ``match`` fits nothing (``patterns.needed_text``).
+        files: all in which a line of it stands: its own, and its family's.
+    """
 
     key: str
     version: int
@@ -604,9 +664,16 @@ class ProfileHead:
     model: str
     instrument_class: str
     match: Match
+    status: ProfileStatus
+    needed: str
     command_count: int
     sequence_count: int
     files: frozenset[str]
+
+    @property
+    def is_imported(self) -> bool:
+        """Nobody has held it against the manual."""
+        return self.status is ProfileStatus.IMPORTED
 
 
 def head_of(profile: Profile) -> ProfileHead:
@@ -618,6 +685,8 @@ def head_of(profile: Profile) -> ProfileHead:
         model=profile.model,
         instrument_class=profile.instrument_class,
         match=profile.match,
+        status=profile.status,
+        needed=profile.needed,
         command_count=len(profile.commands),
         sequence_count=len(profile.sequences),
         files=frozenset({profile.source_path, *(mark.path for mark in profile.marks.values())}),

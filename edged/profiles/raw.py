@@ -25,11 +25,25 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from edged.profiles.model import Command, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.model import (
+    Command,
+    Connection,
+    ErrorCheck,
+    ForStep,
+    ImageAnswer,
+    Parameter,
+    ParameterType,
+    PollStep,
+    Profile,
+    QueryStep,
+    Scalar,
+    Step,
+    WaveformAnswer,
+)
 from edged.profiles.template import (
     Hole,
     Optional,
@@ -42,6 +56,7 @@ from edged.profiles.template import (
     wire_text,
 )
 from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.errors import error_question
 from edged.scpi.line import Message, classify, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
@@ -49,11 +64,14 @@ from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
 __all__ = [
     "RawMatch",
     "RawPart",
+    "asks",
     "bare_choices",
     "classify",
     "identify",
+    "is_always_let_pass",
     "is_query",
     "means_another_unit",
+    "question_by_heart",
     "split_compound",
     "value_choices",
 ]
@@ -161,6 +179,7 @@ class RawMatch:
             of a raw line they must be allowed as well.
         unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
+        holes: parameters that have their place in this very message of the command.
     """
 
     command: Command
@@ -168,6 +187,7 @@ class RawMatch:
     unitless: tuple[Mapping[str, Scalar], ...] = ()
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
+    holes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,10 +195,15 @@ class RawPart:
     """One message of a line; ``matches`` are the commands that it may be, likeliest first.
 
     All of them must be allowed for the line to be; no match: the profile does not know it.
+
+    Attributes:
+        is_query: an answer will come.
+        is_declared: that stands in the profile, and cannot be seen (it has no ``?``).
     """
 
     text: str
     is_query: bool
+    is_declared: bool = False
     matches: tuple[RawMatch, ...] = ()
 
     @property
@@ -195,6 +220,17 @@ class RawPart:
     def is_certain(self) -> bool:
         """Whether it is known, and every value in it is."""
         return bool(self.matches) and all(match.is_certain for match in self.matches)
+
+
+ALWAYS_LET_PASS: Final = frozenset({"*IDN?", "*OPT?", "*OPC?", "*STB?", "*ESR?", "*CLS"})
+"""Who an instrument is, how it stands, and clearing that: RAW_SCPI forbids it nobody."""
+
+
+def is_always_let_pass(message: Message, error_query: str) -> bool:
+    """Whether RAW_SCPI leaves it to everybody: one of ``ALWAYS_LET_PASS``, or the error query."""
+    if message.text.upper() in ALWAYS_LET_PASS:
+        return True
+    return error_question(message, error_query) is not None
 
 
 def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
@@ -220,12 +256,139 @@ def _identified(profile: Profile, line: str) -> tuple[RawPart, ...]:
     found = list(itertools.islice(messages(line), MAX_MESSAGES + 1))
     if len(found) > MAX_MESSAGES:
         return (RawPart(text=line[:80], is_query=is_query(line)),)
-    return tuple(
-        RawPart(
-            text=message.text, is_query=message.is_query, matches=_commands_of(profile, message)
-        )
-        for message in found
+    return tuple(_part(profile, message) for message in found)
+
+
+def _part(profile: Profile, message: Message) -> RawPart:
+    is_declared = not message.is_query and _is_declared(profile, message.text)
+    return RawPart(
+        text=message.text,
+        is_query=message.is_query or is_declared,
+        is_declared=is_declared,
+        matches=_commands_of(profile, message),
     )
+
+
+def asks(profile: Profile | None, line: str) -> bool:
+    """Whether an answer to a line will come: some message of it asks, or its profile says so.
+
+    The one judge of what is a question; without a profile SCPI's ``?`` alone tells.
+    """
+    if is_query(line):
+        return True
+    if profile is None or len(line) > MAX_LINE or not _declared(profile):
+        return False
+    return any(_is_declared(profile, text) for text in (line.strip(), *split_compound(line)))
+
+
+def question_by_heart(connection: Connection) -> str:
+    """What an idle unit is asked: its probe, else who it is; empty where nothing is known."""
+    if connection.probe is not None:
+        return connection.probe.query
+    if connection.identify is not None:
+        return connection.identify.ask
+    return "" if connection.never_ask_idn else "*IDN?"
+
+
+def _is_declared(profile: Profile, text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in _declared(profile))
+
+
+def _declared(profile: Profile) -> tuple[re.Pattern[str], ...]:
+    """What the profile asks though it does not look like a question; mostly nothing."""
+    known = _declarations.get(id(profile))
+    if known is not None and known[0] is profile:
+        return known[1]
+    templates = (t for t in dict.fromkeys(_templates_that_ask(profile)) if not is_query(_plain(t)))
+    found = tuple(map(_spelled_exactly, templates))
+    if len(_declarations) >= MOST_KEPT:
+        _declarations.clear()
+    _declarations[id(profile)] = (profile, found)
+    return found
+
+
+# As ``_found``, for a profile as a whole.
+_declarations: Final[dict[int, tuple[Profile, tuple[re.Pattern[str], ...]]]] = {}
+
+
+def _templates_that_ask(profile: Profile) -> Iterator[str]:
+    """Every template whose place says that it asks, wherever it stands in the profile."""
+    connection = profile.connection
+    yield from _checked(connection.errors)
+    if connection.probe is not None:
+        yield connection.probe.query
+    if connection.identify is not None:
+        yield connection.identify.ask
+    yield from (step.ask for step in profile.abort if step.ask)
+    if profile.acquisition is not None:
+        yield profile.acquisition.ask
+    if profile.watchdog is not None:
+        yield profile.watchdog.tripped.ask
+        if profile.watchdog.precondition is not None:
+            yield profile.watchdog.precondition.query
+    for command in profile.commands.values():
+        yield from _asked_by(command)
+    yield from (setting.get for setting in profile.settings.values())
+    for sequence in profile.sequences.values():
+        yield from _asked_in((*sequence.steps, *sequence.finally_steps))
+
+
+def _checked(errors: ErrorCheck | None) -> Iterator[str]:
+    if errors is not None:
+        yield from filter(None, (errors.query, errors.detail))
+
+
+def _asked_by(command: Command) -> Iterator[str]:
+    # A block is no answer that a raw line could have.
+    if command.is_query and not isinstance(command.returns, WaveformAnswer | ImageAnswer):
+        yield command.scpi[-1]
+    yield from _checked(command.errors)
+    if command.precondition is not None:
+        yield command.precondition.query
+    if command.verify is not None:
+        yield command.verify.query
+    if command.complete is not None and command.complete.query:
+        yield command.complete.query
+    if command.sweep is not None:
+        yield command.sweep.setpoint
+        yield from (step.ask for step in command.sweep.abort if step.ask)
+
+
+def _asked_in(steps: Collection[Step]) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case QueryStep(query=query) | PollStep(poll=query, is_command=False):
+                yield query
+            case ForStep(steps=inner):
+                yield from _asked_in(inner)
+            case _:
+                pass
+
+
+def _plain(template: str) -> str:
+    """A template with a letter for each placeholder, optional parts left out."""
+    return "".join(
+        part.text if isinstance(part, Text) else "x"
+        for part in parse_template(template)
+        if not isinstance(part, Optional)
+    )
+
+
+def _spelled_exactly(template: str) -> re.Pattern[str]:
+    """These words and no other form of them: only SCPI has long and short ones."""
+    pattern = ""
+    for part in parse_template(" ".join(template.split())):
+        if isinstance(part, Optional):
+            pattern += f"(?:{''.join(map(_piece_pattern, part.parts))})?"
+        else:
+            pattern += _piece_pattern(part)
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def _piece_pattern(piece: Text | Hole) -> str:
+    if isinstance(piece, Hole):
+        return r"[^\s,;]{1,64}?"
+    return re.escape(piece.text)
 
 
 # By a profile's identity, which the profile beside it keeps from meaning another.
@@ -266,6 +429,7 @@ def _commands_of(profile: Profile, message: Message) -> tuple[RawMatch, ...]:
                 readings=_joined(known.readings, match.readings),
                 unitless=_joined(known.unitless, match.unitless),
                 unknown=known.unknown | match.unknown,
+                holes=known.holes | match.holes,
             )
     return tuple(by_name.values())
 
@@ -312,7 +476,13 @@ def _judged(command: Command, spelling: _Spelling, message: Message, header: Cap
     is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
     if captures is None or is_short:
         names = frozenset(command.parameters)
-        return RawMatch(command=command, readings=({},), unknown=names, is_certain=False)
+        return RawMatch(
+            command=command,
+            readings=({},),
+            unknown=names,
+            is_certain=False,
+            holes=frozenset(spelling.holes),
+        )
     return _read(command, spelling, captures)
 
 
@@ -354,6 +524,7 @@ def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch
         unitless=_combined({**known, **bare})[:_MOST_READINGS] if bare else (),
         unknown=frozenset(unknown),
         is_certain=not unknown,
+        holes=frozenset(spelling.holes),
     )
 
 

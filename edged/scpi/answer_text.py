@@ -25,6 +25,7 @@ __all__ = [
     "bad_answer",
     "check_text",
     "clean_text",
+    "escaped",
     "first_line",
     "labelled",
     "leading_integer",
@@ -48,13 +49,17 @@ class ErrorKind(enum.StrEnum):
 
 
 class AnswerType(enum.StrEnum):
-    """How a piece of an answer is read; ``SI`` is a number with an SI suffix or a unit."""
+    """How a piece of an answer is read.
+
+    ``SI`` is a number with an SI suffix or a unit, ``HEX`` a whole number in hexadecimal.
+    """
 
     FLOAT = "float"
     INT = "int"
     STRING = "string"
     BOOL = "bool"
     SI = "si"
+    HEX = "hex"
 
 
 MAX_LABEL: Final = 200
@@ -66,6 +71,7 @@ MAX_ANSWER: Final = 1_000_000
 UNDECODABLE: Final = "\ufffd"
 """What stands where a byte is no character of the line's encoding, or had a parity error."""
 
+_LINE_ENDS: Final = "\r\n"
 _PADDING: Final = " \t\r\n\x00"
 """What may stand around an answer and means nothing."""
 
@@ -76,6 +82,7 @@ _PLAIN_NUMBER: Final = re.compile(NUMBER)
 _OTHER_BASE: Final = re.compile(
     r"#h(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})", re.IGNORECASE
 )
+_HEX: Final = re.compile(r"(?:0x|#h|\$)?([0-9a-f]{1,16})h?", re.IGNORECASE)
 _LEADING_INTEGER: Final = re.compile(r"""\s*["']?\s*([+-]?[0-9]{1,18})(?![0-9])""")
 _BLANKS: Final = " \t"
 _NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
@@ -105,25 +112,34 @@ def first_line(text: str) -> str:
     return rest.partition("\n")[0].rstrip()
 
 
-def only_line(text: str, extra_lines: int = 0) -> str:
+def escaped(text: str) -> str:
+    r"""With each control character as ``\x01``; of ``latin-1`` also those above 0x7f."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def only_line(text: str, extra_lines: int = 0, *, keeps_control: bool = False) -> str:
     """The one line that a typed answer is, without what pads it.
 
     Args:
         text: the whole message, where the line's transport shows where it ends.
         extra_lines: how many lines may follow that mean nothing; the profile says it.
+        keeps_control: control characters mean something, a NUL too; line ends alone end a line.
 
     Raises:
         Failed: BAD_ANSWER, for more lines than that, and as ``check_text`` does.
     """
-    line = text.strip(_PADDING)
+    padding = _LINE_ENDS if keeps_control else _PADDING
+    line = text.strip(padding)
     # Nearly every answer ends here.
     if line.isprintable() and UNDECODABLE not in line:
         return line
-    check_text(line)
-    lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(_PADDING)]
+    check_text(line.replace("\x00", "") if keeps_control else line)
+    lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(padding)]
     if len(lines) > 1 + extra_lines:
         raise bad_answer("The instrument", line, f"has {len(lines)} lines")
-    return lines[0].rstrip(_PADDING) if lines else ""
+    return lines[0].rstrip(padding) if lines else ""
 
 
 def check_text(text: str) -> None:
@@ -231,6 +247,8 @@ def read_value(text: str, kind: AnswerType, unit: str, what: str) -> Scalar:
         return clean_text(text, MAX_ANSWER)
     if kind is AnswerType.BOOL:
         return _truth(text, what)
+    if kind is AnswerType.HEX:
+        return _hexadecimal(text, what)
     number = number_with_suffix(text, unit) if kind is AnswerType.SI else read_number(text)
     if number is None:
         raise bad_answer(what, text, f"is not of type {kind.value}")
@@ -252,10 +270,24 @@ def labelled(text: str, labels: Mapping[str, str]) -> str | None:
     return None
 
 
-def bad_answer(what: str, text: str, why: str) -> Failed:
+MISREAD: Final = (
+    "Ask it once more; where it always answers so, correct how its profile reads that answer "
+    "(returns), or the line's terminations."
+)
+
+
+def bad_answer(what: str, text: str, why: str, remedy: str = MISREAD) -> Failed:
     """The error for an answer that cannot be meant."""
     shown = clean_text(text)
-    return Failed(f'{what} answered "{shown}", which {why}.', code=ErrorCode.BAD_ANSWER)
+    message = f'{what} answered "{shown}", which {why}.'
+    return Failed(message, code=ErrorCode.BAD_ANSWER, remedy=remedy)
+
+
+def _hexadecimal(text: str, what: str) -> int:
+    found = _HEX.fullmatch(text.strip(_BLANKS))
+    if found is None:
+        raise bad_answer(what, text, "is no hexadecimal number")
+    return int(found.group(1), 16)
 
 
 def _truth(text: str, what: str) -> bool:

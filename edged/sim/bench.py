@@ -20,6 +20,7 @@ from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.sim.faults import FaultBook, FaultKind, WireFault
 from edged.sim.models import load_model
 from edged.sim.physics import World
+from edged.sim.plain import PlainSpec, simulated
 from edged.sim.scpi import SimulatedInstrument
 from edged.sim.wires.hislip import HislipWire
 from edged.sim.wires.prologix import PrologixWire, SimulatedAdapter
@@ -56,8 +57,11 @@ class Station:
         log: ByteLog,
         make_wire: Callable[[Station], SimWire],
         is_single_session: bool = False,
+        profile: str = "",
     ) -> None:
         self.instrument = instrument
+        # What its owner would name, where it cannot say what it is.
+        self.profile = profile
         self.model = model
         self.faults = FaultBook()
         self.is_single_session = is_single_session
@@ -72,6 +76,11 @@ class Station:
     def name(self) -> str:
         """The instrument's name on the bench."""
         return self.instrument.name
+
+    @property
+    def message_end(self) -> bytes:
+        """See ``Host``."""
+        return self.instrument.dialect.message_end
 
     @property
     def address(self) -> str:
@@ -163,7 +172,8 @@ class Order:
     """One instrument that the bench is to have.
 
     ``serial`` empty: the next of its model. ``port`` 0: any. ``latency_ms`` None: the model's own.
-    ``at``: the loopback address where it listens, as if it were a host of its own.
+    ``at``: the loopback address where it listens, as if it were a host of its own. ``profile``:
+    what its owner would name; empty: what its model says, if it cannot say what it is.
     """
 
     name: str
@@ -174,6 +184,7 @@ class Order:
     is_single_session: bool = False
     transport: WireKind = WireKind.SOCKET
     at: str = LOOPBACK
+    profile: str = ""
 
 
 class Bench:
@@ -280,7 +291,7 @@ class Bench:
         made = self._made.get(order.model, 0)
         self._made[order.model] = made + 1
         serial = order.serial or spec.serial.format(number=spec.first_number + made)
-        instrument = SimulatedInstrument(
+        instrument = simulated(
             spec,
             name=order.name,
             serial=serial,
@@ -296,6 +307,7 @@ class Bench:
             log=self.log,
             make_wire=lambda host: self._wire(order, host),
             is_single_session=order.is_single_session,
+            profile=order.profile or (spec.profile if isinstance(spec, PlainSpec) else ""),
         )
 
     def _wire(self, order: Order, host: Host) -> SimWire:
@@ -330,6 +342,7 @@ def introduce(station: Station) -> dict[str, str | int]:
 def _describe(station: Station, now: float) -> Mapping[str, Any]:
     return {
         **introduce(station),
+        "profile": station.profile,
         "idn": station.instrument.idn,
         "is_listening": station.is_listening,
         "connections": station.connection_count,

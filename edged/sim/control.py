@@ -168,6 +168,7 @@ async def _add(bench: Bench, params: Params) -> object:
         latency_ms=_number(params, "latency_ms"),
         is_single_session=params.get("single_session") is True,
         transport=_transport(params),
+        profile=_text(params, "profile", ""),
         at=_text(params, "at", LOOPBACK),
     )
     return introduce(await bench.add(order))
@@ -210,7 +211,8 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "clear": _clear,  # {instrument?}
         "state": _state,  # {}
         "log": _log,  # {instrument?, since?, limit?}
-        "add": _add,  # {name, model, serial?, port?, latency_ms?, single_session?, transport?, at?}
+        # {name, model, serial?, port?, latency_ms?, single_session?, transport?, at?, profile?}
+        "add": _add,
         "remove": _remove,  # {name}
         "power_cycle": _power_cycle,  # {instrument}: switched off and on
         "say": _say,  # {instrument, text}: bytes that nobody asked for

@@ -103,6 +103,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=KIND",
         help=f"what leads to NAME: {', '.join(WireKind)}; default socket",
     )
+    parser.add_argument(
+        "--profile",
+        action="append",
+        default=[],
+        metavar="NAME=KEY",
+        help="the profile by which an engine takes NAME; default its own, if it knows no *IDN?",
+    )
     parser.add_argument("--byte-log", type=Path, metavar="FILE", help="every byte as JSON lines")
 
 
@@ -118,6 +125,7 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
         for name, text in _pairs("latency-ms", arguments.latency_ms)
     }
     transports = {name: _transport(kind) for name, kind in _pairs("transport", arguments.transport)}
+    profiles = dict(_pairs("profile", arguments.profile))
     single = {name for entry in arguments.single_session for name in entry.split(",") if name}
     orders = tuple(
         replace(
@@ -126,11 +134,13 @@ def options_from(arguments: argparse.Namespace) -> SimOptions:
             latency_ms=latencies.get(order.name),
             is_single_session=order.name in single,
             transport=transports.get(order.name, WireKind.SOCKET),
+            profile=profiles.get(order.name, ""),
         )
         for order in parse_orders(arguments.instruments)
     )
     known = {order.name for order in orders}
-    for name in (*(ports.keys() - {"control"}), *latencies, *transports, *single):
+    named = (*(ports.keys() - {"control"}), *latencies, *transports, *profiles, *single)
+    for name in named:
         if name not in known:
             raise Invalid(f"A flag speaks of {name}, which --instruments does not name.")
     return SimOptions(

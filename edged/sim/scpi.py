@@ -413,12 +413,13 @@ class Dialect:
 
     ``error_format`` gets ``code`` and ``text``; empty means that there is no ``SYST:ERR?``.
     ``latency_s`` passes before each answer, ``deaf_s`` is how long after a write the instrument
-    loses what comes (0: it never does).
+    loses what comes (0: it never does). ``message_end`` ends what it is told.
     """
 
     error_format: str = '{code:+d},"{text}"'
     error_texts: Mapping[int, str] = field(default_factory=dict)
     line_end: bytes = b"\n"
+    message_end: bytes = b"\n"
     latency_s: float = 0.0
     deaf_s: float = 0.0
 

@@ -2,6 +2,7 @@
 
 The secret lies in STATE_DIR, readable for this user alone, and both processes read it there:
 whichever starts first makes it. A header without it is somebody's invention and counts for nothing.
+What the relay's carrier brought it marks: a token for the fleet counts there alone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PEER_HEADER", "keep_peer_secret", "peer_reader", "peer_value"]
+__all__ = [
+    "PEER_HEADER",
+    "keep_peer_secret",
+    "peer_reader",
+    "peer_value",
+    "relayed_reader",
+    "relayed_value",
+]
 
 PEER_HEADER: Final = "Edged-Peer"
 SECRET_FILE: Final = "peer_secret"  # noqa: S105 - the name of a file
 SECRET_CHARS: Final = 43
 MAX_PEER_CHARS: Final = 100
+RELAYED: Final = "relay "
 
 
 def keep_peer_secret(state_dir: Path) -> str:
@@ -53,20 +62,37 @@ def peer_value(secret: str, address: str) -> str:
     return f"{secret} {address}"
 
 
+def relayed_value(secret: str, address: str) -> str:
+    """The value of the header of what came over NATS; the address is the front's word."""
+    return f"{secret} {RELAYED}{address}"
+
+
 def peer_reader(secret: str) -> Callable[[Mapping[str, str], str], str]:
     """Headers and the socket's peer → the address that the audit shall name.
 
     Of the headers by name in lower case, or by a mapping to which case is nothing.
     """
+    read = _reader(secret)
+    return lambda headers, peername: read(headers).removeprefix(RELAYED) or peername
+
+
+def relayed_reader(secret: str) -> Callable[[Mapping[str, str]], bool]:
+    """Headers → whether the supervisor brought it from NATS; they are read as a peer's are."""
+    read = _reader(secret)
+    return lambda headers: read(headers).startswith(RELAYED)
+
+
+def _reader(secret: str) -> Callable[[Mapping[str, str]], str]:
+    """What the supervisor said, or empty where it said nothing."""
     name = PEER_HEADER.lower()
     wanted = secret.encode("ascii")
 
-    def read(headers: Mapping[str, str], peername: str) -> str:
+    def read(headers: Mapping[str, str]) -> str:
         value = headers.get(name)
         if value is None:
-            return peername
-        given, _, address = value.partition(" ")
+            return ""
+        given, _, told = value.partition(" ")
         is_ours = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted)
-        return address[:MAX_PEER_CHARS] if is_ours and address else peername
+        return told[:MAX_PEER_CHARS] if is_ours else ""
 
     return read

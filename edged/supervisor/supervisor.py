@@ -24,7 +24,7 @@ from edged.host import SUPERVISOR_FILE, ExitStatus, write_atomically
 from edged.http.pulse import Pulse
 from edged.service import Notifier, StateLock, say_alive, stop_requested
 from edged.supervisor.engine_child import EngineChild
-from edged.supervisor.peer_header import PEER_HEADER, keep_peer_secret, peer_value
+from edged.supervisor.peer_header import PEER_HEADER, keep_peer_secret, relayed_value
 from edged.supervisor.proxy import PortProxy, ProxySettings
 from edged.supervisor.watchdog import Health, Watchdog
 
@@ -326,7 +326,8 @@ class Supervisor:
             self._config,
             health=lambda: self._health,
             pulse=self._pulse,
-            peer_header=lambda peer: (PEER_HEADER, peer_value(self._secret, peer)),
+            peer_header=lambda peer: (PEER_HEADER, relayed_value(self._secret, peer)),
+            listening=lambda: self._proxy.listening,
             clock=self._clock,
             changed=self._tell,
         )

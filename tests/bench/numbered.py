@@ -266,6 +266,8 @@ class Station:
     ``instrument`` may be exchanged while the wire stays: another unit was put at the address.
     """
 
+    message_end = b"\n"
+
     def __init__(
         self, instrument: Numbered, wire: WireKind, adapter: SimulatedAdapter | None
     ) -> None:

@@ -144,6 +144,7 @@ EXCUSED: Mapping[tuple[str, str, str], str] = {
     ("keysight_n6700", "set_ovp_level", "level at its max"): "no module there goes so far",
     ("rigol_ds1054z", "capture_memory", "last at its max"): "24 million points take minutes",
     ("lakeshore_335", "warm_to", "minimum"): "a cryostat takes its time",
+    ("lauda_integral", "measure_external", "minimum"): "it has no external sensor",
 }
 """Profile, command or sequence, and label of calls that the matrix leaves out, and why."""
 
@@ -180,7 +181,8 @@ class MatrixBench:
         """Reset an instrument and bring it to where the call can work."""
         lines = PREPARATIONS.get(profile.key, {}).get(case.command, ())
         values = _check(profile.commands[case.command]).validate(case.arguments)
-        for line in ("*RST", *profile.connection.on_connect, *lines):
+        reset = ("*RST",) if profile.connection.asks_idn else ()
+        for line in (*reset, *profile.connection.on_connect, *lines):
             answer = self.engine.tool(
                 "send_scpi",
                 instrument_id=self.ids[profile.key],

@@ -7,6 +7,7 @@ from typing import Any
 
 from edged.sim.models import load_model
 from edged.sim.physics import World
+from edged.sim.plain import simulated
 from edged.sim.scpi import SimulatedInstrument
 
 
@@ -24,7 +25,7 @@ class PretendedBench:
         name = name or model
         return Asked(
             self,
-            SimulatedInstrument(
+            simulated(
                 spec,
                 name=name,
                 serial=spec.serial.format(number=spec.first_number),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Ask, AskBlock, ExpectMore, Pause, Send
+from edged.instruments.conversation import Ask, AskBlock, ExpectMore, Listen, Pause, Send
 from edged.profiles.model import Profile
 from tests.bench.fake_instruments import FakeInstrument
 from tests.bench.simulated import Asked, PretendedBench
@@ -24,6 +25,8 @@ class SimulatedUnit(FakeInstrument):
         self.asked: Asked = self.bench.add(profile.sim or profile.key)
         self.address = self.id
         self.ignores: Collection[str] = ()
+        # What acknowledged lines that went out without waiting for that.
+        self.unread: deque[str] = deque()
         for line in profile.connection.on_connect:
             self.asked.raw(line)
 
@@ -37,8 +40,12 @@ class SimulatedUnit(FakeInstrument):
                 self.bench.wait(self.connection.min_gap_ms / 1000)
                 self.sent.append(text)
                 if text not in self.ignores:
-                    self.asked.raw(text)
+                    answer = self.asked.raw(text)
+                    if answer is not None:
+                        self.unread.append(answer.decode("latin-1").rstrip())
                 return None
+            case Listen():
+                return self.unread.popleft() if self.unread else None
             case Ask(text=text) | AskBlock(text=text):
                 self.bench.wait(self.connection.min_gap_ms / 1000)
                 self.sent.append(text)

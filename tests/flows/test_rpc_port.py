@@ -23,7 +23,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 def get(engine: EngineProcess, path: str, method: str = "GET") -> tuple[str, dict[str, str]]:
     url = engine.rpc_url.replace("/rpc", path)
-    request = urllib.request.Request(url, method=method, headers={"Origin": "http://127.0.0.1"})
+    own = engine.rpc_url.removesuffix("/rpc")
+    request = urllib.request.Request(url, method=method, headers={"Origin": own})
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.read().decode(), dict(answer.headers)

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
@@ -113,7 +114,9 @@ def make_listener(dispatcher: Dispatcher, port: int, token: str | None) -> RpcLi
         token=token,
         new_action_id=lambda: "a1",
         record=dispatcher,
-        sights=Sights(hub=dispatcher.hub, health=lambda: {"status": "ok"}, metrics=no_metrics),
+        sights=Sights(
+            hub=dispatcher.hub, health=lambda: {"status": "ok"}, metrics=no_metrics, here=dict
+        ),
         clock=SystemClock(),
         own=dispatcher.own,
     )
@@ -304,9 +307,13 @@ async def test_a_page_from_elsewhere_may_not_open_the_events(
 ) -> None:
     url = open_rpc.replace("/rpc", "/events")
     async with aiohttp.ClientSession() as session:
-        async with session.get(url, headers={"Origin": "https://evil.example"}) as reply:
-            assert reply.status == 403
-        async with session.ws_connect(url, headers={"Origin": "http://localhost:3000"}):
+        own = str(URL(open_rpc).origin())
+        for foreign in ("https://evil.example", "http://localhost:3000", "null", f"{own}0", "://"):
+            async with session.get(url, headers={"Origin": foreign}) as reply:
+                assert reply.status == 403, foreign
+            with pytest.raises(aiohttp.WSServerHandshakeError):
+                await session.ws_connect(url, headers={"Origin": foreign})
+        async with session.ws_connect(url, headers={"Origin": own}):
             pass
     assert dispatcher.rows[0] == ("/events", "not_allowed")
 

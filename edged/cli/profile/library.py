@@ -14,7 +14,7 @@ from edged.config.load import Config
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.profiles.format.fields import nearest
 from edged.profiles.library import Complaint, ProfileLibrary
-from edged.profiles.loading import complaint_of, load_library, load_profile
+from edged.profiles.loading import complaints_of, load_library, load_profile
 from edged.profiles.model import Profile
 
 __all__ = ["Chosen", "choose", "find_one"]
@@ -79,7 +79,7 @@ def _add_file(path: Path, profiles: dict[str, Profile], complaints: list[Complai
     try:
         profile = load_profile(path)
     except Invalid as error:
-        complaints.append(complaint_of(error, path))
+        complaints += complaints_of(error, path)
     else:
         profiles[profile.key] = profile
 
@@ -91,7 +91,8 @@ def _by_key(word: str, library: ProfileLibrary, complaints: list[Complaint]) -> 
     broken = [c for c in library.complaints if Path(c.path).stem == word]
     if broken:
         complaints += broken
-        raise Invalid(broken[0].sentence, code=ErrorCode.BAD_PROFILE)
+        told = "\n".join(dict.fromkeys(complaint.sentence for complaint in broken))
+        raise Invalid(told, code=ErrorCode.BAD_PROFILE)
     raise NotFound(
         f"There is no profile {word!r} in PROFILE_DIRS, and no such file.",
         code=ErrorCode.BAD_PROFILE,

@@ -62,7 +62,8 @@ def findings_of(chosen: Chosen) -> tuple[Finding, ...]:
         for complaint in chosen.complaints
     ]
     said = [f for profile in chosen.profiles for f in lint_profile(profile, chosen.library)]
-    return (*refused, *said)
+    # A line of a family is found at each of its members.
+    return tuple(dict.fromkeys((*refused, *said)))
 
 
 def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:

@@ -123,8 +123,13 @@ def _as_written(value: Any) -> Any:
     """A value of an entry as the configuration file has it."""
     if not isinstance(value, dict):
         return value
-    said = {name: text for name, text in value.items() if text}
+    said = {name: _as_question(name, text) for name, text in value.items() if text}
     return "none" if said in ({}, {"kind": "none"}) else said
+
+
+def _as_question(name: str, text: str) -> Any:
+    is_unmarked = name in ("query", "detail") and "?" not in text
+    return {"ask": text} if is_unmarked else text
 
 
 def _at_running_engine(address: str, loaded: LoadedConfig) -> Borrowed | None:

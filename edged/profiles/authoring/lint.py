@@ -52,6 +52,7 @@ from edged.profiles.model import (
     Step,
 )
 from edged.profiles.naming import SHORT_LENGTH, sequence_tool_name, tool_name
+from edged.profiles.raw import question_by_heart
 from edged.profiles.template import placeholders, possible_values, render
 from edged.scpi.words import (
     is_on,
@@ -163,8 +164,9 @@ REMEDY: Final = (
 
 def lint_abort(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """See the module."""
+    taken_back = {name for step in profile.abort for name in step.takes_back}
     for command in profile.commands.values():
-        if command.is_safe or command.name in profile.abort_excludes:
+        if command.is_safe or command.name in {*profile.abort_excludes, *taken_back}:
             continue
         path = f"commands.{command.name}"
         for line in _not_taken_back(profile, command):
@@ -239,7 +241,7 @@ def _unasked(profile: Profile, place: LintPlace) -> Iterator[Finding]:
             if plain:
                 message = f'abort says that nobody can ask about "{step.send}", but the profile '
                 yield place.warning(path, f'{message}has "{plain[0].query}".')
-        elif is_switching_off(step.send) and outputs <= unproved:
+        elif (step.takes_back or is_switching_off(step.send)) and outputs <= unproved:
             message = f'Nothing asks whether "{step.send}" was obeyed.'
             remedy = (
                 "Add the query as a command, or write {send, ask, expect}; ask: none where the "
@@ -292,7 +294,19 @@ def lint_profile(profile: Profile, library: ProfileLibrary) -> tuple[Finding, ..
         library: the profiles that stand beside it; it may be among them.
     """
     place = LintPlace(profile)
-    found = [finding for rule in RULES for finding in rule(profile, library, place)]
+    found = [
+        replace(finding, severity="warning")
+        if profile.is_imported and rule in OF_A_REVIEW
+        else finding
+        for rule in RULES
+        for finding in rule(profile, library, place)
+    ]
+    if profile.is_imported:
+        message = "The profile is imported: nobody has held it against the manual."
+        remedy = (
+            "When you have, write status: reviewed; what is a warning until then must be mended."
+        )
+        found.append(place.warning("status", message, remedy))
     return tuple(sorted(found, key=lambda f: (f.path, f.line, f.column, f.message)))
 
 
@@ -300,9 +314,17 @@ def _lint_examples(
     profile: Profile, library: ProfileLibrary, place: LintPlace
 ) -> Iterator[Finding]:
     """Real answers match this profile and no other, and its pattern none of the others'."""
+    if not profile.match.idn:
+        yield from _lint_naming(profile, place)
+        return
     if not profile.match.examples:
         yield place.error("match", "There is no example of an *IDN? answer.", "Add match.examples.")
-    others = [p for key, p in library.profiles.items() if key != profile.key]
+    # An imported one never goes before a reviewed one, so that it takes nothing from it.
+    others = [
+        other
+        for key, other in library.profiles.items()
+        if key != profile.key and (profile.is_imported or not other.is_imported)
+    ]
     for index, example in enumerate(profile.match.examples):
         path = f"match.examples.{index}"
         if found_in(example, profile.match.idn) is None:
@@ -314,6 +336,14 @@ def _lint_examples(
             if found_in(example, profile.match.idn):
                 message = f'The pattern also matches "{example}", an example of {other.key}.'
                 yield place.error("match.idn", message, r"Anchor the model number with \b.")
+
+
+def _lint_naming(profile: Profile, place: LintPlace) -> Iterator[Finding]:
+    """A unit that is asked nothing at all is known by its owner's word alone."""
+    connection = profile.connection
+    if connection.identify is None and connection.probe is None:
+        message = "It is never asked who it is: another instrument in its place is not noticed."
+        yield place.warning("never_ask_idn", message, "Give identify, or connection.probe.")
 
 
 def _lint_safety(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
@@ -397,13 +427,31 @@ def _lint_heartbeat(
     """Nobody is asked by itself unless somebody has looked up that it is harmless."""
     connection = profile.connection
     if connection.heartbeat and not connection.heartbeat_source:
-        asked = connection.probe.query if connection.probe is not None else "*IDN?"
+        asked = question_by_heart(connection)
+        if not asked:
+            return
         message = f"An idle line is asked {asked} by itself, and nothing says that it is harmless."
         suggestion = (
             "Say heartbeat: false (some units leave local for it), or the source in "
             "heartbeat_source."
         )
         yield place.warning("connection", message, suggestion)
+
+
+def _lint_questions(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
+    """Where all others have one, a question without its mark is a slip of the pen."""
+    if not profile.connection.asks_idn:
+        return
+    asked = [(f"abort.{index}.ask", step.ask) for index, step in enumerate(profile.abort)]
+    if profile.acquisition is not None:
+        asked.append(("acquisition.ask", profile.acquisition.ask))
+    if profile.watchdog is not None:
+        asked.append(("watchdog.tripped.ask", profile.watchdog.tripped.ask))
+    for path, question in asked:
+        if question and "?" not in question:
+            yield place.warning(path, f'"{question}" asks without a "?", unlike SCPI.')
 
 
 def _lint_watchdog(
@@ -513,6 +561,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_danger,
     _lint_connection,
     _lint_heartbeat,
+    _lint_questions,
     lint_abort,
     _lint_watchdog,
     _lint_sweeps,
@@ -520,3 +569,5 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_names,
     _lint_manners,
 )
+OF_A_REVIEW: Final = frozenset({_lint_examples, _lint_safety, lint_abort})
+"""What only the manual or the real instrument tells; of an imported profile a second look."""

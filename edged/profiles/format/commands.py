@@ -9,8 +9,9 @@ What a command says about others (a sweep's readback, a setting's ``set``) is ch
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
+from edged.errors import Invalid
 from edged.profiles.format.connection import (
     ACKNOWLEDGE,
     COMPLETION_KIND,
@@ -22,6 +23,7 @@ from edged.profiles.format.connection import (
 )
 from edged.profiles.format.fields import (
     Fields,
+    Gathering,
     check_name,
     complaint,
     list_of,
@@ -49,6 +51,7 @@ from edged.profiles.format.tables import (
     number,
     pattern,
     query_of,
+    question_of,
     reference,
     text,
 )
@@ -98,7 +101,7 @@ def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
             message = f'{owner}: "expect" has no question whose answer it could fit.'
             raise complaint(fields.mark_of("expect"), message)
         return AbortStep(**found, is_unaskable=True)
-    question = query_of(fields, "ask", ask, names)
+    question = question_of(fields, "ask", ask, names)
     expect = pattern_of(fields.need("expect"), fields.name_of("expect"))
     return AbortStep(**found, ask=question, expect=expect)
 
@@ -108,11 +111,13 @@ ABORT: Final = Table(
     AbortStep,
     "One entry of `abort`: a line, or such a mapping.",
     Key("send", TEMPLATE, "The line.", is_required=True),
-    Key("ask", Kind("SCPI query or `none`", SENDABLE),
-        "The question whose answer shows that it was obeyed; `none`: nobody can ask.",
+    Key("ask", Kind("question or `none`", SENDABLE),
+        "The question whose answer shows that it was obeyed, `?` or not; `none`: nobody can ask.",
         is_required=True),
     Key("expect", PATTERN._replace(read=None),
         "Searched in the answer; needed unless `ask` is `none`."),
+    Key("takes_back", array(text(64), 100),
+        "The commands that it takes back though their lines begin otherwise, like `START`."),
     other=SENDABLE,
 )  # fmt: skip
 ABORT_KIND: Final = Kind(
@@ -132,7 +137,7 @@ SWEEP: Final = Table(
     SweepPlan,
     "How the command is ramped.",
     Key("parameter", NAMED, "The number that is ramped.", is_required=True),
-    Key("setpoint", Kind("SCPI query", SENDABLE), "What the instrument holds as set.",
+    Key("setpoint", QUERY._replace(read=None), "What the instrument holds as set.",
         is_required=True),
     Key("pattern", pattern(1), "Its group is the set-point, where the answer tells more."),
     Key("readback", text(64, is_optional=True), "The query command that measures it."),
@@ -196,29 +201,38 @@ def read_command(name: str, key: Node, node: Node) -> Command:
     check_name(key.mark, name, "The command")
     if name in _RESERVED:
         raise complaint(key.mark, f'No command may be called "{name}": {_RESERVED[name]}.')
-    fields = COMMAND.fields(node, name)
-    parameters = read_parameters(fields)
-    returns_node = fields.get("returns")
-    returns = (
-        None
-        if returns_node is None
-        else read_returns(returns_node, f'{name}: "returns"', parameters)
-    )
-    scpi = _read_scpi(fields, parameters, returns)
-    is_query = _read_is_query(fields, scpi, returns)
-    sweep = _read_sweep(fields, parameters)
-    command = Command(
-        name=name,
-        scpi=scpi,
-        parameters=parameters,
-        is_query=is_query,
-        returns=returns,
-        verify=_read_verify(fields, parameters, sweep),
-        sweep=sweep,
-        **COMMAND.values(fields, parameters),
-    )
-    _check_marks(fields, command)
-    _check_formats(fields, command)
+    gathering = Gathering()
+    fields = COMMAND.begin(node, name, gathering)
+    try:
+        parameters = read_parameters(fields)
+    except Invalid as error:
+        # What is said over parameters that nobody knows would be blamed for theirs.
+        gathering.add(error)
+        gathering.end()
+        raise
+    found: dict[str, Any] = {"parameters": parameters}
+    # Within a part, what builds on something broken is not read.
+    with gathering.part():
+        returns_node = fields.get("returns")
+        found["returns"] = (
+            None
+            if returns_node is None
+            else read_returns(returns_node, f'{name}: "returns"', parameters)
+        )
+        found["scpi"] = _read_scpi(fields, parameters, found["returns"])
+        found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
+    with gathering.part():
+        found["sweep"] = _read_sweep(fields, parameters)
+        found["verify"] = _read_verify(fields, parameters, found["sweep"])
+    with gathering.part():
+        found |= COMMAND.values(fields, parameters)
+    gathering.end()
+    command = Command(name=name, **found)
+    with gathering.part():
+        _check_marks(fields, command)
+    with gathering.part():
+        _check_formats(fields, command)
+    gathering.end()
     return command
 
 
@@ -319,7 +333,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
         message = f"{inner.owner}: {name} is a {parameters[name].type}; only a number is swept."
         raise complaint(inner.mark_of("parameter"), message)
     setpoint = inner.need("setpoint")
-    query = template_of(setpoint, inner.name_of("setpoint"), parameters)
+    query = query_of(inner, "setpoint", setpoint, parameters)
     for placeholder in placeholders(query):
         if placeholder.name == name:
             message = f'{inner.owner}: "setpoint" asks for {name} and cannot hold it.'
@@ -329,7 +343,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
         raise complaint(inner.node.entries["step"].mark, f'{inner.owner}: "step" must be over 0.')
     return SweepPlan(
         parameter=name,
-        setpoint=query_of(inner, "setpoint", setpoint, parameters),
+        setpoint=query,
         step=step,
         **SWEEP.values(inner, parameters),
     )

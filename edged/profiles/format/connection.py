@@ -19,6 +19,7 @@ from edged.profiles.format.tables import (
     EXPRESSION,
     PATTERN,
     PLAIN_QUERY,
+    PLAIN_QUESTION,
     QUERY,
     TEMPLATE,
     TEXT_SCHEMA,
@@ -30,6 +31,7 @@ from edged.profiles.format.tables import (
     choice,
     integer,
     is_word,
+    pattern,
     reference,
     text,
 )
@@ -38,6 +40,7 @@ from edged.profiles.model import (
     CompletionKind,
     Connection,
     ErrorCheck,
+    Identify,
     Match,
     Precondition,
     Probe,
@@ -52,6 +55,7 @@ __all__ = [
     "CONNECTION",
     "ERRORS",
     "ERRORS_KIND",
+    "IDENTIFY",
     "MATCH",
     "MAX_TIMEOUT_MS",
     "PAUSE",
@@ -149,6 +153,15 @@ MATCH: Final = Table(
         array(Kind("vendor:product", {"type": "string", "pattern": _USB_PATTERN}, _usb_id), 100),
         'USB ids such as `"1ab1:0e11"`, hexadecimal; they decide between equals.', field="usb_ids"),
     Key("examples", array(text(512)), "Real answers to `*IDN?`."),
+)  # fmt: skip
+IDENTIFY: Final = Table(
+    "identify",
+    Identify,
+    "What the instrument is asked in place of `*IDN?`, where INSTRUMENTS names the profile.",
+    Key("ask", PLAIN_QUESTION, "The question, `?` or not.", is_required=True),
+    Key("expect", PATTERN, "Searched in the answer: where it fits, it is this instrument.",
+        is_required=True),
+    Key("serial", pattern(1), "Its group is the serial number in that answer."),
 )  # fmt: skip
 PROBE: Final = Table(
     "probe",

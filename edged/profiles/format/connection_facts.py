@@ -1,7 +1,7 @@
 """A connection as JSON-ready facts and back: what the journal keeps of how to speak to a unit.
 
-After a crash the lines that make an instrument safe go out before any profile is read. What only
-discovery needs (the probe, and how patient it is) is not kept.
+After a crash the lines that make an instrument safe go out before any profile is read: how the unit
+says who it is stands there too. What only discovery needs (how patient it is) is not kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from edged.profiles.model import Connection, ErrorCheck
+from edged.profiles.model import Connection, ErrorCheck, Identify, Probe
 from edged.scpi.answer_text import ErrorKind
 
 __all__ = ["connection_facts", "connection_of"]
@@ -30,6 +30,34 @@ def connection_facts(connection: Connection) -> dict[str, Any]:
         **{name: getattr(connection, name) for name in names},
         **{name: list(getattr(connection, name)) for name in _LINES},
         "errors": [errors.kind.value, errors.query, errors.detail],
+        **_naming_facts(connection),
+    }
+
+
+def _naming_facts(connection: Connection) -> dict[str, Any]:
+    """How it says who it is, where that is not by ``*IDN?``."""
+    if connection.asks_idn:
+        return {}
+    asked, probe = connection.identify, connection.probe
+    return {
+        "unit_name": connection.unit_name,
+        "never_ask_idn": connection.never_ask_idn,
+        "identify": [] if asked is None else [asked.ask, asked.expect, asked.serial],
+        "probe": [] if probe is None else [probe.query, probe.expect],
+    }
+
+
+def _naming_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    if "unit_name" not in facts:
+        return {}
+    asked, probe = _lines(facts["identify"]), _lines(facts["probe"])
+    return {
+        "unit_name": _text(facts["unit_name"]),
+        "never_ask_idn": facts["never_ask_idn"] is True,
+        "identify": Identify(**dict(zip(("ask", "expect", "serial"), asked, strict=True)))
+        if asked
+        else None,
+        "probe": Probe(**dict(zip(("query", "expect"), probe, strict=True))) if probe else None,
     }
 
 
@@ -49,7 +77,7 @@ def connection_of(facts: object) -> Connection | None:
         kind, query, detail = map(_text, facts["errors"])
         values = {name: read(facts[name]) for names, read in readers for name in names}
         errors = ErrorCheck(kind=ErrorKind(kind), query=query, detail=detail)
-        return replace(Connection(errors=errors), **values)
+        return replace(Connection(errors=errors), **values, **_naming_of(facts))
     except (KeyError, TypeError, ValueError):
         return None
 

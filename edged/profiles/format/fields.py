@@ -12,7 +12,8 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -27,10 +28,12 @@ __all__ = [
     "FORMAT",
     "MAX_TEXT",
     "Fields",
+    "Gathering",
     "check_format",
     "check_name",
     "choice_of",
     "complaint",
+    "every_complaint",
     "expression_of",
     "list_of",
     "map_of",
@@ -71,6 +74,59 @@ def complaint(mark: Mark, message: str, remedy: str = "") -> Invalid:
     )
 
 
+MOST_COMPLAINTS: Final = 100
+"""Told of one file; who has more has begun to write another format."""
+
+
+class SeveralInvalid(Invalid):
+    """All that is wrong with one file; reads as the first of it."""
+
+    def __init__(self, complaints: Sequence[Invalid]) -> None:
+        first = complaints[0]
+        super().__init__(first.message, code=first.code, data=first.data, remedy=first.remedy)
+        self.complaints = tuple(complaints[:MOST_COMPLAINTS])
+
+
+def every_complaint(error: Invalid) -> tuple[Invalid, ...]:
+    """What an error is made of: itself, mostly."""
+    return error.complaints if isinstance(error, SeveralInvalid) else (error,)
+
+
+class Gathering:
+    """Keeps complaints, so that what follows is read all the same; ``end`` raises them."""
+
+    def __init__(self) -> None:
+        self._found: list[Invalid] = []
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing has been wrong so far."""
+        return not self._found
+
+    def add(self, error: Invalid) -> None:
+        """Take note of what was raised."""
+        self._found += every_complaint(error)
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """What is raised inside is kept."""
+        try:
+            yield
+        except Invalid as error:
+            self.add(error)
+
+    def end(self) -> None:
+        """Raise what was kept, if anything was.
+
+        Raises:
+            Invalid: one complaint, or ``SeveralInvalid``.
+        """
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise SeveralInvalid(self._found)
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A sentence that offers the known word most like ``word``, or lists them when they are few."""
     words = sorted(known)
@@ -107,11 +163,19 @@ class Fields:
     @classmethod
     def of(cls, node: Node, owner: str, known: Collection[str]) -> Fields:
         """Raises Invalid: not a mapping, or a key that is not in ``known``."""
+        gathering = Gathering()
+        fields = cls.begin(node, owner, known, gathering)
+        gathering.end()
+        return fields
+
+    @classmethod
+    def begin(cls, node: Node, owner: str, known: Collection[str], gathering: Gathering) -> Fields:
+        """The same, where unknown keys are kept and the others read; raises: not a mapping."""
         mapping = map_of(node, owner)
         for name, key in mapping.keys.items():
             if name not in known:
                 message = f'{owner} has the unknown key "{name}".'
-                raise complaint(key.mark, message, nearest(name, known))
+                gathering.add(complaint(key.mark, message, nearest(name, known)))
         return cls(mapping, owner)
 
     @property

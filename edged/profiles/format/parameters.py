@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from edged.profiles.format.fields import (
     Fields,
+    Gathering,
     check_name,
     complaint,
     expression_of,
@@ -99,14 +100,17 @@ def read_parameters(fields: Fields) -> dict[str, Parameter]:
     if node is None:
         return {}
     values: dict[str, dict[str, Any]] = {}
+    gathering = Gathering()
     for name, entry in node.entries.items():
-        check_name(node.keys[name].mark, name, f"{fields.owner}: the parameter")
-        if name in RESERVED:
-            raise complaint(
-                node.keys[name].mark,
-                f'{fields.owner}: no parameter may be called "{name}": {RESERVED[name]}.',
-            )
-        values[name] = _read_parameter(name, entry, f"{fields.owner}.{name}")
+        with gathering.part():
+            check_name(node.keys[name].mark, name, f"{fields.owner}: the parameter")
+            if name in RESERVED:
+                raise complaint(
+                    node.keys[name].mark,
+                    f'{fields.owner}: no parameter may be called "{name}": {RESERVED[name]}.',
+                )
+            values[name] = _read_parameter(name, entry, f"{fields.owner}.{name}")
+    gathering.end()
     found = {name: Parameter(**one) for name, one in values.items()}
     for name, entry in node.entries.items():
         if isinstance(entry, MapNode) and "by" in entry.entries:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.format.commands import ABORT_KIND, read_command
-from edged.profiles.format.connection import CONNECTION, MATCH
+from edged.profiles.format.connection import CONNECTION, IDENTIFY, MATCH
 from edged.profiles.format.fields import (
     FORMAT,
     Fields,
+    Gathering,
     check_format,
     check_name,
     complaint,
@@ -26,9 +28,10 @@ from edged.profiles.format.tables import (
     NAME_PATTERN,
     NAMED,
     PATTERN,
-    PLAIN_QUERY,
+    PLAIN_QUESTION,
     QUERY,
     TEXT_SCHEMA,
+    TRUTH,
     Key,
     Kind,
     Schema,
@@ -43,15 +46,31 @@ from edged.profiles.format.tables import (
     text,
 )
 from edged.profiles.format.watchdog import WATCHDOG_KIND
-from edged.profiles.model import Acquisition, Command, Mark, Profile, Scalar, Sequence, Setting
+from edged.profiles.model import (
+    AbortStep,
+    Acquisition,
+    Command,
+    Connection,
+    Mark,
+    Match,
+    Profile,
+    ProfileStatus,
+    Scalar,
+    Sequence,
+    Setting,
+    WaveformAnswer,
+)
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
-from edged.yaml.tree import MapNode, Node
+from edged.scpi.words import may_put_out
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["ACQUISITION", "PROFILE", "SETTING", "read_profile"]
 
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
+SOURCING: Final = frozenset({"smu", "source_meter", "calibrator", "lcr_meter", "other"})
+"""Classes that put something out to measure, or may."""
 
 
 def _key(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
@@ -86,7 +105,7 @@ ACQUISITION: Final = Table(
     Acquisition,
     "Of an oscilloscope: what it is doing, asked in one job with each waveform and picture. Where "
     "the answer fits neither `running` nor `stopped`, it waits for a trigger.",
-    Key("ask", PLAIN_QUERY, "What the instrument is doing.", is_required=True),
+    Key("ask", PLAIN_QUESTION, "What the instrument is doing.", is_required=True),
     Key("running", PATTERN, "Where the answer fits, the trace is fresh.", is_required=True),
     Key("stopped", PATTERN,
         "Where it fits, only once, and if one of `started_by` was run since the last stop.",
@@ -123,7 +142,17 @@ PROFILE: Final = Table(
         is_required=True),
     Key("source", _IDENTITY, "Where the commands come from: manual, driver, capture.",
         is_required=True),
-    Key("match", _section(MATCH), "Which instruments it fits.", is_required=True, is_own=True),
+    Key("status", choice(ProfileStatus),
+        "`imported`: read off another program's source and held against no manual; whatever may "
+        "put something out is dangerous, raw SCPI is judged as `known`, and a reviewed profile "
+        "goes before it."),
+    Key("match", _section(MATCH),
+        "Which instruments it fits; needed but for `identify` and `never_ask_idn`.", is_own=True),
+    Key("identify", IDENTIFY.link,
+        "What is asked in place of `*IDN?`, where INSTRUMENTS names the profile.", is_own=True),
+    Key("never_ask_idn", TRUTH._replace(read=None),
+        "Whether `*IDN?` is never sent, whatever happens; `identify`, else `connection.probe`, "
+        "is asked in its place. Such a profile is used only where INSTRUMENTS names it."),
     Key("connection", _section(CONNECTION), "How to talk to it."),
     Key("abort", ABORT_KIND, "What makes the whole instrument safe."),
     Key("abort_excludes",
@@ -159,27 +188,93 @@ def read_profile(root: Node, path: str) -> Profile:
     Raises:
         Invalid: with the place of whatever breaks a rule of the grammar.
     """
-    fields = PROFILE.fields(root, "The profile")
+    gathering = Gathering()
+    fields = PROFILE.begin(root, "The profile", gathering)
     check_format(fields)
-    head = PROFILE.values(fields)
-    _check_watchdog(fields, head)
-    commands = _read_commands(fields)
-    _check_readbacks(fields.node, commands)
-    sequences = _read_sequences(fields, commands)
-    acquisition = fields.get("acquisition")
+    found: dict[str, Any] = {}
+    with gathering.part():
+        found = PROFILE.values(fields)
+        _check_watchdog(fields, found)
+        found = _with_naming(fields, found)
+    commands = _read_commands(fields, gathering)
+    # What builds on a command that cannot be read is not blamed for that.
+    broken = frozenset(_names(fields, "commands")) - set(commands)
+    with gathering.part():
+        _check_readbacks(fields.node, commands, broken)
+    if found.get("status") is ProfileStatus.IMPORTED:
+        # One whose class cannot be read counts as one that may put something out.
+        sources = found.get("instrument_class", "other") in SOURCING
+        commands = {name: _as_imported(one, sources) for name, one in commands.items()}
+    sequences = _read_sequences(fields, commands, broken, gathering)
+    found["settings"] = _read_settings(fields, commands, broken, gathering)
+    names = (*commands, *broken)
+    with gathering.part():
+        _check_taken_back(fields, found.get("abort", ()), names)
+    with gathering.part():
+        acquisition = fields.get("acquisition")
+        if acquisition is not None:
+            found["acquisition"] = ACQUISITION.read(acquisition, "acquisition", names)
+    with gathering.part():
+        found["abort_excludes"] = _read_excludes(fields, names)
+    with gathering.part():
+        every = (*names, *_names(fields, "sequences"))
+        found["unverified"] = _read_unverified(fields, every)
+    gathering.end()
     return Profile(
-        **head,
+        **found,
         commands=commands,
-        abort_excludes=_read_excludes(fields, commands),
-        acquisition=None
-        if acquisition is None
-        else ACQUISITION.read(acquisition, "acquisition", commands),
         sequences=sequences,
-        settings=_read_settings(fields, commands),
-        unverified=_read_unverified(fields, [*commands, *sequences]),
         source_path=path,
         marks=marks_of(fields.node),
     )
+
+
+def _names(fields: Fields, key: str) -> tuple[str, ...]:
+    """The names under a key, whatever stands there."""
+    node = fields.get(key)
+    return tuple(node.entries) if isinstance(node, MapNode) else ()
+
+
+def _entries(fields: Fields, key: str, gathering: Gathering) -> Iterator[tuple[str, Node, Node]]:
+    """Each name under a key, where it stands, and what stands under it."""
+    node: MapNode | None = None
+    with gathering.part():
+        node = fields.mapping(key, most=_MOST_COMMANDS)
+    if node is not None:
+        for name, entry in node.entries.items():
+            yield name, node.keys[name], entry
+
+
+def _mentions(node: Node, names: Collection[str]) -> bool:
+    """Whether one of the names stands anywhere below a node."""
+    match node:
+        case ScalarNode(text=text):
+            return text in names
+        case ListNode(items=items):
+            return any(_mentions(item, names) for item in items)
+        case MapNode(entries=entries):
+            return any(_mentions(entry, names) for entry in entries.values())
+
+
+def _with_naming(fields: Fields, head: dict[str, Any]) -> dict[str, Any]:
+    """How its instruments say who they are is part of how they are spoken to."""
+    node, is_never = fields.get("identify"), fields.truth("never_ask_idn")
+    asked = None if node is None else IDENTIFY.read(node, "identify")
+    if is_never and fields.has("match"):
+        message = "The profile says never_ask_idn, so nothing is there that match could fit."
+        raise complaint(fields.mark_of("match"), message, "Leave one of them out.")
+    if not fields.has("match") and asked is None and not is_never:
+        message = 'The profile has no "match".'
+        remedy = "Where the instrument does not know *IDN?, give identify in its place."
+        raise complaint(fields.mark, message, remedy)
+    name = (head[part].replace(",", " ").strip() for part in ("manufacturer", "model"))
+    connection = replace(
+        head.get("connection", Connection()),
+        identify=asked,
+        never_ask_idn=is_never,
+        unit_name=",".join(name),
+    )
+    return {"match": Match(), **head, "connection": connection}
 
 
 def _check_watchdog(fields: Fields, head: Mapping[str, Any]) -> None:
@@ -189,37 +284,59 @@ def _check_watchdog(fields: Fields, head: Mapping[str, Any]) -> None:
         raise complaint(fields.mark_of("watchdog"), message, "Add what switches all outputs off.")
 
 
-def _read_commands(fields: Fields) -> dict[str, Command]:
-    fields.need("commands")
-    node = fields.mapping("commands", most=_MOST_COMMANDS)
-    if node is None or not node.entries:
-        raise complaint(fields.mark_of("commands"), "The profile has no commands.")
-    return {
-        name: read_command(name, node.keys[name], entry) for name, entry in node.entries.items()
-    }
-
-
-def _read_sequences(fields: Fields, commands: Mapping[str, Command]) -> dict[str, Sequence]:
-    node = fields.mapping("sequences", most=_MOST_COMMANDS)
-    if node is None:
-        return {}
-    found: dict[str, Sequence] = {}
-    for name, entry in node.entries.items():
-        if name in commands:
-            # One name space keeps deny, expose and limits of the bench file free of doubt.
-            message = f'The sequence "{name}" has the name of a command.'
-            raise complaint(node.keys[name].mark, message)
-        found[name] = read_sequence(name, node.keys[name], entry, commands)
+def _read_commands(fields: Fields, gathering: Gathering) -> dict[str, Command]:
+    """Those that can be read."""
+    found: dict[str, Command] = {}
+    with gathering.part():
+        fields.need("commands")
+        node = fields.mapping("commands", most=_MOST_COMMANDS)
+        if node is None or not node.entries:
+            raise complaint(fields.mark_of("commands"), "The profile has no commands.")
+        for name, entry in node.entries.items():
+            with gathering.part():
+                found[name] = read_command(name, node.keys[name], entry)
     return found
 
 
-def _check_readbacks(root: MapNode, commands: Mapping[str, Command]) -> None:
+def _read_sequences(
+    fields: Fields, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
+) -> dict[str, Sequence]:
+    found: dict[str, Sequence] = {}
+    for name, key, entry in _entries(fields, "sequences", gathering):
+        with gathering.part():
+            if name in commands:
+                # One name space keeps deny, expose and limits of the bench file free of doubt.
+                message = f'The sequence "{name}" has the name of a command.'
+                raise complaint(key.mark, message)
+            if not _mentions(entry, broken):
+                found[name] = read_sequence(name, key, entry, commands)
+    return found
+
+
+def _as_imported(command: Command, sources: bool) -> Command:
+    """Dangerous where it may put something out: nobody has looked up that it does not.
+
+    A safe command stays safe: it is never refused, so that whatever happens can be ended.
+    """
+    setup = command.returns.setup if isinstance(command.returns, WaveformAnswer) else ()
+    asked = [may_put_out(line, is_query=command.is_query, sources=sources) for line in command.scpi]
+    told = [may_put_out(line, is_query=False, sources=sources) for line in setup]
+    if command.is_safe or not any((*asked, *told)):
+        return command
+    return replace(command, is_dangerous=True)
+
+
+def _check_readbacks(
+    root: MapNode, commands: Mapping[str, Command], broken: Collection[str]
+) -> None:
     """A sweep's readback must be a query for one number, answerable with the sweep's parameters."""
     for name, command in commands.items():
         if command.sweep is None or command.sweep.readback is None:
             continue
         mark = _mark_at(root, "commands", name, "sweep", "readback")
         wanted = command.sweep.readback
+        if wanted in broken:
+            continue
         readback = commands.get(wanted)
         if readback is None:
             message = f'{name}.sweep: there is no command "{wanted}" to read back with.'
@@ -249,14 +366,15 @@ def _mark_at(root: MapNode, *path: str) -> Mark:
     return mark
 
 
-def _read_settings(fields: Fields, commands: Mapping[str, Command]) -> dict[str, Setting]:
-    node = fields.mapping("settings", most=_MOST_COMMANDS)
-    if node is None:
-        return {}
-    return {
-        name: _read_setting(name, node.keys[name], entry, commands)
-        for name, entry in node.entries.items()
-    }
+def _read_settings(
+    fields: Fields, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
+) -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    for name, key, entry in _entries(fields, "settings", gathering):
+        with gathering.part():
+            if not _mentions(entry, broken):
+                found[name] = _read_setting(name, key, entry, commands)
+    return found
 
 
 def _read_setting(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Setting:
@@ -310,7 +428,16 @@ def _read_for(fields: Fields, set_command: Command | None) -> dict[str, tuple[Sc
     return found
 
 
-def _read_excludes(fields: Fields, commands: Mapping[str, Command]) -> dict[str, str]:
+def _check_taken_back(
+    fields: Fields, abort: Collection[AbortStep], commands: Collection[str]
+) -> None:
+    for name in (name for step in abort for name in step.takes_back):
+        if name not in commands:
+            message = f'abort: "takes_back" names "{name}", which is no command.'
+            raise complaint(fields.mark_of("abort"), message, nearest(name, commands))
+
+
+def _read_excludes(fields: Fields, commands: Collection[str]) -> dict[str, str]:
     """``abort_excludes``: a command → why ``abort`` has nothing to do with what it puts out."""
     node = fields.mapping("abort_excludes", most=_MOST_COMMANDS)
     found: dict[str, str] = {}
@@ -328,7 +455,7 @@ def _read_excludes(fields: Fields, commands: Mapping[str, Command]) -> dict[str,
     return found
 
 
-def _read_unverified(fields: Fields, names: list[str]) -> tuple[str, ...]:
+def _read_unverified(fields: Fields, names: Collection[str]) -> tuple[str, ...]:
     node = fields.get("unverified")
     if node is None:
         return ()

@@ -13,6 +13,7 @@ from typing import Any, Final
 from edged.profiles.format.fields import (
     Fields,
     check_name,
+    choice_of,
     complaint,
     expression_of,
     list_of,
@@ -68,7 +69,7 @@ __all__ = [
 
 MOST_FIELDS: Final = 200
 MOST_PIECES: Final = 1_000_000
-NUMBERS: Final = frozenset({AnswerType.FLOAT, AnswerType.INT, AnswerType.SI})
+NUMBERS: Final = frozenset({AnswerType.FLOAT, AnswerType.INT, AnswerType.SI, AnswerType.HEX})
 
 
 def _labels(fields: Fields, key: str, _node: Node, _names: Collection[str]) -> dict[str, str]:
@@ -83,6 +84,10 @@ def _labels(fields: Fields, key: str, _node: Node, _names: Collection[str]) -> d
 def _name(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     name = text_of(node, fields.name_of(key), most=64)
     return check_name(fields.mark_of(key), name, f"{fields.owner}: the field")
+
+
+def _control(fields: Fields, key: str, node: Node, _names: Collection[str]) -> bool:
+    return choice_of(node, fields.name_of(key), ("escape",)) == "escape"
 
 
 def _separator(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
@@ -137,8 +142,15 @@ _NAME: Final = Key(
 _TYPE: Final = Key(
     "type",
     choice(AnswerType),
-    "What the value is; `si`: a number with a unit or a prefix behind it (`19.9 C`, `500mV`).",
+    "What the value is; `si`: a number with a unit or a prefix behind it (`19.9 C`, `500mV`); "
+    "`hex`: a whole number in hexadecimal (`1F`, `0x1F`, `#H1F`).",
     is_required=True,
+)
+_CONTROL: Final = Key(
+    "control",
+    choice(("escape",))._replace(read=_control),
+    "`escape`: control characters of a text stay, as `\\x01`; without it they become blanks.",
+    field="keeps_control",
 )
 _UNIT: Final = Key("unit", text(32), "Of the value.")
 _LABELS: Final = mapping("wire value → label", TEXT_SCHEMA, _labels)
@@ -182,6 +194,7 @@ ANSWER_FIELD: Final = Table(
     _UNIT,
     _MAP,
     _SCALE,
+    _CONTROL,
     Key("index", integer(0, 10_000), "Which piece it is, from 0."),
     Key("key", text(64), "What stands before it: `FRQ` in `FRQ,1000HZ`."),
     Key("pattern", pattern(1), "Its group is the value."),
@@ -261,7 +274,7 @@ def _alone(inner: Table[Any]) -> Table[Any]:
 RETURNS: Final[Mapping[str, Table[Any]]] = {
     "type": Table(
         "returns_type", ScalarAnswer, "The answer is one value.",
-        _TYPE, _UNIT, _MAP, _SCALE, _SENTINELS, _EXTRA_LINES,
+        _TYPE, _UNIT, _MAP, _SCALE, _SENTINELS, _EXTRA_LINES, _CONTROL,
     ),
     "fields": Table(
         "returns_fields", FieldsAnswer, "The answer is several named values.",
@@ -281,6 +294,9 @@ def _scaled(
     fields: Fields, found: dict[str, Any], parameters: Mapping[str, Parameter]
 ) -> dict[str, Any]:
     """With ``scale`` of one value, which only a number has."""
+    if found.get("keeps_control") and found["type"] is not AnswerType.STRING:
+        message = f'{fields.owner}: "control" belongs to a string.'
+        raise complaint(fields.mark_of("control"), message)
     scale = _expression(fields, "scale", {"value", *parameters})
     if scale is not None and (found["type"] not in NUMBERS or fields.has("map")):
         message = f'{fields.owner}: "scale" belongs to a number.'

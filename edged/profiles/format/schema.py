@@ -18,6 +18,7 @@ from edged.profiles.format.connection import (
     COMPLETION,
     CONNECTION,
     ERRORS,
+    IDENTIFY,
     MATCH,
     PRECONDITION,
     PROBE,
@@ -34,15 +35,15 @@ from edged.profiles.format.returns import (
     WAVEFORM,
 )
 from edged.profiles.format.sequences import SEQUENCE, STEPS
-from edged.profiles.format.tables import Key, Schema, Table
+from edged.profiles.format.tables import QUESTION, Key, Schema, Table
 from edged.profiles.format.watchdog import TRIPPED, WATCHDOG
 
 __all__ = ["TABLES", "UNIONS", "profile_schema", "schema_text"]
 
 TABLES: Final[tuple[Table[Any], ...]] = (
-    PROFILE, MATCH, CONNECTION, PROBE, ERRORS, ACQUISITION, COMMAND, PARAMETER, BOUND, ANSWER_FIELD,
-    PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY, COMPLETION, SWEEP, ABORT, WATCHDOG,
-    TRIPPED, SETTING, SEQUENCE,
+    PROFILE, MATCH, IDENTIFY, CONNECTION, PROBE, ERRORS, QUESTION, ACQUISITION, COMMAND, PARAMETER,
+    BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY, COMPLETION,
+    SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
 )  # fmt: skip
 UNIONS: Final = {"returns": RETURNS, "step": STEPS}
 """Mappings that are one of several, told by a key."""

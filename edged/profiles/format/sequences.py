@@ -25,7 +25,6 @@ from edged.profiles.format.fields import (
     nearest,
     number_of,
     scalar_of,
-    template_of,
     text_of,
     whole_number_of,
 )
@@ -35,7 +34,6 @@ from edged.profiles.format.tables import (
     NAMED,
     QUERY,
     SCALAR_SCHEMA,
-    SENDABLE,
     TRUTH,
     Key,
     Kind,
@@ -44,6 +42,7 @@ from edged.profiles.format.tables import (
     choice,
     integer,
     mapping,
+    query_of,
     reference,
     text,
 )
@@ -193,7 +192,8 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
         "poll_step",
         PollStep,
         "Asks again and again.",
-        Key("poll", Kind("SCPI query or name", SENDABLE), "A question, or a query command.",
+        Key("poll", Kind("query, [question](#question) or name", QUERY.schema),
+            "A question, or a query command.",
             is_required=True),
         _PARAMETERS,
         Key("until", EXPRESSION._replace(read=None),
@@ -370,16 +370,16 @@ class _StepReader:
 
     def _poll_step(self, fields: Fields) -> PollStep:
         node = fields.need("poll")
-        text = text_of(node, fields.name_of("poll"))
+        text = "" if isinstance(node, MapNode) else text_of(node, fields.name_of("poll"))
         arguments: dict[str, object] = {}
-        is_command = "?" not in text
+        is_command = bool(text) and "?" not in text
         if is_command:
             command = self._command(node, text)
             if not command.is_query:
                 raise complaint(node.mark, f"{fields.owner}: {text} is no query.")
             arguments = self._arguments(fields, command)
         else:
-            template_of(node, fields.name_of("poll"), self.names)
+            text = query_of(fields, "poll", node, self.names)
             if fields.has("parameters"):
                 message = f'{fields.owner}: "parameters" belong to a command, not to a query.'
                 raise complaint(fields.mark_of("parameters"), message)

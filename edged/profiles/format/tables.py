@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from edged.errors import Invalid
 from edged.profiles.format.fields import (
     MAX_TEXT,
     Fields,
+    Gathering,
     choice_of,
     complaint,
     expression_of,
@@ -29,7 +31,7 @@ from edged.profiles.format.fields import (
     truth_of,
     whole_number_of,
 )
-from edged.yaml.tree import Node, ScalarNode
+from edged.yaml.tree import MapNode, Node, ScalarNode
 
 __all__ = [
     "EXPRESSION",
@@ -37,8 +39,10 @@ __all__ = [
     "NAME_PATTERN",
     "PATTERN",
     "PLAIN_QUERY",
+    "PLAIN_QUESTION",
     "POSITIVE",
     "QUERY",
+    "QUESTION",
     "SCALAR_SCHEMA",
     "SENDABLE",
     "TEMPLATE",
@@ -57,6 +61,7 @@ __all__ = [
     "number",
     "pattern",
     "query_of",
+    "question_of",
     "reference",
     "text",
 ]
@@ -131,6 +136,10 @@ class Table(Generic[M]):
         """The mapping; raises Invalid for an unknown key, or for what is no mapping."""
         return Fields.of(node, owner, self.keys)
 
+    def begin(self, node: Node, owner: str, gathering: Gathering) -> Fields:
+        """The mapping, its unknown keys kept as complaints; raises Invalid for what is none."""
+        return Fields.begin(node, owner, self.keys, gathering)
+
     def value(self, fields: Fields, name: str, names: Collection[str] = ()) -> Any:
         """What one key says; ``None`` where it is left out and may be.
 
@@ -151,19 +160,26 @@ class Table(Generic[M]):
             names: what templates and expressions may use.
 
         Raises:
-            Invalid: a key that is required is missing, or a value breaks a rule.
+            Invalid: keys that are required are missing, or values break rules; all of them.
         """
         found: dict[str, Any] = {}
+        gathering: Gathering | None = None
         entries = fields.node.entries
         for name, key in self.keys.items():
             read = key.kind.read
             if read is None:
                 continue
-            node = entries.get(name)
-            if node is not None:
-                found[key.field or name] = read(fields, name, node, names)
-            elif key.is_required:
-                fields.need(name)
+            try:
+                node = entries.get(name)
+                if node is not None:
+                    found[key.field or name] = read(fields, name, node, names)
+                elif key.is_required:
+                    fields.need(name)
+            except Invalid as error:
+                gathering = gathering or Gathering()
+                gathering.add(error)
+        if gathering is not None:
+            gathering.end()
         return found
 
     def read(self, node: Node, owner: str, names: Collection[str] = ()) -> M:
@@ -172,7 +188,13 @@ class Table(Generic[M]):
         Raises:
             Invalid: with the place of whatever breaks a rule.
         """
-        return self.model(**self.values(self.fields(node, owner), names))
+        gathering = Gathering()
+        found: dict[str, Any] = {}
+        with gathering.part():
+            fields = self.begin(node, owner, gathering)
+            found = self.values(fields, names)
+        gathering.end()
+        return self.model(**found)
 
     @property
     def link(self) -> Kind:
@@ -296,15 +318,29 @@ def known_name_of(
 
 
 def query_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
-    """A SCPI template that asks.
+    """A template that asks: one with a ``?``, or one that stands under ``ask``.
 
     Raises:
         Invalid: not a template over these names, or one that asks nothing.
     """
+    if isinstance(node, MapNode):
+        inner = QUESTION.fields(node, fields.name_of(key))
+        return question_of(inner, "ask", inner.need("ask"), names)
     template = template_of(node, fields.name_of(key), names)
     if "?" not in template:
-        raise complaint(node.mark, f'{fields.owner}: "{template}" is no query (it has no "?").')
+        message = f'{fields.owner}: "{template}" is no query (it has no "?").'
+        remedy = f'If the instrument answers it, write {{ask: "{template}"}} in its place.'
+        raise complaint(node.mark, message, remedy)
     return template
+
+
+def question_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+    """A template that asks because its key says so, ``?`` or not.
+
+    Raises:
+        Invalid: not a template over these names.
+    """
+    return template_of(node, fields.name_of(key), names)
 
 
 TRUTH: Final = Kind(
@@ -317,11 +353,22 @@ TEMPLATE: Final = Kind(
     SENDABLE,
     lambda fields, key, node, names: template_of(node, fields.name_of(key), names),
 )
-QUERY: Final = Kind("SCPI query", SENDABLE, query_of)
-PLAIN_QUERY: Final = Kind(
-    "SCPI query without parameters",
+QUESTION: Final[Table[dict[str, str]]] = Table(
+    "question",
+    dict,
+    "In place of any query's text: a question that has no `?`, like `{ask: \"VERSION\"}`.",
+    Key("ask", TEMPLATE, "What is asked, `?` or not.", is_required=True),
+    other=SENDABLE,
+)  # fmt: skip
+QUERY: Final = Kind("query or [question](#question)", reference("question"), query_of)
+PLAIN_QUERY: Final = QUERY._replace(
+    word="query or [question](#question), without parameters",
+    read=lambda fields, key, node, _: query_of(fields, key, node, ()),
+)
+PLAIN_QUESTION: Final = Kind(
+    "question without parameters",
     SENDABLE,
-    lambda fields, key, node, _: query_of(fields, key, node, ()),
+    lambda fields, key, node, _: question_of(fields, key, node, ()),
 )
 EXPRESSION: Final = Kind(
     "expression",

@@ -11,7 +11,7 @@ from edged.profiles.format.connection import PRECONDITION
 from edged.profiles.format.fields import Fields, complaint, list_of, number_of, text_of
 from edged.profiles.format.tables import (
     PATTERN,
-    PLAIN_QUERY,
+    PLAIN_QUESTION,
     POSITIVE,
     SENDABLE,
     Key,
@@ -23,7 +23,7 @@ from edged.profiles.format.tables import (
     is_word,
     reference,
 )
-from edged.profiles.model import Tripped, Watchdog
+from edged.profiles.model import InstrumentWatchdog, Tripped
 from edged.scpi.words import is_recalling, works_switch
 from edged.yaml.tree import Node
 
@@ -105,14 +105,14 @@ TRIPPED: Final = Table(
     "tripped",
     Tripped,
     "How the timer tells that it has switched off: by one of `bit` and `expect`.",
-    Key("ask", PLAIN_QUERY, "The question; it changes nothing.", is_required=True),
+    Key("ask", PLAIN_QUESTION, "The question; it changes nothing.", is_required=True),
     Key("bit", integer(1, _MOST_BIT),
         "The answer is a number, and the bit of this weight is set in it (2048: bit 11)."),
     Key("expect", PATTERN, "Searched in the answer; where it fits, the timer has switched off."),
 )  # fmt: skip
 WATCHDOG: Final = Table(
     "watchdog",
-    Watchdog,
+    InstrumentWatchdog,
     "A timer in the instrument that switches its outputs off by itself when nobody talks to it; "
     "`dead_man_s` of the bench file uses it. Such a profile has an `abort`.",
     Key("enable", _SENT, "What sets it going, with `{s}` or `{ms}` where that sets its time too.",
@@ -137,13 +137,13 @@ WATCHDOG: Final = Table(
 )  # fmt: skip
 
 
-def _watchdog(_fields: Fields, key: str, node: Node, _names: Collection[str]) -> Watchdog:
+def _watchdog(_fields: Fields, key: str, node: Node, _names: Collection[str]) -> InstrumentWatchdog:
     inner = WATCHDOG.fields(node, key)
     found = WATCHDOG.values(inner)
     if not any(_TIME.search(line) for name in _TIMED for line in found.get(name, ())):
         message = f"{key}: neither enable nor delay holds {{s}} or {{ms}}: nothing sets its time."
         raise complaint(inner.mark, message)
-    return Watchdog(**found)
+    return InstrumentWatchdog(**found)
 
 
 WATCHDOG_KIND: Final = WATCHDOG.link._replace(read=_watchdog)

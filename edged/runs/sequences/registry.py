@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunSequence
@@ -29,7 +30,7 @@ from edged.runs.ports import (
     RunNotes,
 )
 from edged.runs.run_head import RunNow
-from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
+from edged.runs.sequences.run import Asks, SequenceJournal, SequenceRun, asks_by_form, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
 from edged.runs.wording import (
@@ -83,6 +84,7 @@ class SequenceRegistry:
         recorder: keeps who ran what, and the rows; ``None`` keeps none.
         journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
         notes: told of each that writes.
+        asks: whether a line of an instrument (its id, the line) will be answered.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class SequenceRegistry:
         precheck: Precheck,
         new_id: NewId,
         clock: Clock,
+        asks: Asks = asks_by_form,
         recorder: Recorder | None = None,
         journal: SequenceJournal | None = None,
         notes: RunNotes | None = None,
@@ -101,6 +104,7 @@ class SequenceRegistry:
         self._steps = SequenceSteps(perform=perform, clock=clock)
         self._precheck, self._new_plan = precheck, new_plan
         self._new_id = new_id
+        self._asks = asks
         self._journal = journal
         self._clock = clock
         self._recorder = recorder
@@ -376,6 +380,7 @@ class SequenceRegistry:
             sequence=sequence,
             caller=caller,
             head=table_head(run_id, action, sequence, values, caller, started_ms),
+            asks=partial(self._asks, action.instrument_id),
             values={**values},
         )
 

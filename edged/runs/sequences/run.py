@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
 from edged.profiles.model import CommandStep, ForStep, Scalar, Sequence
+from edged.profiles.raw import asks
 from edged.profiles.template import placeholders, render
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.notes import is_limited, notes_of_limit
@@ -40,10 +41,12 @@ from edged.store.journal import JournalEntry, JournalKind
 
 __all__ = [
     "UNKNOWN",
+    "Asks",
     "NotKnownYet",
     "SequenceJournal",
     "SequenceRun",
     "Values",
+    "asks_by_form",
     "command_of",
     "fill",
     "loop_values",
@@ -70,6 +73,13 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 Values = dict[str, Scalar | _Unknown | None]
+Asks = Callable[[str, str], bool]
+"""Whether a line of an instrument (its id, the line) will be answered."""
+
+
+def asks_by_form(_instrument_id: str, line: str) -> bool:
+    """As ``Asks``, of instruments about which no profile says anything."""
+    return asks(None, line)
 
 
 class NotKnownYet(Exception):
@@ -192,6 +202,8 @@ class SequenceRun:
     values: Values
     # What of it is recorded.
     head: RunHead
+    # Whether an answer to a line will come.
+    asks: Callable[[str], bool]
     # Monotonic seconds when it was started; the same for people.
     began: float
     started_ms: int

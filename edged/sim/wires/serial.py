@@ -35,7 +35,7 @@ class SerialWire:
         self._visit: Visit | None = None
         self._messages: asyncio.Queue[bytes] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._framer = LineFramer()
+        self._framer = LineFramer(host.message_end)
 
     @property
     def address(self) -> str:
@@ -118,7 +118,7 @@ class SerialWire:
             tty.setraw(self._theirs)
             os.set_blocking(self._ours, False)
             self._path.symlink_to(os.ttyname(self._theirs))
-        self._framer = LineFramer()
+        self._framer = LineFramer(self._host.message_end)
         self._messages = asyncio.Queue()
         self._visit = self._host.join(self)
         if self._visit is not None:

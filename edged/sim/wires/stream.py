@@ -63,16 +63,21 @@ LONGEST_MESSAGE_BYTES: Final = 1024 * 1024
 
 
 class LineFramer:
-    """Cuts one connection's bytes at line ends; a carriage return before one is dropped."""
+    """Cuts one connection's bytes at line ends; a carriage return before one is dropped.
 
-    def __init__(self) -> None:
+    Args:
+        end: what ends a line; where that is a carriage return, a line feed behind it is dropped.
+    """
+
+    def __init__(self, end: bytes = b"\n") -> None:
+        self._end = end
         self._rest = b""
         self._is_skipping = False
         self.overruns = 0  # messages thrown away because they were too long
 
     def feed(self, data: bytes) -> list[bytes]:
         """The messages that ``data`` completes, without their line ends; empty ones left out."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
+        *whole, self._rest = (self._rest + data).split(self._end)
         if whole and self._is_skipping:
             del whole[0]
             self._is_skipping = False
@@ -81,7 +86,7 @@ class LineFramer:
             if not self._is_skipping:
                 self.overruns += 1
             self._is_skipping = True
-        return [message.rstrip(b"\r") for message in whole if message.strip()]
+        return [message.lstrip(b"\n").rstrip(b"\r") for message in whole if message.strip()]
 
 
 MOST_ENTRIES: Final = 200_000
@@ -483,6 +488,11 @@ class Host(Protocol):
         """The instrument's name on the bench."""
         ...
 
+    @property
+    def message_end(self) -> bytes:
+        """What ends a line that it is told."""
+        ...
+
     def join(self, mouth: Mouth) -> Visit | None:
         """A reader has come; None: not now."""
         ...
@@ -578,7 +588,7 @@ class SocketWire:
         if visit is None:
             reset(writer)
             return
-        framer = LineFramer()
+        framer = LineFramer(self._host.message_end)
         try:
             try:
                 while data := await reader.read(READ_BYTES):

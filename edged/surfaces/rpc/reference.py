@@ -314,8 +314,9 @@ of it: everything the daemon does can be done here.
 
 **Who may call.** With INBOUND_AUTH_TOKEN: whoever sends `Authorization: Bearer <token>` (401
 otherwise). Without: a peer on loopback that names a loopback Host. A request with an Origin that is
-not loopback is refused with 403; there is no CORS. The same holds for `/events`, `/healthz` and
-`/metrics`. Every call leaves a row in the record (docs/audit.md), refused ones included.
+not this port's own is refused with 403, of other ports of this machine too; there is no CORS. The
+same holds for `/events`, `/healthz` and `/metrics`. Every call leaves a row in the record
+(docs/audit.md), refused ones included.
 
 **Answers.** A method's result, or a JSON-RPC error: -32601 for a method that does not exist, -32602
 for everything that could not be done (`error.data` is {code, message, remedy, data}), -32603 for a
@@ -369,6 +370,8 @@ store, loop_lag_s} while the engine serves at all; degraded: the database cannot
 | `edged_faults` | bugs of edged that callers met |
 | `edged_instruments` | listed instruments by their `state`, as list_instruments tells it |
 | `edged_lockouts` | instruments locked out |
+| `edged_interlocks_tripped` | interlocks that have tripped and were not cleared |
+| `edged_units_told_on` | units told to put something out and not confirmed off since |
 | `edged_sessions`, `edged_mcp_connections` | MCP sessions, open connections of the MCP endpoint |
 | `edged_event_readers` | readers of `/events` |
 | `edged_streams`, `edged_sweeps` | those that run |

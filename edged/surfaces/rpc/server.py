@@ -21,7 +21,6 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import ClientError, HttpVersion11, web
@@ -43,6 +42,7 @@ from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, disp
 from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
+    "HERE_PATH",
     "Door",
     "RpcListener",
     "RpcRecord",
@@ -84,7 +84,7 @@ class Door:
                 code=ErrorCode.NOT_AUTHENTICATED,
             )
         origin = request.headers.get("Origin")
-        if origin is not None and not _is_loopback_origin(origin):
+        if origin is not None and not _is_own_origin(origin, request):
             raise Refused(
                 "Pages from elsewhere may not use the RPC interface.", code=ErrorCode.NOT_ALLOWED
             )
@@ -116,11 +116,14 @@ def _host_of(request: web.Request) -> str:
     return host.partition(":")[0]
 
 
-def _is_loopback_origin(origin: str) -> bool:
-    try:
-        return is_loopback(urlsplit(origin).hostname or "")
-    except ValueError:
-        return False
+def _is_own_origin(origin: str, request: web.Request) -> bool:
+    """Whether it is that of this very port.
+
+    The page of another port of this machine is a stranger: with the handshake of a WebSocket no
+    browser says more of it than its Origin.
+    """
+    own = request.headers.get("Host", "")
+    return bool(own) and origin.lower() == f"{request.scheme}://{own}".lower()
 
 
 async def meet_expectation(request: web.Request) -> None:
@@ -222,6 +225,8 @@ async def read_body(request: web.Request, *, within_s: float = WITHIN_S) -> byte
 PATH: Final = "/rpc"
 ALIVE_PATH: Final = "/alive"
 """Where the supervisor looks each second: behind no door, tells nothing, leaves no row."""
+HERE_PATH: Final = "/here"
+"""What the supervisor reads every ten seconds for the fleet; it leaves no row either."""
 JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
 STOP_WITHIN_S: Final = 60.0
@@ -255,11 +260,13 @@ class Sights:
         hub: the events of ``/events``.
         health: the body of ``/healthz``.
         metrics: the body of ``/metrics`` and its content type.
+        here: the body of ``/here``: what the supervisor tells the fleet.
     """
 
     hub: EventHub
     health: Callable[[], Mapping[str, Any]]
     metrics: Callable[[], Awaitable[tuple[bytes, str]]]
+    here: Callable[[], Mapping[str, Any]]
 
 
 class RpcListener:
@@ -318,6 +325,7 @@ class RpcListener:
         router.add_get("/events", self._admitted(self._events), expect_handler=meet)
         router.add_get("/healthz", self._admitted(self._healthz), expect_handler=meet)
         router.add_get("/metrics", self._admitted(self._metrics), expect_handler=meet)
+        router.add_get(HERE_PATH, self._admitted(self._here), expect_handler=meet)
         router.add_get(ALIVE_PATH, _alive, expect_handler=meet)
         app.on_response_prepare.append(note_end)
         runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
@@ -474,6 +482,9 @@ class RpcListener:
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response(dict(self._sights.health()))
+
+    async def _here(self, _request: web.Request) -> web.Response:
+        return web.json_response(dict(self._sights.here()))
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         body, content_type = await self._sights.metrics()

@@ -187,7 +187,20 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "relay": {"configured": True, "link": {"state": "reconnecting", "last_error": "refused"}},
         "sdk": {
             "wrappers": [
-                {"is_usable": False, "wrapper": "w", "state": "broken", "problem": "no library"}
+                {
+                    "is_listed": True,
+                    "is_usable": False,
+                    "wrapper": "w",
+                    "state": "broken",
+                    "problem": "no library",
+                },
+                {
+                    "is_listed": False,
+                    "is_usable": False,
+                    "wrapper": "absent",
+                    "state": "library_missing",
+                    "problem": "nobody has one",
+                },
             ],
             "complaints": [],
         },

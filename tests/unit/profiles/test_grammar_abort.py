@@ -52,7 +52,6 @@ def test_an_entry_is_a_line_or_says_what_to_ask() -> None:
     [
         ('[{send: "A 0"}]', "{}", 'no "ask"'),
         ('[{send: "A 0", ask: "A?"}]', "{}", 'no "expect"'),
-        ('[{send: "A 0", ask: "A", expect: "0"}]', "{}", "is no query"),
         ('[{send: "A 0", ask: none, expect: "0"}]', "{}", "no question"),
         ('[{send: "A 0", ask: "A?", expect: "("}]', "{}", "no regular expression"),
         ('[{send: "A {x}", ask: none}]', "{}", "no parameter"),

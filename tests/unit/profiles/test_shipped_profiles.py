@@ -4,6 +4,7 @@ import pytest
 
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.match import find_profile
+from edged.profiles.raw import asks
 from edged.sim.models import model_names
 from tests.bench.shipped import shipped_library
 
@@ -102,8 +103,9 @@ def test_a_relative_is_taken_by_none(idn: str) -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_an_example_of_a_profile_is_taken_by_it_alone(key: str) -> None:
-    examples = LIBRARY.profiles[key].match.examples
-    assert examples
+    profile = LIBRARY.profiles[key]
+    examples = profile.match.examples
+    assert bool(examples) is profile.connection.asks_idn
     assert [takers(example) for example in examples] == [[key]] * len(examples)
 
 
@@ -164,3 +166,12 @@ def test_the_nge103b_has_the_limits_of_its_own() -> None:
     assert all(
         c.parameters["channel"].max == 3 for c in commands.values() if "channel" in c.parameters
     )
+
+
+@pytest.mark.parametrize("key", [k for k in KEYS if LIBRARY.profiles[k].connection.asks_idn])
+def test_of_a_profile_that_is_scpi_a_question_is_what_has_its_mark(key: str) -> None:
+    """What a line is, is the same as before profiles could say it."""
+    profile = LIBRARY.profiles[key]
+    for command in profile.commands.values():
+        lines = [*command.scpi, *([command.verify.query] if command.verify else [])]
+        assert [asks(profile, line) for line in lines] == [asks(None, line) for line in lines]
