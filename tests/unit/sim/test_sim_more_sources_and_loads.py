@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.simulated import Asked, PretendedBench
+from tests.bench.simulated import PretendedBench, told
 
 
 @pytest.fixture
 def bench() -> PretendedBench:
     return PretendedBench()
-
-
-def told(unit: Asked, *messages: str, gap_s: float = 0.15) -> None:
-    for message in messages:
-        unit.tell(message)
-        unit.bench.wait(gap_s)
 
 
 # Keysight E3600
