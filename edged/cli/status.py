@@ -74,6 +74,9 @@ def glance(status: Told, instruments: Sequence[Told], host: str = LOOPBACK) -> I
     )
     if mcp["enabled"] and mcp["port"] and mcp["page"] != "off":
         yield f"page: http://{netloc_of(host, mcp['port'])}/bench (edged open)"
+    visa = status["visa"]
+    if visa["port"]:
+        yield f"HiSLIP on port {visa['port']}: {', '.join(visa['names']) or 'no instrument'}"
     states = status["instruments_by_state"]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"
@@ -96,6 +99,8 @@ def _on(status: Told, name: Name) -> Iterator[str]:
 
 
 def _running(status: Told, name: Name) -> Iterator[str]:
+    for program in status["visa"]["programs"]:
+        yield f"{name(program['instrument_id'])}: used by {program['who']}"
     for sweep in status["sweeps"]:
         if sweep["status"] == "running":
             late = f", {sweep['behind_s']:g} s behind" if sweep["behind_s"] > 1 else ""
@@ -201,6 +206,7 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
         profiles["bench_copy_error"],
         status["recordings"]["error"],
         mcp["error"],
+        status["visa"]["error"],
         mcp["warning"],
     ]
     yield from filter(None, plain)

@@ -48,6 +48,7 @@ __all__ = [
     "MetricsAccess",
     "RawScpi",
     "ToolNames",
+    "VisaServer",
 ]
 
 
@@ -65,6 +66,12 @@ class Exposure(enum.StrEnum):
 
     PRIVATE = "private"
     ANY = "any"
+
+
+class VisaServer(enum.StrEnum):
+    """What the VISA server speaks to programs that know VISA."""
+
+    HISLIP = "hislip"
 
 
 class ListedTools(enum.StrEnum):
@@ -352,6 +359,24 @@ _TABLE: Final = (
         kind=list_of(choice(Exposure)),
         default=(Exposure.PRIVATE, Exposure.ANY),
         sentence="Listeners that the supervisor opens: on private addresses, on 0.0.0.0.",
+    ),
+    Key(
+        name="VISA_SERVER",
+        kind=list_of(choice(VisaServer)),
+        default=(),
+        sentence="Protocols in which programs that know VISA reach the guarded instruments.",
+    ),
+    Key(
+        name="HISLIP_PORT",
+        kind=PORT,
+        default=4880,
+        sentence="TCP port of the HiSLIP server, on loopback; 0 takes any free one.",
+    ),
+    Key(
+        name="EXPOSE_VISA",
+        kind=BOOL,
+        default=False,
+        sentence="Whether the supervisor opens the HiSLIP port, too, where EXPOSE says.",
     ),
     Key(
         name="ALLOWED_NETWORKS",

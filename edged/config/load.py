@@ -31,6 +31,7 @@ from edged.config.keys import (
     MetricsAccess,
     RawScpi,
     ToolNames,
+    VisaServer,
 )
 from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_text, read_file
 from edged.errors import ErrorCode, Invalid
@@ -91,6 +92,9 @@ class Config:
     serial_ports: tuple[str, ...]
     visa_library: str
     expose: tuple[Exposure, ...]
+    visa_server: tuple[VisaServer, ...]
+    hislip_port: int
+    expose_visa: bool
     allowed_networks: tuple[IpNetwork, ...]
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]

@@ -33,13 +33,20 @@ from edged.instruments.conversation import (
     greet,
     raw_conversation,
 )
-from edged.instruments.identify import hail, has_name_form, identify, identify_otherwise
+from edged.instruments.identify import hail, identify, identify_otherwise
 from edged.instruments.instrument import Found, Instrument, connection_for
 from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.bench_file import BenchFile, UnitRules, tighten
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.match import Identity, find_profile, parse_idn
+from edged.profiles.match import (
+    Identity,
+    find_profile,
+    has_name_form,
+    is_odd_name,
+    is_service,
+    parse_idn,
+)
 from edged.profiles.model import Connection, ErrorCheck, Profile
 from edged.scpi.answer_text import ErrorKind, clean_text
 from edged.scpi.errors import InstrumentError
@@ -145,14 +152,6 @@ def vouched_identity(profile: Profile) -> Identity:
     return Identity(manufacturer=profile.manufacturer, model=profile.model)
 
 
-NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.IGNORECASE)
-"""How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
-REFUSAL: Final = re.compile(
-    r"IDN|^\s*[1-5][0-9][0-9]\b|\b(err(or)?|unknown|invalid|undefined|unrecogni[sz]ed|syntax"
-    r"|commands?|usage|login|password|username|denied|welcome|not found)\b",
-    re.IGNORECASE,
-)
-"""What no instrument calls itself: the question come back, a code of a service, a complaint."""
 QUESTIONS: Final = 4
 """``*IDN?`` is asked twice where the first answer is no name, and waited for longer."""
 MOST_GUESSES: Final = 4
@@ -306,7 +305,7 @@ async def _identified(
         # A service that has greeted needs no second question, and may not survive one.
         return (
             has_name_form(idn)
-            or NOT_SCPI.match(idn) is not None
+            or is_service(idn)
             or find_profile(idn, usb_id, library.heads.values()).profile is not None
         )
 
@@ -334,20 +333,14 @@ async def _ask_identity(
         timeout_s=patience_s(connection, QUESTIONS),
         name="*IDN?",
     )
-    if "\ufffd" in idn or not idn.strip() or NOT_SCPI.match(idn):
+    if "\ufffd" in idn or not idn.strip() or is_service(idn):
         raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is no instrument.')
-    if not is_name(idn) and entry.profile is None and not _is_odd_name(idn):
+    if not is_name(idn) and entry.profile is None and not is_odd_name(idn):
         raise NoInstrument(
             f'What answers *IDN? with "{clean_text(idn)}", twice, does not say who it is. If this '
             "is an instrument's SCPI port all the same, name its profile in INSTRUMENTS."
         )
     return idn
-
-
-def _is_odd_name(idn: str) -> bool:
-    """Whether an answer that is no list of fields can name a model all the same."""
-    has_both = re.search(r"[0-9]", idn) and re.search(r"[A-Za-z]{2}", idn)
-    return bool(has_both) and REFUSAL.search(idn) is None
 
 
 def _connection_of(profile: Profile | None, entry: InstrumentEntry) -> Connection:

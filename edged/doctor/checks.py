@@ -27,6 +27,7 @@ from edged.doctor.bench_checks import (
     check_wrappers,
 )
 from edged.doctor.facts import Facts
+from edged.doctor.hislip_check import check_hislip
 from edged.doctor.machine_checks import (
     check_config,
     check_database,
@@ -53,6 +54,7 @@ CHECKS: Final[Mapping[str, Callable[[Facts], CheckLine]]] = MappingProxyType(
         "database": check_database,
         "engine": check_engine,
         "MCP listener": check_mcp,
+        "HiSLIP listener": check_hislip,
         "RPC": check_rpc,
         "who can reach it": check_reach,
         "USB permissions": check_usb,

@@ -57,6 +57,7 @@ from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
 from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
 from edged.engine.telemetry import EngineTelemetry
+from edged.engine.visa_port import VisaPort
 from edged.host import (
     ExitStatus,
     keep_edge_id,
@@ -79,6 +80,7 @@ from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
+from edged.supervisor.peer_header import keep_peer_secret
 from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
@@ -275,6 +277,14 @@ class Engine:
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
         arrivals = Arrivals.of(config.state_dir if is_supervised else None)
+        self._visa_port = VisaPort(
+            config,
+            desk=self._desk,
+            pool=self._pool,
+            leases=self._leases,
+            peer_secret=keep_peer_secret(config.state_dir) if is_supervised else "",
+            clock=clock,
+        )
         self._page = self._make_page(permissions, new_id, arrivals.peer)
         self._mcp = self._make_mcp(permissions, new_id, arrivals, is_supervised=is_supervised)
         self._status = self._make_status()
@@ -320,6 +330,7 @@ class Engine:
         parts.push_async_callback(self._page.stop)
         parts.push_async_callback(self._desk.stop)
         await self._mcp.start(parts, bound=self._tell_again)
+        await self._visa_port.start(parts, bound=self._tell_again)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(
             self._discovery.first_look(FIRST_LOOK_S), self._sdk.registry.first_look(FIRST_LOOK_S)
@@ -361,6 +372,7 @@ class Engine:
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
+        self._visa_port.close_door()
         self._rpc.close_door()
         self._send_guards.close()
         await asyncio.gather(
@@ -548,6 +560,7 @@ class Engine:
             clock=self._clock,
             more={
                 "relay": self._relay.status,
+                "visa": self._visa_port.status,
                 "profiles": self._profiles.status,
                 **self._work.status(),
                 "set_aside": self._discovery.set_aside,
@@ -728,6 +741,7 @@ class Engine:
             "mcp_port": self._mcp.surface.port or None,
             "mcp_path": self._config.mcp_path,
             "rpc_port": self._rpc.port,
+            "hislip_port": self._visa_port.port,
             "sim_control_port": self._sim.control_port if self._sim else None,
         }
         write_atomically(self._engine_file, json.dumps(ports, indent=1) + "\n")

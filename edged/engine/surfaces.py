@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from edged import __version__
 from edged.actions.caller import Caller
 from edged.auth.claims import EdgeDoor
@@ -30,13 +28,14 @@ from edged.commands.record import CountedRecord
 from edged.config.load import Config
 from edged.discovery.loop import Discovery
 from edged.engine.bench_page import own_names
+from edged.engine.binding import PortBinding
 from edged.engine.here import Here
 from edged.engine.housekeeping import LoopWatch
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
 from edged.engine.neighbours import MetricsDoor
 from edged.engine.parts import Stores
-from edged.errors import EdgedError, Failed, NotFound
+from edged.errors import EdgedError, NotFound
 from edged.host import host_name, qualified_host_name, read_supervisor_file
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, counted
@@ -146,9 +145,6 @@ class McpParts:
         self._registry = registry
         self._pool = pool
         self._clock = clock
-        self._error = ""
-        self._binding: asyncio.Task[None] | None = None
-        self._log = structlog.get_logger("edged.engine")
         self.first_look = asyncio.Event()
         self._news = ResourceNews(
             pool=pool,
@@ -195,6 +191,14 @@ class McpParts:
             ),
         )
 
+        self._binding = PortBinding(
+            "mcp",
+            bind=self.surface.start,
+            port=lambda: self.surface.port,
+            again_s=config.rescan_interval_sec,
+            clock=clock,
+        )
+
     def start_news(self, parts: contextlib.AsyncExitStack) -> None:
         """Gather from now on what changes among the resources."""
         self._news.start()
@@ -209,35 +213,16 @@ class McpParts:
         if not self._config.mcp_enabled:
             return
         parts.push_async_callback(self._stop)
-        try:
-            await self.surface.start()
-        except Failed as unbound:
-            self._error = unbound.message
-            self._log.warning("mcp_not_listening", reason=unbound.message, remedy=unbound.remedy)
-            self._binding = asyncio.create_task(self._bind_later(bound), name="mcp bind")
+        await self._binding.start(bound)
 
     def close_door(self) -> None:
         """Take no more connections; new requests on open ones get 503; calls go on."""
-        if self._binding is not None:
-            self._binding.cancel()
+        self._binding.give_up()
         self.surface.close_door()
-
-    async def _bind_later(self, bound: Callable[[], None]) -> None:
-        while self._error:
-            await self._clock.sleep(self._config.rescan_interval_sec)
-            try:
-                await self.surface.start()
-            except Failed as unbound:
-                self._error = unbound.message
-            else:
-                self._error = ""
-        self._log.info("mcp_listening", port=self.surface.port)
-        bound()
 
     async def _stop(self) -> None:
         self.close_door()
-        if self._binding is not None:
-            await asyncio.gather(self._binding, return_exceptions=True)
+        await self._binding.stop()
         await self.surface.stop()
 
     def status(self) -> dict[str, Any]:
@@ -248,7 +233,7 @@ class McpParts:
             "port": self.surface.port or None,
             "path": self._config.mcp_path,
             "page": self._config.bench_page.value,
-            "error": self._error,
+            "error": self._binding.error,
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),
             "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},

@@ -103,14 +103,16 @@ class Ask:
     """Write one line and read one; answered by its text without line ends.
 
     Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. Where it
-    ``takes_first``, the first line is it, though it be empty. ``proves`` tells whether an answer
-    can be to no other question, by its form alone.
+    ``takes_first``, the first line is it, though it be empty. Where it ``may_repeat``, the line as
+    it was sent is an answer, and no echo. ``proves`` tells whether an answer can be to no other
+    question, by its form alone.
     """
 
     text: str
     timeout_s: float | None = None
     may_be_empty: bool = False
     takes_first: bool = False
+    may_repeat: bool = False
     proves: Callable[[str], bool] | None = None
     data: bytes | None = None
 
@@ -518,6 +520,7 @@ def write_lines(
                 may_be_empty=True,
                 takes_first=is_blank,
                 data=data,
+                may_repeat=found_in(line.strip(), pattern) is not None,
             )
             yield from _acknowledge(pattern, line, answer)
         else:

@@ -453,7 +453,7 @@ class Dialogue:
         """
         encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
         text = self._read_line(connection, limit, encoding)
-        if "?" in text or text == step.text:
+        if ("?" in text or text == step.text) and not step.may_repeat:
             self._refuse_echo(text, step.text)
         if step.takes_first:
             return text

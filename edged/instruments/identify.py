@@ -15,6 +15,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import Ask, Beat, Conversation, Listen, Send
 from edged.instruments.dialogue import Known
 from edged.patterns import found_in
+from edged.profiles.match import has_name_form
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
 
@@ -22,7 +23,6 @@ __all__ = [
     "IDENTITY_QUESTION",
     "beat",
     "hail",
-    "has_name_form",
     "identify",
     "identify_again",
     "identify_known",
@@ -31,19 +31,12 @@ __all__ = [
 ]
 
 IDENTITY_QUESTION: Final = "*IDN?"
-NAME_COMMAS: Final = 2
-"""A name has four fields; some instruments leave one out."""
 SETTLED_S: Final = 0.2
 """A banner, or old answers, have ended when nothing more came for so long."""
 MOST_PASSED_OVER: Final = 30
 """Lines of a banner."""
 MOST_OLD_ANSWERS: Final = 4
 """On a line that keeps old answers they come first."""
-
-
-def has_name_form(idn: str) -> bool:
-    """Whether an answer looks like what IEEE 488.2 (10.14) has ``*IDN?`` answered by."""
-    return idn.count(",") >= NAME_COMMAS
 
 
 def identify(is_name: Callable[[str], bool] = has_name_form) -> Conversation[str]:

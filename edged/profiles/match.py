@@ -22,8 +22,13 @@ __all__ = [
     "clean_idn",
     "clean_serial",
     "find_profile",
+    "has_name_form",
     "holds_more_than_names",
+    "is_odd_name",
+    "is_refusal",
+    "is_service",
     "parse_idn",
+    "says_name",
 ]
 
 MAX_IDN: Final = 512
@@ -66,6 +71,50 @@ def holds_more_than_names(identity: Identity) -> bool:
         (identity.firmware, MOST_WORDS_OF_FIRMWARE),
     )
     return any(len(part.split()) > most or _PROSE.search(part) for part, most in parts)
+
+
+NAME_COMMAS: Final = 2
+"""A name has four fields; some instruments leave one out."""
+_NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.IGNORECASE)
+"""How services greet that are no instruments: a web server, ssh, FTP, XML, JSON."""
+_REFUSAL: Final = re.compile(
+    r"IDN|^\s*[1-5][0-9][0-9]\b|\b(?:err(?:or)?|nac?k)(?![a-z])"
+    r"|\b(?:unknown|invalid|undefined|unrecogni[sz]ed|syntax|commands?|usage|login|password"
+    r"|username|denied|welcome|not found)\b|[?*]",
+    re.IGNORECASE,
+)
+"""What no instrument calls itself: the question come back, a code of a service, a complaint."""
+
+
+def has_name_form(idn: str) -> bool:
+    """Whether an answer looks like what IEEE 488.2 (10.14) has ``*IDN?`` answered by."""
+    return idn.count(",") >= NAME_COMMAS
+
+
+def is_service(idn: str) -> bool:
+    """Whether it is how something greets that is no instrument."""
+    return _NOT_SCPI.match(idn) is not None
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether an answer reads as "I do not know that", which is neither a name nor a yes."""
+    return _REFUSAL.search(answer) is not None
+
+
+def is_odd_name(idn: str) -> bool:
+    """Whether an answer that is no list of fields can name a model all the same."""
+    has_both = re.search(r"[0-9]", idn) and re.search(r"[A-Za-z]{2}", idn)
+    return bool(has_both) and not is_refusal(idn)
+
+
+def says_name(answer: str) -> bool:
+    """Whether an answer can name a model, in either form; text that complains does not."""
+    if is_service(answer) or not answer.isprintable():
+        return False
+    if has_name_form(answer):
+        # In the header, ``*IDN GE Druck,PACE5000,…``, and in a maker's name much may stand.
+        return not is_refusal(answer.split(",")[0].rpartition(" ")[2])
+    return is_odd_name(answer)
 
 
 class Recognizable(Protocol):

@@ -38,6 +38,11 @@ _ESR_BITS: Final = {
 }
 """IEEE 488.2, 11.5.1. The other bits (operation complete, user request, power on) are no errors."""
 
+_HEADER: Final = re.compile(
+    r"\s*:?(?:[A-Z]+[0-9]*:)*ERR(?:OR)?(?::NEXT)?\??\s+(?=\S)", re.IGNORECASE
+)
+"""What instruments repeat of the question while headers are on: ``SYST:ERR 0, No error``."""
+
 _COMMAND_ERROR_BIT: Final = 32
 _UNDEFINED_HEADER: Final = -113
 
@@ -111,6 +116,9 @@ def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:
     """Read the answer of an error query; never raises, whatever came."""
     line = first_line(answer)
     code = leading_integer(line)
+    if code is None and kind is ErrorKind.QUEUE:
+        line = _HEADER.sub("", line, count=1)
+        code = leading_integer(line)
     if code is None and kind in (ErrorKind.CODE, ErrorKind.ESR):
         # Scopes put a header before it while headers are on: ``EXR 0``.
         code = leading_integer(line.rpartition(" ")[2])

@@ -35,6 +35,7 @@ from edged.sim.wires.stream import (
     Visit,
     WireKind,
 )
+from edged.sim.wires.usbtmc import KernelBus, UsbBus, UsbtmcWire
 from edged.sim.wires.vxi11 import Vxi11Wire
 
 __all__ = [
@@ -188,10 +189,17 @@ class Order:
 
 
 class Bench:
-    """Stations around one world. All methods belong to one event loop."""
+    """Stations around one world. All methods belong to one event loop.
 
-    def __init__(self, *, clock: Clock, log: ByteLog, seed: int = 0) -> None:
+    Args:
+        usb_bus: where USB devices are plugged in; the machine's own where nobody says.
+    """
+
+    def __init__(
+        self, *, clock: Clock, log: ByteLog, seed: int = 0, usb_bus: UsbBus | None = None
+    ) -> None:
         self.log = log
+        self._usb_bus = usb_bus or KernelBus()
         self._clock = clock
         self._seed = seed
         self._world = World()
@@ -226,6 +234,9 @@ class Bench:
         self._stations[order.name] = station
         try:
             await station.open(order.port)
+        except Invalid:
+            self._forget(order.name)
+            raise
         except OSError as error:
             self._forget(order.name)
             raise Failed(
@@ -322,6 +333,8 @@ class Bench:
                 return SerialWire(host)
             case WireKind.PROLOGIX:
                 return PrologixWire(host, self._adapter)
+            case WireKind.USBTMC:
+                return UsbtmcWire(host, self._usb_bus)
 
     def _forget(self, name: str) -> None:
         del self._stations[name]

@@ -1,4 +1,6 @@
-"""How the supervisor tells the engine whose connection it forwards: a header with a secret.
+"""How the supervisor tells the engine whose connection it forwards: a word with a secret.
+
+Over HTTP it is a header; over HiSLIP a vendor's message in front of the client's first one.
 
 The secret lies in STATE_DIR, readable for this user alone, and both processes read it there:
 whichever starts first makes it. A header without it is somebody's invention and counts for nothing.
@@ -17,7 +19,9 @@ from typing import Final
 
 __all__ = [
     "PEER_HEADER",
+    "PEER_MESSAGE",
     "keep_peer_secret",
+    "peer_in",
     "peer_reader",
     "peer_value",
     "relayed_reader",
@@ -25,6 +29,8 @@ __all__ = [
 ]
 
 PEER_HEADER: Final = "Edged-Peer"
+PEER_MESSAGE: Final = 0xED
+"""The type of HiSLIP message; those from 128 on are a vendor's."""
 SECRET_FILE: Final = "peer_secret"  # noqa: S105 - the name of a file
 SECRET_CHARS: Final = 43
 MAX_PEER_CHARS: Final = 100
@@ -67,6 +73,13 @@ def relayed_value(secret: str, address: str) -> str:
     return f"{secret} {RELAYED}{address}"
 
 
+def peer_in(value: str, secret: str) -> str:
+    """The address in a header's or message's value; empty when somebody has invented it."""
+    given, _, address = value.partition(" ")
+    is_ours = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode("ascii"))
+    return address[:MAX_PEER_CHARS] if is_ours else ""
+
+
 def peer_reader(secret: str) -> Callable[[Mapping[str, str], str], str]:
     """Headers and the socket's peer → the address that the audit shall name.
 
@@ -85,14 +98,11 @@ def relayed_reader(secret: str) -> Callable[[Mapping[str, str]], bool]:
 def _reader(secret: str) -> Callable[[Mapping[str, str]], str]:
     """What the supervisor said, or empty where it said nothing."""
     name = PEER_HEADER.lower()
-    wanted = secret.encode("ascii")
 
     def read(headers: Mapping[str, str]) -> str:
         value = headers.get(name)
         if value is None:
             return ""
-        given, _, told = value.partition(" ")
-        is_ours = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted)
-        return told[:MAX_PEER_CHARS] if is_ours else ""
+        return peer_in(value, secret)
 
     return read

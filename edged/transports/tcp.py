@@ -74,7 +74,7 @@ class SocketStream:
         self.buffer = bytearray()
         failure = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if failure:
-            raise OSError(failure, "connection refused or unreachable")
+            raise OSError("connection refused or unreachable")
         connection.getpeername()
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -204,24 +204,30 @@ class TcpChannel:
         wake: Wake,
         clock: Clock,
         timeout_s: float,
+        called: str = "",
         waits_by: Wake | None = None,
     ) -> None:
         """Connect to ``TCPIP::<host>::<port>::SOCKET``, hearing a pre-emption between slices.
 
         Args:
+            called: what errors call it, where nobody has typed this address.
             waits_by: what wakes the waits of ``stream``, where that is not ``wake``.
 
         Raises:
             LinkError: it cannot be reached, or work was pre-empted.
         """
-        self._resource: Any = _connect(address, open_resource, wake, clock, timeout_s)
+        self._resource: Any = None
         try:
+            self._resource = _connect(address, open_resource, wake, clock, timeout_s)
             with translated(f"connecting to {address}"):
                 # pyvisa-py reports success for a refused port: its `select` finds it "ready".
                 session = self._resource.visalib.sessions[self._resource.session]
                 self.stream = SocketStream(session.interface, waits_by or wake, clock)
-        except LinkError:
-            self._close_session()
+        except LinkError as error:
+            if self._resource is not None:
+                self._close_session()
+            if called:
+                raise type(error)(str(error).replace(address, called)) from error
             raise
 
     def close(self) -> None:

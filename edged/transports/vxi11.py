@@ -72,6 +72,7 @@ class Vxi11Link(MessageLinkBase):
     ) -> None:
         super().__init__(clock, wake)
         self._open_resource = open_resource
+        self._address = address
         self._host, self._port, self._device = _taken_apart(address)
         # None while closed.
         self._channel: TcpChannel | None = None
@@ -88,7 +89,8 @@ class Vxi11Link(MessageLinkBase):
         self.close()
         deadline = self._clock.monotonic() + timeout_s
         try:
-            self._channel = self._connect(self._port or self._mapped_port(deadline), deadline)
+            port = self._port or self._mapped_port(deadline)
+            self._channel = self._connect(port, deadline, self._address)
             name = self._device
             head = struct.pack(">iIII", CLIENT_ID, 0, 0, len(name))
             reply = self._call(CREATE_LINK, head + name + bytes(-len(name) % 4), deadline)
@@ -153,31 +155,37 @@ class Vxi11Link(MessageLinkBase):
                     self._abort(arguments, deadline)
         self._hang_up()
 
-    def _connect(self, port: int, deadline: float) -> TcpChannel:
+    def _connect(self, port: int, deadline: float, called: str) -> TcpChannel:
         return TcpChannel(
             f"TCPIP::{self._host}::{port}::SOCKET",
             self._open_resource,
             wake=self._wake,
             clock=self._clock,
             timeout_s=deadline - self._clock.monotonic(),
+            called=called,
         )
 
     def _mapped_port(self, deadline: float) -> int:
         """Where the instrument's port mapper says that it listens."""
-        self._channel = self._connect(PORT_MAPPER_PORT, deadline)
+        called = f"the port mapper of {self._address}"
+        self._channel = self._connect(PORT_MAPPER_PORT, deadline, called)
         arguments = struct.pack(">IIII", CORE_PROGRAM, 1, TCP, 0)
         reply = self._call(GET_PORT, arguments, deadline, program=PORT_MAPPER, version=2)
         self._hang_up()
         port = _integer(reply, 0)
         if not 0 < port < 65_536:
-            raise LinkLost("the instrument offers no VXI-11")
+            raise LinkLost(
+                "the instrument offers no VXI-11: try a raw socket (port 5025) or hislip0"
+            )
         return port
 
     def _abort(self, arguments: bytes, deadline: float) -> None:
         """End the call in progress: some instruments take no new link before it has ended."""
         abandoned, self._channel = self._channel, None
         try:
-            self._channel = self._connect(self._abort_port, deadline)
+            self._channel = self._connect(
+                self._abort_port, deadline, f"the abort channel of {self._address}"
+            )
             self._call(DEVICE_ABORT, arguments, deadline, program=ASYNC_PROGRAM)
         finally:
             if abandoned is not None:

@@ -40,3 +40,16 @@ def test_only_the_command_path_runs_an_operation() -> None:
 @promise("audit.row-of-every-attempt")
 def test_only_the_command_path_runs_tools_of_wrappers() -> None:
     assert callers_of("run_tool") == {"operations"}
+
+
+@promise("audit.row-of-every-attempt")
+def test_besides_the_engine_only_the_talks_of_probe_and_drafts_open_a_line() -> None:
+    opened = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"open_link", "_open_link"}
+    }
+    assert opened == {"discovery/loop.py", "discovery/wire_talk.py"}

@@ -12,22 +12,26 @@ there is none the smallest value that its limits and checks allow.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from edged.errors import Invalid
 from edged.profiles.arguments import ParameterCheck, compile_parameters
-from edged.profiles.match import clean_idn, parse_idn
-from edged.profiles.model import Command, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.authoring.probing import NAME_QUESTION, flow_of
+from edged.profiles.match import Identity, clean_idn, parse_idn, says_name
+from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import effective_bound, optional_names
 
 __all__ = [
     "MetInstrument",
     "TrialQuestion",
+    "as_yaml",
     "draft_profile",
     "key_of",
+    "literal",
     "plan_trial",
     "read_headers",
 ]
@@ -47,18 +51,34 @@ class MetInstrument:
     """What an instrument told.
 
     Attributes:
-        idn: its answer to ``*IDN?``.
+        idn: its answer to ``question``.
+        question: what it says its name to; empty where it says none.
+        was_heard: something came at all.
         address: where it was asked.
+        connection: how it is spoken to.
         error_query: the question that it answers with an error number; empty where none was found.
+        acknowledge: the pattern of what it answers to what it is told; ``None`` where it is silent,
+            or where that could not be known.
         headers: its own list of commands, as ``read_headers`` gives them.
+        unknown: sentences about what could not be known.
         on: the day, for the comment.
     """
 
-    idn: str
-    address: str
+    idn: str = ""
+    question: str = NAME_QUESTION
+    was_heard: bool = False
+    address: str = ""
+    connection: Connection = field(default_factory=Connection)
     error_query: str = ""
+    acknowledge: str | None = None
     headers: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     on: str = ""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it says who it is, as IEEE 488.2 has it."""
+        return self.question == NAME_QUESTION
 
 
 def read_headers(answer: str) -> tuple[str, ...]:
@@ -96,41 +116,83 @@ def draft_profile(met: MetInstrument, key: str) -> str:
         met: what the instrument told.
         key: its profile_key.
     """
-    identity = parse_idn(met.idn)
-    idn = clean_idn(met.idn).replace("'", "''")
+    identity = parse_idn(met.idn) if says_name(met.idn) else Identity()
     return "\n".join(
         [
             "# yaml-language-server: $schema=profile.schema.json",
             "# (`edged profile schema > profile.schema.json` puts there what editors check by)",
             f"# Drafted from what {met.address} told{f' on {met.on}' if met.on else ''}.",
             "# `edged profile lint` says what is missing, docs/profiles.md what can be written.",
+            *(f"# Not known: {sentence}" for sentence in met.unknown),
             "format: 1",
             f"profile_key: {key}",
             "version: 1",
-            f"manufacturer: {_quoted(identity.manufacturer or 'unknown')}",
-            f"model: {_quoted(identity.model or 'unknown')}",
+            f"manufacturer: {_quoted(clean_idn(identity.manufacturer) or 'unknown')}",
+            f"model: {_quoted(clean_idn(identity.model) or 'unknown')}",
             "# power_supply, multimeter, oscilloscope, smu, electronic_load, …",
             "instrument_class: other",
             "# The manual that you write from: title, number, year.",
             'source: "drafted from the instrument\'s own answers"',
-            "match:",
-            "  # Searched in the whole answer, upper and lower case alike.",
-            f"  idn: {_quoted(_pattern(identity.manufacturer, identity.model, met.idn))}",
-            f"  examples: ['{idn}']",
+            *_identity(met, identity),
             *_connection(met),
             "# What switches everything off that gives energy; sent by stops and after a crash.",
             '# abort: ["OUTP OFF"]',
             "# Take names off this list as you try them on the real instrument.",
             "unverified: all",
             "commands:",
-            "  identify:",
-            "    description: Ask who it is.",
-            '    scpi: "*IDN?"',
+            *_first_command(met),
             *_EXAMPLES,
             *_commands(met.headers),
             "",
         ]
     )
+
+
+def _identity(met: MetInstrument, identity: Identity) -> list[str]:
+    """How it is told from others: by its name, or by what its owner says that it answers."""
+    if met.is_name:
+        return [
+            "match:",
+            "  # Searched in the whole answer, upper and lower case alike.",
+            f"  idn: {_quoted(_pattern(identity.manufacturer, identity.model, met.idn))}",
+            f"  examples: [{_quoted(clean_idn(met.idn))}]",
+        ]
+    return [
+        "# It does not say its name to *IDN?: used only where INSTRUMENTS names this profile.",
+        "never_ask_idn: true",
+        "# What shows that it is there, and this one.",
+        f"identify: {{ask: {_quoted(met.question)}, expect: {_quoted(_likeness(met.idn))}}}"
+        if met.question
+        else "# identify: {ask: 'a question that it answers', expect: '^the answer'}",
+    ]
+
+
+def _likeness(answer: str) -> str:
+    """A pattern for an answer: a name as it came, but for its numbers; anything for a reading."""
+    if not says_name(answer):
+        return "."
+    return "^" + re.sub(r"[0-9]+", "[0-9]+", literal(clean_idn(answer)[:60].strip()))
+
+
+def _first_command(met: MetInstrument) -> list[str]:
+    """A question that was answered; where there was none, one to be replaced."""
+    if not met.question:
+        return [
+            "  ask_something:",
+            "    description: Not tried; put a question here that it answers.",
+            "    scpi: 'STATUS?'",
+            "    returns: {type: string}",
+        ]
+    lines = [
+        "  identify:",
+        "    description: Ask who it is.",
+        f"    scpi: {_quoted(met.question)}",
+    ]
+    if not met.question.endswith("?"):
+        lines.append("    is_query: true")
+    if not met.idn.isprintable():
+        lines.append("    returns: {type: string, control: escape}")
+    return lines
 
 
 _EXAMPLES: Final = (
@@ -151,13 +213,26 @@ _EXAMPLES: Final = (
 def _connection(met: MetInstrument) -> list[str]:
     query = _quoted(met.error_query or "SYST:ERR?")
     errors = f"  errors: {{query: {query}, kind: queue}}"
+    acknowledge = f"  acknowledge: {_quoted(met.acknowledge or '^OK$')}"
+    wire = {"timeout_ms": met.connection.timeout_ms, **flow_of(met.connection)}
+    if not met.idn.isascii():
+        wire["encoding"] = "latin-1"
     return [
         "connection:",
-        "  timeout_ms: 2000",
+        *(f"  {key}: {as_yaml(value)}" for key, value in wire.items()),
         errors if met.error_query else f"# {errors}",
+        "  # What answers a line that asks nothing.",
+        acknowledge if met.acknowledge is not None else f"# {acknowledge}",
         "  # Some units leave local for a question; heartbeat_source where the manual says else.",
         "  heartbeat: false",
     ]
+
+
+def as_yaml(value: object) -> str:
+    """A value of ``connection`` as YAML has it; a line end needs double quotes."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value) if isinstance(value, str) and not value.isalpha() else str(value)
 
 
 def _pattern(manufacturer: str, model: str, idn: str) -> str:
@@ -165,8 +240,12 @@ def _pattern(manufacturer: str, model: str, idn: str) -> str:
     parts = [re.escape(part) for part in (manufacturer, model) if part]
     found = re.search(r"\s*,\s*".join(parts), clean_idn(idn)) if parts else None
     text = found.group() if found else model or clean_idn(idn)[:40] or "unknown"
-    escaped = re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text)
-    return escaped + (r"\b" if text[-1:].isalnum() else "")
+    return literal(text) + (r"\b" if text[-1:].isalnum() else "")
+
+
+def literal(text: str) -> str:
+    """A pattern that fits this text alone."""
+    return re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text)
 
 
 def _commands(headers: Sequence[str]) -> Iterator[str]:

@@ -478,6 +478,7 @@ class WireKind(enum.StrEnum):
     HISLIP = "hislip"
     SERIAL = "serial"
     PROLOGIX = "prologix"
+    USBTMC = "usbtmc"
 
 
 class Host(Protocol):

@@ -130,6 +130,11 @@ class VisaSession:
         """A question of its own is under way."""
         return self._question is not None and not self._question.is_settled
 
+    @property
+    def has_asked(self) -> bool:
+        """It has asked something, and neither read all of it nor heard why there is no answer."""
+        return self._question is not None
+
     def come_as(self, caller: Caller) -> None:
         """Who it is by its latest request: what a token allows may have changed."""
         if caller is not self._came_as:
@@ -309,6 +314,17 @@ class VisaSession:
             self._forget_lock()
             with contextlib.suppress(EdgedError):
                 await self._ordered(Release, "visa.unlock", {"lease_id": lease_id})
+
+    def hold_lock(self, lease_id: str) -> None:
+        """Present a lease that its road holds for several programs; empty: none any more."""
+        self._forget_lock()
+        if lease_id:
+            self._lease_id = lease_id
+            self._caller = replace(self._caller, lease=lease_id)
+
+    def interrupted(self) -> None:
+        """Its road has carried an answer that, as it turns out, the program has never read."""
+        self._status.cut(-410)
 
     async def close(self) -> None:
         """The program is gone: its question is given up, its lock given back; may be said twice."""

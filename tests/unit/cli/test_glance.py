@@ -37,6 +37,7 @@ IDLE: dict[str, Any] = {
         "warning": "",
         "page": "read",
     },
+    "visa": {"enabled": False, "port": None, "error": "", "programs": [], "names": []},
     "sweeps": [],
     "streams": [],
     "sequences": [],
@@ -133,6 +134,21 @@ def test_the_page_is_named_by_the_address_that_others_reach() -> None:
     assert "http://[fd00::7]:8767/bench" in line
     off = {**IDLE, "mcp": {**IDLE["mcp"], "page": "off"}}
     assert not [one for one in glance(off, KNOWN) if one.startswith("page")]
+
+
+def test_programs_that_know_visa_are_told_with_what_they_use() -> None:
+    visa = {
+        "enabled": True,
+        "port": 4880,
+        "error": "",
+        "programs": [{"instrument_id": "TCPIP::1", "who": "HiSLIP NI, PID 7 labview at 127.0.0.1"}],
+        "names": ["hislip_psu1", "hislip_dmm1"],
+    }
+    lines = list(glance({**IDLE, "visa": visa}, KNOWN))
+    assert "HiSLIP on port 4880: hislip_psu1, hislip_dmm1" in lines
+    assert "  psu1: used by HiSLIP NI, PID 7 labview at 127.0.0.1" in lines
+    taken = {**visa, "port": None, "error": "The HISLIP port 4880 cannot be bound."}
+    assert "  The HISLIP port 4880 cannot be bound." in glance({**IDLE, "visa": taken}, KNOWN)
 
 
 @promise("cli.status-glance")

@@ -284,6 +284,12 @@ def test_the_echo_of_an_earlier_question_in_another_case_is_no_answer(bench: Ben
     assert bench.fail(Ask("B?")).code is ErrorCode.BAD_ANSWER
 
 
+def test_an_acknowledgement_may_repeat_the_line_and_an_answer_may_not(bench: Bench) -> None:
+    bench.link.answers["T=10"] = b"T=10\n"
+    assert bench.serve(Ask("T=10", may_repeat=True)) == ["T=10"]
+    assert bench.fail(Ask("T=10")).code is ErrorCode.BAD_ANSWER
+
+
 def test_a_block_asked_for_as_text_is_read_by_its_length(bench: Bench) -> None:
     bench.link.answers["A?"] = b"#15a\nb\nc\n"
     assert bench.serve(Ask("A?")) == ["#15a\nb\nc"]

@@ -1,6 +1,9 @@
 import pytest
 
+from edged.clock import SystemClock
+from edged.transports.link import LinkLost
 from edged.transports.tcp import hislip_error, vxi11_error
+from edged.transports.visa import VisaLibrary
 from tests.promises import promise
 
 
@@ -30,3 +33,20 @@ def test_a_hislip_error_says_what_it_is_its_number_and_the_server_s_own_text() -
     assert "no more clients" in hislip_error(4, "", is_fatal=True)
     assert hislip_error(4, "", is_fatal=False).startswith("the message was too large")
     assert hislip_error(200, "vendor", is_fatal=False).endswith('(HiSLIP error 200, "vendor")')
+
+
+@promise("line.wire-errors")
+@pytest.mark.parametrize("road", ["TCPIP::127.0.0.3::INSTR", "TCPIP::127.0.0.3::hislip0::INSTR"])
+def test_what_cannot_be_connected_is_called_as_its_owner_typed_it(road: str) -> None:
+    # 127.0.0.3: nothing of this machine listens there at the ports that are nobody's choice.
+    visa = VisaLibrary(clock=SystemClock(), is_on_loop=False)
+    link = visa.open_link(road)
+    try:
+        with pytest.raises(LinkLost) as lost:
+            link.open(2)
+    finally:
+        link.release()
+        visa.close()
+    told = str(lost.value)
+    assert road in told
+    assert not any(word in told for word in ("SOCKET", "::111", "4880", "Errno"))

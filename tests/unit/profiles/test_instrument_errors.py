@@ -24,6 +24,13 @@ def test_queue_entry_keeps_its_code_and_text():
     assert "Data out of range" in error.text
 
 
+@pytest.mark.parametrize("header", ["SYST:ERR ", ":SYSTEM:ERROR:NEXT ", "ERR ", "SYST:ERR?  "])
+def test_the_header_of_the_question_before_an_entry_is_passed_over(header):
+    assert not parse_error(ErrorKind.QUEUE, f"{header}0, No error").is_error
+    error = parse_error(ErrorKind.QUEUE, f'{header}-222,"Data out of range"')
+    assert (error.code, error.text) == (-222, '-222,"Data out of range"')
+
+
 def test_undefined_header_is_told_apart():
     assert parse_error(ErrorKind.QUEUE, '-113,"Undefined header"').is_undefined
 

@@ -1,0 +1,212 @@
+"""Holding a talk over a wire that no engine has: for ``edged probe`` and ``edged profile new``.
+
+What is said, and when a talk is over, is the talk's own (``profiles.authoring``). Here are the link
+and the time: a talk that has none left hears nothing more, and ends by that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from edged.clock import Clock
+from edged.errors import ErrorCode, Failed
+from edged.profiles.authoring.probing import Heard, Say, Talk, held
+from edged.profiles.model import Connection
+from edged.scpi.blocks import whole_length
+from edged.transports.address import parse_address
+from edged.transports.link import Link, LinkError, LinkGarbled, LinkTimeout
+from edged.transports.message import MESSAGE_AVAILABLE
+from edged.transports.reach import knock
+from edged.transports.visa import VisaLibrary
+
+__all__ = ["WireTalk"]
+
+T = TypeVar("T")
+
+OPEN_WITHIN_S: Final = 3.0
+WRITE_WITHIN_S: Final = 1.0
+QUIET_S: Final = 0.15
+"""An answer has ended when nothing more came for so long."""
+MOST_BYTES: Final = 1024 * 1024
+MOST_LOSSES: Final = 8
+"""Connections that a peer may end; one that does it again and again is no instrument."""
+
+
+class WireTalk:
+    """One connection for talks; a context, at whose end it is closed.
+
+    Args:
+        address: VISA resource string.
+        library: what PyVISA is to use.
+        within_s: how long all talks may take together, opening included.
+
+    Attributes:
+        is_late: a talk was cut short by that.
+        said: how many lines went out.
+    """
+
+    def __init__(self, address: str, *, library: str, clock: Clock, within_s: float) -> None:
+        self._address = address
+        self._transport = parse_address(address).transport
+        self._visa = VisaLibrary(library=library, clock=clock, is_on_loop=False)
+        self._clock = clock
+        self._deadline = clock.monotonic() + within_s
+        self._link: Link | None = None
+        self._losses = 0
+        self.is_late = False
+        self.said = 0
+
+    def __enter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            Failed: DISCONNECTED, nobody is there; what to try instead.
+        """
+        knock(self._address, self._clock)
+        self._link = self._visa.open_link(self._address)
+        try:
+            self._link.open(OPEN_WITHIN_S)
+        except LinkError as error:
+            self._close()
+            raise self._gone(
+                f"Nobody was met at {self._address}: {error}.",
+                "Check the address, the cable, and whether another program holds it.",
+            ) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of the instrument."""
+        self._close()
+
+    def hold(self, talk: Talk[T]) -> T:
+        """Hold a talk to its end, and give what it comes to.
+
+        Raises:
+            Failed: as the talk says; DISCONNECTED, the connection was lost again and again.
+        """
+        return held(talk, self._hear)
+
+    def _hear(self, say: Say) -> Heard:
+        if self._clock.monotonic() + say.within_s > self._deadline:
+            self.is_late = True
+            return Heard(was_said=False)
+        link = self._opened()
+        if not self._is_tuned(link, say.connection):
+            return Heard(was_said=False)
+        try:
+            return self._exchanged(link, say)
+        except LinkGarbled:
+            # Not as it was sent: a wrong speed or parity, as far as a port can tell.
+            return Heard()
+        except LinkTimeout:
+            if self._transport.has_messages and not link.clear(WRITE_WITHIN_S):
+                self._reopen(link)
+            return Heard()
+        except LinkError as error:
+            self._losses += 1
+            if self._losses >= MOST_LOSSES:
+                raise self._gone(
+                    f"{self._address} was lost: {error}.",
+                    "What listens there ends the connection at a question that it does not know, "
+                    "or is no instrument: give one from its manual, --ask VERSION.",
+                ) from error
+            self._reopen(link)
+            return Heard(was_lost=True)
+
+    def _is_tuned(self, link: Link, connection: Connection) -> bool:
+        """Whether the wire can be so; many a port has not every speed or frame."""
+        try:
+            link.tune(connection)
+        except LinkError:
+            # Half of it may have been taken: anew, as the port is by itself.
+            link.close()
+            link.tune(Connection())
+            self._reopen(link)
+            return False
+        return True
+
+    def _exchanged(self, link: Link, say: Say) -> Heard:
+        end = say.connection.write_termination.encode("ascii")
+        if say.pause_s:
+            link.pause(say.pause_s)
+        elif say.leads and not self._transport.has_messages:
+            link.write(end, WRITE_WITHIN_S)
+            link.pause(QUIET_S)
+        link.pending()
+        if say.line:
+            self.said += 1
+            line = say.line.encode("ascii", "replace") + end
+            link.write(line, WRITE_WITHIN_S)
+        began = self._clock.monotonic()
+        if not say.line and self._transport.has_messages:
+            return Heard()
+        if not say.asks and self._transport.has_messages and not self._has_answer(link, say):
+            return Heard(was_said=self._tells_status(link))
+        data = self._read(link, say)
+        return Heard(data=data, came=True, after_ms=(self._ended - began) * 1000)
+
+    def _read(self, link: Link, say: Say) -> bytes:
+        end = say.connection.read_termination.encode("ascii") or b"\n"
+        self._ended = self._clock.monotonic()
+        if self._transport.has_messages or say.is_quick:
+            data = link.read_message(end, say.within_s)
+            # Below an adapter a line end may stand within a block.
+            whole = min(whole_length(data) or 0, MOST_BYTES)
+            while len(data) < whole:
+                data += end + link.read_message(end, say.within_s)
+            self._ended = self._clock.monotonic()
+            # The end of a message is the end of its line.
+            return data.removesuffix(end) + end
+        gathered = bytearray(link.read_exactly(1, say.within_s))
+        while len(gathered) < MOST_BYTES and self._clock.monotonic() < self._deadline:
+            self._ended = self._clock.monotonic()
+            link.pause(QUIET_S)
+            more = link.pending()
+            if not more:
+                break
+            gathered += more
+        return bytes(gathered)
+
+    def _has_answer(self, link: Link, say: Say) -> bool:
+        """Whether an answer waits to which nothing is owed: by the status byte, never by a read.
+
+        An instrument that is read without having been asked notes an error, and some hang.
+        """
+        link.pause(say.within_s)
+        status = link.status_byte(say.within_s)
+        return status is not None and bool(status & MESSAGE_AVAILABLE)
+
+    def _tells_status(self, link: Link) -> bool:
+        return link.status_byte(WRITE_WITHIN_S) is not None
+
+    def _opened(self) -> Link:
+        if self._link is None:
+            raise self._gone(f"{self._address} is not connected.", "Report this as a bug.")
+        return self._link
+
+    def _reopen(self, link: Link) -> None:
+        try:
+            link.open(OPEN_WITHIN_S)
+        except LinkError as error:
+            raise self._gone(
+                f"{self._address} was lost, and could not be opened again: {error}.",
+                "Switch the instrument off and on again.",
+            ) from error
+
+    def _gone(self, sentence: str, remedy: str) -> Failed:
+        data = {"address": self._address}
+        return Failed(sentence, code=ErrorCode.DISCONNECTED, data=data, remedy=remedy)
+
+    def _close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            with contextlib.suppress(LinkError):
+                link.release()
+        self._visa.close()

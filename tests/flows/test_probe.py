@@ -1,0 +1,295 @@
+"""``edged probe`` and ``edged profile new`` on every kind of wire, and where nobody is."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.cli.main import main
+from edged.transports import reach
+from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.pty_unit import PtyUnit, on_a_pty
+from tests.bench.sim_bench import SimBench, running_bench
+from tests.promises import promise
+
+WIRES = {
+    "sock": "socket",
+    "vxi": "vxi11",
+    "his": "hislip",
+    "ser": "serial",
+    "pro": "prologix",
+}
+NAME = "ACME,P1,42,1.0"
+# A verb is a program: what it has open at its end the system closes.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[SimBench]:
+    flags = [word for name, kind in WIRES.items() for word in ("--transport", f"{name}={kind}")]
+    orders = ",".join(f"{name}=generic_scpi" for name in WIRES)
+    with running_bench("--instruments", orders, *flags) as running:
+        yield running
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory to work in, of a machine that has nothing else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDGED_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("EDGED_PROFILE_DIRS", f"[{tmp_path}]")
+    monkeypatch.setenv("EDGED_BENCH_FILE", str(tmp_path / "bench.yaml"))
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What a verb prints as JSON when all is well."""
+    assert main([*words, "--json"]) == 0, capsys.readouterr()
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+@promise("profile-new.harmless")
+@pytest.mark.parametrize("name", WIRES)
+def test_a_draft_of_every_wire_is_clean_and_nothing_else_was_sent(
+    bench: SimBench, place: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    began, since = time.monotonic(), bench.mark()
+    met = said(capsys, "profile", "new", "--from", bench.address(name))
+    assert time.monotonic() - began < 15
+    assert (met["error_query"], met["acknowledge"]) == ("SYST:ERR?", None)
+    assert len(met["headers"]) > 3
+    assert met["unknown"] == []
+    assert main(["profile", "lint", str(place / met["file"])]) == 0
+    assert "all clean" in capsys.readouterr().err
+    sent = set(bench.received(name, since))
+    assert {"*IDN?", "SYST:ERR?"} <= sent
+    assert sent <= {"*IDN?", "*CLS", "EDGED:NONE", "SYST:ERR?", "SYST:HELP:HEAD?"}
+    errors = bench.state(name).get("errors", [])
+    assert not errors
+
+
+@promise("probe.finds")
+@pytest.mark.parametrize("name", WIRES)
+def test_probe_prints_a_line_for_a_profile_and_what_to_do_next(
+    bench: SimBench, place: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert main(["probe", bench.address(name)]) == 0
+    printed = capsys.readouterr().out
+    (line,) = [line for line in printed.splitlines() if line.startswith("connection: {")]
+    assert ("write_termination" in line) is (name in {"sock", "ser"})
+    (following,) = [line for line in printed.splitlines() if "# Next: " in line]
+    words = shlex.split(following.partition("# Next: edged ")[2])
+    assert main([*words, "--output", str(place / "draft.yaml")]) == 0
+    assert main(["profile", "lint", str(place / "draft.yaml")]) == 0
+
+
+@promise("probe.finds")
+@promise("probe.harmless")
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize(
+    ("takes", "ends", "baud_rate"),
+    [
+        (b"\n", "\n", 9600),
+        (b"\r", "\r\n", 19_200),
+        (b"\r\n", "\r", 115_200),
+        (b"\r", "\r", 38_400),
+    ],
+)
+def test_probe_finds_the_speed_and_line_ends_of_a_serial_port_within_a_minute(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    takes: bytes,
+    ends: str,
+    baud_rate: int,
+) -> None:
+    with on_a_pty(PtyUnit({"*IDN?": NAME}, takes, ends, baud_rate)) as unit:
+        found = said(capsys, "probe", unit.address)
+    assert found["took_s"] < 60
+    assert found["answer"] == NAME
+    wire = found["connection"]
+    assert (wire["baud_rate"], wire["data_bits"], wire["parity"]) == (baud_rate, 8, "none")
+    assert wire["write_termination"].encode() == takes
+    assert wire["read_termination"] == ends
+    assert set("\n".join(unit.heard).split()) == {"*IDN?"}
+    assert place.is_dir()
+
+
+def test_probe_finds_that_an_instrument_needs_rest(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = PtyUnit({"VERSION": "JULABO F25"}, b"\r", "\r\n", 9600, rest_s=0.06)
+    with on_a_pty(unit):
+        found = said(
+            capsys, "probe", unit.address, "--ask", "VERSION",
+            "--connection", "{baud_rate: 9600, data_bits: 8, parity: none, stop_bits: 1}",
+        )  # fmt: skip
+    assert 100 <= found["connection"]["min_gap_ms"] <= 400
+    assert set("\n".join(unit.heard).split()) == {"VERSION"}
+    assert place.is_dir()
+
+
+@promise("profile-new.soon")
+@pytest.mark.parametrize("verb", [["probe"], ["profile", "new", "--from"]])
+@pytest.mark.parametrize("road", ["{port}::SOCKET", "hislip0,{port}::INSTR", "{port}"])
+def test_a_refused_port_is_told_at_once_with_the_doors_that_are_open(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    verb: list[str],
+    road: str,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as open_door, socket.socket() as shut:
+        shut.bind(("127.0.0.1", 0))
+        port = shut.getsockname()[1]
+        other = open_door.getsockname()[1]
+        roads = {**reach.OTHER_DOORS, other: ("a door", f"TCPIP::{{host}}::{other}::SOCKET")}
+        monkeypatch.setattr(reach, "OTHER_DOORS", roads)
+        where = road.format(port=port)
+        address = f"TCPIP::127.0.0.1::{where}"
+        if where.isdigit():
+            address = f"TCPIP::127.0.0.1,{port}::inst0::INSTR"
+        began = time.monotonic()
+        assert main([*verb, address]) == 1
+        assert time.monotonic() - began < 3
+    told = capsys.readouterr().err
+    assert f"port {port} at 127.0.0.1 refuses the connection" in told
+    assert f"TCPIP::127.0.0.1::{other}::SOCKET" in told
+    assert "Errno" not in told
+    assert place.is_dir()
+
+
+@promise("profile-new.soon")
+def test_the_test_of_a_profile_tells_a_refused_port_as_soon(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "acme.yaml").write_text(
+        "format: 1\nprofile_key: acme\nmanufacturer: A\nmodel: B\ninstrument_class: other\n"
+        "source: none\nmatch: {idn: ACME}\ncommands: {who: {description: Who., scpi: '*IDN?'}}\n"
+    )
+    with socket.socket() as shut:
+        shut.bind(("127.0.0.1", 0))
+        address = f"TCPIP::127.0.0.1::{shut.getsockname()[1]}::SOCKET"
+        began = time.monotonic()
+        assert main(["profile", "test", "acme", "--address", address]) == 1
+        assert time.monotonic() - began < 3
+    assert "refuses the connection" in capsys.readouterr().err
+
+
+@promise("profile-new.soon")
+def test_the_port_mapper_s_own_port_is_nothing_that_anybody_typed(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 127.0.0.3: nothing of this machine listens for everybody there, unless it has a port mapper.
+    with socket.socket() as free:
+        if free.connect_ex(("127.0.0.3", 111)) == 0:
+            pytest.fail("this machine has a port mapper: the test needs one without")
+    assert main(["profile", "new", "--from", "TCPIP::127.0.0.3::INSTR"]) == 1
+    told = capsys.readouterr().err
+    assert "the port mapper of VXI-11 at 127.0.0.3 refuses" in told
+    assert "111" not in told
+    assert "5025" in told
+    assert place.is_dir()
+
+
+@promise("profile-new.soon")
+def test_somebody_who_accepts_and_stays_silent_costs_less_than_fifteen_seconds(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"TCPIP::127.0.0.1::{silent.getsockname()[1]}::SOCKET"
+        began = time.monotonic()
+        met = said(capsys, "profile", "new", "--from", address)
+        assert time.monotonic() - began < 15
+    assert "Nothing at all was heard" in met["unknown"][-1]
+    assert met["profile_key"] == "unnamed_instrument"
+    assert main(["profile", "lint", str(place / met["file"])]) == 0
+
+
+def test_an_instrument_without_a_name_gets_a_draft_by_the_question_that_its_owner_gives(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = PtyUnit({"VERSION": "JULABO F25 VERSION 5.0"}, b"\r", "\r\n", 9600)
+    known = "connection: {baud_rate: 9600, data_bits: 8, parity: none}"
+    with on_a_pty(unit):
+        words = ["--from", unit.address, "--ask", "VERSION", "--connection", known]
+        assert main(["profile", "new", *words]) == 0
+    told = capsys.readouterr()
+    assert f"{{address: {unit.address}, profile: julabo_f25_version_5_0}}" in told.out
+    assert "Nothing but VERSION was sent" in told.err
+    draft = (place / "julabo_f25_version_5_0.yaml").read_text()
+    assert "identify: {ask: 'VERSION', expect: '^JULABO F[0-9]+ VERSION" in draft
+    assert "never_ask_idn: true" in draft
+    assert 'write_termination: "\\r"' in draft
+    assert main(["profile", "lint", "julabo_f25_version_5_0"]) == 0
+    assert set("\n".join(unit.heard).split()) == {"VERSION"}
+
+
+@pytest.mark.timeout(90)
+def test_a_serial_port_that_takes_not_every_frame_is_searched_to_its_end(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A pty has eight bits and no parity, and refuses what it has not.
+    with on_a_pty(PtyUnit({}, b"\n", "\n", 9600)) as unit:
+        began = time.monotonic()
+        assert main(["probe", unit.address]) == 1
+        assert time.monotonic() - began < 60
+    assert "Nobody answers *IDN? in any manner" in capsys.readouterr().err
+    assert place.is_dir()
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    with running_engine(tmp_path_factory.mktemp("probe"), "--instruments", "psu1") as running:
+        yield running
+
+
+def test_what_a_running_engine_has_is_not_probed_and_is_drafted_by_way_of_it(
+    engine: EngineProcess, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--state-dir", str(engine.state_dir)]
+    assert main(["probe", "psu1", *here]) == 1
+    assert "two programs on one line disturb each other" in capsys.readouterr().err
+    met = said(capsys, "profile", "new", "--from", "psu1", *here)
+    assert met["profile_key"].startswith("rigol")
+    assert met["error_query"] == "SYST:ERR?"
+    assert "could not be asked for" in met["unknown"][0]
+    assert "running engine" in met["unknown"][-1]
+    assert place.is_dir()
+
+
+@promise("profile-new.harmless")
+@pytest.mark.parametrize("verb", [["probe"], ["profile", "new", "--from"]])
+def test_one_that_its_owner_wants_never_asked_is_asked_by_his_question_alone(
+    place: Path, capsys: pytest.CaptureFixture[str], verb: list[str]
+) -> None:
+    unit = PtyUnit({"VERSION": "JULABO F25"}, b"\r", "\r\n", 9600)
+    with on_a_pty(unit):
+        entry = (
+            f"INSTRUMENTS=[{{address: {unit.address}, profile: acme, never_ask_idn: true,"
+            " baud_rate: 9600}]"
+        )
+        assert main([*verb, unit.address, "--set", entry]) == 1
+        assert "is never asked *IDN?" in capsys.readouterr().err
+        assert unit.heard == []
+        assert main([*verb, unit.address, "--set", entry, "--ask", "VERSION"]) == 0
+    assert set("\n".join(unit.heard).split()) == {"VERSION"}
+    assert place.is_dir()
+
+
+def test_what_cannot_be_meant_is_told_before_anything_is_opened(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["probe", "psu1"]) == 1
+    assert "no VISA address" in capsys.readouterr().err
+    address = "TCPIP::127.0.0.1::1::SOCKET"
+    assert main(["probe", address, "--connection", "{baudrate: 9600}"]) == 1
+    assert "baud_rate" in capsys.readouterr().err
+    assert place.is_dir()
