@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from edged.auth.claims import FLEET, HTTP_SD, MAX_HTTP_SD_LIFETIME_S
-from edged.cli.dev_login import Answer, DevLogin
+from edged.cli.dev_login import DevLogin, LoginAnswer
 from edged.clock import SystemClock
 from edged.host import write_atomically
 
@@ -159,15 +159,15 @@ def _serve(key: rsa.RSAPrivateKey, options: argparse.Namespace) -> int:
             path, _, query = self.path.partition("?")
             found = login.get(path, query) if login is not None else None
             # Whatever else is asked for has always been answered with the keys.
-            self._answer(found or Answer(200, keys))
+            self._answer(found or LoginAnswer(200, keys))
 
         def do_POST(self) -> None:
             size = min(int(self.headers.get("Content-Length") or 0), MAX_BODY_BYTES)
             path = self.path.partition("?")[0]
             found = login.post(path, self.rfile.read(size)) if login is not None else None
-            self._answer(found or Answer(404))
+            self._answer(found or LoginAnswer(404))
 
-        def _answer(self, answer: Answer) -> None:
+        def _answer(self, answer: LoginAnswer) -> None:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))

@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from edged.clock import Clock
 
-__all__ = ["Answer", "DevLogin"]
+__all__ = ["DevLogin", "LoginAnswer"]
 
 MOST: Final = 256
 """Clients, codes and refresh tokens that are remembered, each."""
@@ -43,7 +43,7 @@ Mint = Callable[[str | None], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LoginAnswer:
     """What is answered: a status, a body with its type, and perhaps a place to go on to."""
 
     status: int
@@ -84,7 +84,7 @@ class DevLogin:
         self._codes: OrderedDict[str, _Grant] = OrderedDict()
         self._refreshes: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
-    def get(self, path: str, query: str) -> Answer | None:
+    def get(self, path: str, query: str) -> LoginAnswer | None:
         """A GET; ``None`` where nothing is."""
         if path == "/.well-known/oauth-authorization-server":
             return _json(200, self._metadata())
@@ -105,9 +105,9 @@ class DevLogin:
             user=html.escape(self._user),
             fields=fields,
         )
-        return Answer(200, page.encode(), "text/html; charset=utf-8")
+        return LoginAnswer(200, page.encode(), "text/html; charset=utf-8")
 
-    def post(self, path: str, body: bytes) -> Answer | None:
+    def post(self, path: str, body: bytes) -> LoginAnswer | None:
         """A POST; ``None`` where nothing is."""
         todo = {"/register": self._register, "/authorize": self._allow, "/token": self._token}
         if path not in todo:
@@ -131,7 +131,7 @@ class DevLogin:
             "authorization_response_iss_parameter_supported": True,
         }
 
-    def _register(self, text: str) -> Answer:
+    def _register(self, text: str) -> LoginAnswer:
         try:
             asked = json.loads(text)
             uris = asked["redirect_uris"]
@@ -161,7 +161,7 @@ class DevLogin:
         if RESOURCE.fullmatch(urlsplit(asked.get("resource", "")).path) is None:
             raise _RefusedError("invalid_target", "resource must be …/mcp/<edge_id> or …/mcp.")
 
-    def _allow(self, text: str) -> Answer:
+    def _allow(self, text: str) -> LoginAnswer:
         asked = dict(parse_qsl(text))
         self._check(asked)
         code = secrets.token_urlsafe(24)
@@ -177,9 +177,9 @@ class DevLogin:
         if "state" in asked:
             told["state"] = asked["state"]
         mark = "&" if urlsplit(asked["redirect_uri"]).query else "?"
-        return Answer(303, location=f"{asked['redirect_uri']}{mark}{urlencode(told)}")
+        return LoginAnswer(303, location=f"{asked['redirect_uri']}{mark}{urlencode(told)}")
 
-    def _token(self, text: str) -> Answer:
+    def _token(self, text: str) -> LoginAnswer:
         asked = dict(parse_qsl(text))
         match asked.get("grant_type"):
             case "authorization_code":
@@ -244,10 +244,10 @@ def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:
         kept.popitem(last=False)
 
 
-def _json(status: int, told: Mapping[str, Any]) -> Answer:
-    return Answer(status, json.dumps(told).encode("ascii"))
+def _json(status: int, told: Mapping[str, Any]) -> LoginAnswer:
+    return LoginAnswer(status, json.dumps(told).encode("ascii"))
 
 
-def _refusal(refused: Exception) -> Answer:
+def _refusal(refused: Exception) -> LoginAnswer:
     code, *words = refused.args if isinstance(refused, _RefusedError) else ("invalid_request",)
     return _json(400, {"error": code, "error_description": " ".join(words)})

@@ -28,7 +28,7 @@ from edged.runs.wording import held_by
 from edged.sharing.leases import End, Holder, Lease, Leases
 from edged.store.leases import LeaseRows
 
-__all__ = ["ALL", "EndRun", "LeaseControl", "Standing"]
+__all__ = ["ALL", "EndRun", "LeaseControl", "LeaseStanding"]
 
 ALL: Final = "all"
 NOTED_AFTER: Final = 0.05
@@ -40,7 +40,7 @@ Tell = Callable[[str, str, str], None]
 """Writes a row about what nobody called for: its name, its text, the instrument."""
 
 
-class Standing(enum.Enum):
+class LeaseStanding(enum.Enum):
     """Whose an instrument is."""
 
     FREE = "free"
@@ -213,15 +213,15 @@ class LeaseControl:
         lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._clock))
         return None if lease is None else self._told(lease)
 
-    def standing(self, caller: Caller, instrument: Instrument) -> Standing:
+    def standing(self, caller: Caller, instrument: Instrument) -> LeaseStanding:
         """Whose an instrument is just now, as a caller sees it."""
         if not self._leases.is_any:
-            return Standing.FREE
+            return LeaseStanding.FREE
         lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._clock))
         if lease is None:
-            return Standing.FREE
+            return LeaseStanding.FREE
         is_own = self._leases.is_of(lease, holder_of(caller))
-        return Standing.OWN if is_own else Standing.ANOTHERS
+        return LeaseStanding.OWN if is_own else LeaseStanding.ANOTHERS
 
     # What keeps one
 

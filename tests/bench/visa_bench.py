@@ -10,7 +10,7 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
-from edged.commands.leases import Standing
+from edged.commands.leases import LeaseStanding
 from edged.commands.pending import Pending, Tell
 from edged.commands.policy import Policy
 from edged.commands.target import Catalog
@@ -25,9 +25,9 @@ from tests.bench.lab import Lab
 class NoLeases:
     """Nobody has anything, or somebody else all."""
 
-    standing_now = Standing.FREE
+    standing_now = LeaseStanding.FREE
 
-    def standing(self, _caller: Caller, _instrument: Any) -> Standing:
+    def standing(self, _caller: Caller, _instrument: Any) -> LeaseStanding:
         return self.standing_now
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from edged.clock import Clock
-from edged.commands.leases import LeaseControl, Standing
+from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.errors import EdgedError
 from edged.protocol.hislip import LockResult
 from edged.surfaces.hislip.locks import LockBook
@@ -51,7 +51,7 @@ class UnitLocks:
         """Whether somebody has the exclusive lock, and how many have any; a lease is one, too."""
         self.look()
         if not self._book.holder_count:
-            is_held = self._standing(session) is Standing.ANOTHERS
+            is_held = self._standing(session) is LeaseStanding.ANOTHERS
             return is_held, int(is_held)
         return self._book.is_exclusive, self._book.holder_count
 
@@ -61,7 +61,7 @@ class UnitLocks:
         if (
             self._lease_id
             and presenting is not None
-            and self._standing(presenting) is not Standing.OWN
+            and self._standing(presenting) is not LeaseStanding.OWN
         ):
             self._lose()
 
@@ -150,7 +150,7 @@ class UnitLocks:
                 self._lose()
                 return
 
-    def _standing(self, session: VisaSession) -> Standing:
+    def _standing(self, session: VisaSession) -> LeaseStanding:
         return self._leases.standing(session.caller, session.instrument)
 
     def _lose(self) -> None:

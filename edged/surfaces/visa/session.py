@@ -21,7 +21,7 @@ from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tell
 from edged.clock import Clock
-from edged.commands.leases import LeaseControl, Standing
+from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, settled
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
@@ -279,10 +279,10 @@ class VisaSession:
         until = self._work.clock.monotonic() + timeout_s
         while True:
             standing = self._work.leases.standing(self._caller, self.instrument)
-            if standing is Standing.OWN:
+            if standing is LeaseStanding.OWN:
                 return self._caller.lease
             is_last = self._work.clock.monotonic() >= until
-            if standing is Standing.FREE or is_last:
+            if standing is LeaseStanding.FREE or is_last:
                 break
             await self._work.clock.sleep(LOOK_AGAIN_S)
         if self._lease_id:
@@ -455,7 +455,7 @@ class VisaSession:
 
     async def _ask_events(self, text: str) -> int:
         """The instrument's event register; not where somebody else has the instrument."""
-        if self._work.leases.standing(self._caller, self.instrument) is Standing.ANOTHERS:
+        if self._work.leases.standing(self._caller, self.instrument) is LeaseStanding.ANOTHERS:
             return 0
         answer = await self._exchange(_message(text))
         return _number(answer)

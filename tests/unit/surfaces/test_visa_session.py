@@ -12,7 +12,7 @@ import pytest
 from edged.actions.action import SendProgram
 from edged.auth.permissions import Grant
 from edged.clock import SystemClock
-from edged.commands.leases import Standing
+from edged.commands.leases import LeaseStanding
 from edged.config.keys import RawScpi
 from edged.errors import Failed, Invalid, NotFound, Refused
 from edged.instruments.conversation import raw_conversation
@@ -133,7 +133,7 @@ async def test_the_register_of_an_instrument_that_another_has_is_not_read(
     bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
     session = bench.session(supply.address)
-    bench.leases.standing_now = Standing.ANOTHERS
+    bench.leases.standing_now = LeaseStanding.ANOTHERS
     assert await query(session, "*ESR?") == "0"
     assert "*ESR?" not in supply.received
 
