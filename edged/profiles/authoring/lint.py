@@ -1,7 +1,7 @@
 """What a careful reader would say about a profile that the loader takes.
 
 The loader refuses what cannot work; lint finds what works and should not be shipped: a source that
-nobody can switch off, a danger that is not marked, a limit whose unit must be guessed. WireFindings are
+nobody can switch off, a danger that is not marked, a limit whose unit must be guessed. Findings are
 values; printing and exit statuses are the command line's.
 
 Whether a profile's templates switch something on; how lint knows danger that nobody marked.
